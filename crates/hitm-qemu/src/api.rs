@@ -150,10 +150,25 @@ pub(crate) struct Api {
     functions: Functions,
 }
 
+functions! {
+    /// What QEMU has from version 9.2 on.
+    ValueFunctions:
+    get_value: "qemu_plugin_mem_get_value" as unsafe extern "C" fn(u32) -> MemValue;
+}
+
+/// A value that was read or written: its type, and its lowest eight bytes.
+#[repr(C)]
+struct MemValue {
+    kind: c_int,
+    low: u64,
+    high: u64,
+}
+
 /// The same QEMU, when it emulates a whole machine.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SystemApi {
     functions: SystemFunctions,
+    values: Option<ValueFunctions>,
 }
 
 /// Target of an access to memory.
@@ -171,7 +186,8 @@ impl SystemApi {
     /// Finds the functions; otherwise the name of the first that this QEMU does not have.
     pub(crate) fn load() -> Result<SystemApi, &'static str> {
         let functions = SystemFunctions::find()?;
-        Ok(SystemApi { functions })
+        let values = ValueFunctions::find().ok();
+        Ok(SystemApi { functions, values })
     }
 
     pub(crate) fn on_idle(&self, id: PluginId, idle: VcpuCb, resume: VcpuCb) {
@@ -180,6 +196,16 @@ impl SystemApi {
             (self.functions.register_idle)(id, idle);
             (self.functions.register_resume)(id, resume);
         }
+    }
+
+    /// Returns what the access whose memory callback is running read or wrote; none where QEMU does not say.
+    pub(crate) fn value(&self, info: u32) -> Option<u64> {
+        /// Types are numbered by the powers of two of their sizes.
+        const LARGEST: c_int = 3;
+        // SAFETY: see the impl of `Api`.
+        let value = unsafe { (self.values?.get_value)(info) };
+        let unused = 64 - (8 << value.kind.clamp(0, LARGEST));
+        Some(value.low << unused >> unused)
     }
 
     /// Returns the target of the access whose memory callback is running.

@@ -253,10 +253,12 @@ impl Inner {
             position: vcpu.position(),
             accesses: vcpu.accesses(),
             out_of_range: std::mem::take(&mut vcpu.out_of_range),
+            spins: &vcpu.spins.over,
         };
         self.group.take_in(vcpu.slot, doings);
         vcpu.adoptions.clear();
         vcpu.events.clear();
+        vcpu.spins.over.clear();
     }
 }
 

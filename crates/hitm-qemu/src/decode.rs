@@ -1,4 +1,5 @@
-//! Locked operations and fences: all that the recorder must know about the guest's instruction set.
+//! Locked operations, fences, pauses and pushes: all that the recorder must know about the guest's instruction
+//! set.
 
 /// Effect of an instruction on the order of memory accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,26 +20,37 @@ impl Ordering {
     }
 }
 
+/// What is known of an instruction set: each function takes the bytes of an instruction.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Isa {
+    pub(crate) ordering: fn(&[u8]) -> Ordering,
+    /// If the instruction writes to memory, that is its thread's stack.
+    pub(crate) writes_stack: fn(&[u8]) -> bool,
+    /// The instruction makes a loop that waits slower.
+    pub(crate) pauses: fn(&[u8]) -> bool,
+}
+
+pub(crate) const X86_64: Isa = Isa {
+    ordering: x86_64,
+    writes_stack: x86_64_writes_stack,
+    pauses: x86_64_pauses,
+};
+
+pub(crate) const AARCH64: Isa = Isa {
+    ordering: aarch64,
+    writes_stack: aarch64_writes_stack,
+    pauses: aarch64_pauses,
+};
+
 /// Classifies an x86-64 instruction from its bytes.
 ///
 /// Locked: the LOCK prefix, and XCHG (86, 87) with a memory operand, which locks without it.
 /// Fences: MFENCE (0F AE /6 without prefix, register form). SFENCE and LFENCE do not wait for the
 /// store buffer. Additions: ADD, SUB, INC, DEC and XADD.
-pub(crate) fn x86_64(bytes: &[u8]) -> Ordering {
-    let (mut rest, mut is_locked) = (bytes, false);
-    while let [prefix, tail @ ..] = rest {
-        match prefix {
-            0xf0 | 0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x66 | 0x67 | 0xf2 | 0xf3 => {
-                is_locked |= *prefix == 0xf0;
-                rest = tail;
-            }
-            0x40..=0x4f => {
-                rest = tail;
-                break; // REX is the last prefix.
-            }
-            _ => break,
-        }
-    }
+fn x86_64(bytes: &[u8]) -> Ordering {
+    let X86 {
+        rest, is_locked, ..
+    } = X86::of(bytes);
     let adds = match rest {
         [0x00 | 0x01 | 0x28 | 0x29, ..] | [0x0f, 0xc0 | 0xc1, ..] => true,
         // The operation is in the middle of ModRM: /0 is ADD or INC, /1 DEC, /5 SUB.
@@ -61,7 +73,7 @@ pub(crate) fn x86_64(bytes: &[u8]) -> Ordering {
 /// (STXR, STLXR, STXP, STLXP). Additions: LDADD. Fence: DMB and DSB of all accesses.
 ///
 /// Source: Arm ARM DDI 0487, C4.1 "Loads and Stores" and "Barriers".
-pub(crate) fn aarch64(bytes: &[u8]) -> Ordering {
+fn aarch64(bytes: &[u8]) -> Ordering {
     let Some(word) = bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes)) else {
         return Ordering::Plain;
     };
@@ -84,6 +96,96 @@ pub(crate) fn aarch64(bytes: &[u8]) -> Ordering {
     } else {
         Ordering::Plain
     }
+}
+
+/// The beginning of an x86-64 instruction, taken apart.
+struct X86<'a> {
+    /// From the opcode on.
+    rest: &'a [u8],
+    /// It has the LOCK prefix.
+    is_locked: bool,
+    /// REX.B: the base register is one of r8 to r15.
+    has_high_base: bool,
+}
+
+impl X86<'_> {
+    fn of(bytes: &[u8]) -> X86<'_> {
+        let is_prefix = |byte: &u8| {
+            matches!(
+                byte,
+                0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3
+            )
+        };
+        let begin = bytes.iter().position(|byte| !is_prefix(byte));
+        let (prefixes, rest) = bytes.split_at(begin.unwrap_or(bytes.len()));
+        // REX is the last prefix.
+        let (rex, rest) = match rest {
+            [rex @ 0x40..=0x4f, rest @ ..] => (*rex, rest),
+            _ => (0, rest),
+        };
+        X86 {
+            rest,
+            is_locked: prefixes.contains(&0xf0),
+            has_high_base: rex & 1 == 1,
+        }
+    }
+}
+
+/// Returns true if an x86-64 instruction that writes to memory writes to its thread's stack: a push, a call, or a
+/// store to a place relative to rsp, or below rbp (above it, rbp may be any pointer).
+fn x86_64_writes_stack(bytes: &[u8]) -> bool {
+    let X86 {
+        rest,
+        has_high_base,
+        ..
+    } = X86::of(bytes);
+    let operands = match rest {
+        [0x50..=0x57 | 0x68 | 0x6a | 0xe8, ..] => return true,
+        [0xff, modrm, ..] if matches!(modrm >> 3 & 7, 2 | 3 | 6) => return true,
+        [0x0f, 0x38 | 0x3a, _, operands @ ..] | [0x0f, _, operands @ ..] | [_, operands @ ..] => {
+            operands
+        }
+        [] => return false,
+    };
+    // Mode 0 has no displacement, and for rbp another meaning; 3 is a register.
+    let is_negative = |displacement: &[u8], mode: u8| match mode {
+        1 => displacement.first().is_some_and(|byte| byte >> 7 == 1),
+        2 => displacement.get(3).is_some_and(|byte| byte >> 7 == 1),
+        _ => false,
+    };
+    match operands {
+        [modrm, ..] if modrm >> 6 == 3 || has_high_base => false,
+        [modrm, sib, displacement @ ..] if modrm & 7 == 4 => match sib & 7 {
+            4 => true,
+            5 => is_negative(displacement, modrm >> 6),
+            _ => false,
+        },
+        [modrm, displacement @ ..] if modrm & 7 == 5 => is_negative(displacement, modrm >> 6),
+        _ => false,
+    }
+}
+
+/// Returns true if an A64 instruction that writes to memory writes to a place relative to the stack pointer.
+fn aarch64_writes_stack(bytes: &[u8]) -> bool {
+    const SP: u32 = 31;
+    let word = bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    word.is_some_and(|word| word >> 5 & 31 == SP)
+}
+
+/// Returns true for PAUSE of x86-64.
+fn x86_64_pauses(bytes: &[u8]) -> bool {
+    matches!(bytes, [0xf3, 0x90, ..])
+}
+
+/// Returns true for IRETQ of x86-64: a kernel's return from an interrupt.
+pub(crate) fn returns_from_interrupt(bytes: &[u8]) -> bool {
+    bytes == [0x48, 0xcf]
+}
+
+/// Returns true for what A64 programs pause with: YIELD, WFE and ISB.
+fn aarch64_pauses(bytes: &[u8]) -> bool {
+    let word = bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+    matches!(word, Some(0xd503_203f | 0xd503_205f | 0xd503_3fdf))
 }
 
 /// Returns true for rdtsc and rdtscp of x86-64, with any prefixes.
@@ -130,6 +232,38 @@ mod tests {
         assert_eq!(classify(0xd503_3bbf), Ordering::Fence); // dmb ish
         assert_eq!(classify(0xd503_3abf), Ordering::Plain); // dmb ishst
         assert_eq!(aarch64(&[1, 2]), Ordering::Plain);
+    }
+
+    #[test]
+    fn stores_to_the_stack() {
+        assert!(x86_64_writes_stack(&[0x55])); // push %rbp
+        assert!(x86_64_writes_stack(&[0x41, 0x54])); // push %r12
+        assert!(x86_64_writes_stack(&[0xe8, 0, 0, 0, 0])); // call
+        assert!(x86_64_writes_stack(&[0xff, 0x50, 0x10])); // call *16(%rax)
+        assert!(x86_64_writes_stack(&[0xff, 0x75, 0xe8])); // push -24(%rbp)
+        assert!(x86_64_writes_stack(&[0x89, 0x44, 0x24, 0x0c])); // mov %eax,12(%rsp)
+        assert!(x86_64_writes_stack(&[0x48, 0x89, 0x04, 0x24])); // mov %rax,(%rsp)
+        assert!(x86_64_writes_stack(&[0x83, 0x45, 0xfc, 0x01])); // addl $1,-4(%rbp)
+        assert!(x86_64_writes_stack(&[0x0f, 0x29, 0x44, 0x24, 0x10])); // movaps %xmm0,16(%rsp)
+        assert!(!x86_64_writes_stack(&[0x89, 0x45, 0x08])); // mov %eax,8(%rbp)
+        assert!(!x86_64_writes_stack(&[0x89, 0x07])); // mov %eax,(%rdi)
+        assert!(!x86_64_writes_stack(&[0x89, 0x05, 0, 0, 0, 0xff])); // mov %eax,(%rip)
+        assert!(!x86_64_writes_stack(&[0x41, 0x89, 0x04, 0x24])); // mov %eax,(%r12)
+        assert!(!x86_64_writes_stack(&[0x89, 0xec])); // mov %ebp,%esp
+        assert!(!x86_64_writes_stack(&[0xff, 0x07])); // incl (%rdi)
+        assert!(!x86_64_writes_stack(&[]));
+        let a64 = |word: u32| aarch64_writes_stack(&word.to_le_bytes());
+        assert!(a64(0xb900_0fe0)); // str w0, [sp, 12]
+        assert!(a64(0xa9bf_7bfd)); // stp x29, x30, [sp, -16]!
+        assert!(!a64(0xb900_0c20)); // str w0, [x1, 12]
+    }
+
+    #[test]
+    fn pauses() {
+        assert!(x86_64_pauses(&[0xf3, 0x90]));
+        assert!(!x86_64_pauses(&[0x90]));
+        assert!(aarch64_pauses(&0xd503_203f_u32.to_le_bytes()));
+        assert!(!aarch64_pauses(&0xd503_201f_u32.to_le_bytes()), "nop");
     }
 
     #[test]

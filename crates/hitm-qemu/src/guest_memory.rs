@@ -72,6 +72,27 @@ pub(crate) unsafe fn read_mapped(addr: u64) -> u64 {
     unsafe { host_addr.read_volatile() }
 }
 
+/// The first bytes, at most eight, at an address that an instruction of this process's guest has just used.
+///
+/// # Safety
+/// It has used `size` bytes there.
+pub(crate) unsafe fn value_at(addr: u64, size: u64) -> u64 {
+    let (at, len) = (host_addr(addr) as *const u8, size.min(8) as usize);
+    let mut value = [0; 8];
+    // SAFETY: the guest has readable memory there, or its own access would have failed. Others may write there:
+    // whichever bytes are read, they are compared and no more.
+    unsafe { std::ptr::copy_nonoverlapping(at, value.as_mut_ptr(), len) };
+    u64::from_le_bytes(value)
+}
+
+/// The same, whether the guest still has memory there or not.
+pub(crate) fn value_now(addr: u64, size: u64) -> Option<u64> {
+    let mut value = [0; 8];
+    let bytes = read(addr, size.min(8) as usize)?;
+    value[..bytes.len()].copy_from_slice(&bytes);
+    Some(u64::from_le_bytes(value))
+}
+
 /// The words at `addr`.
 pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
     let bytes = read(addr, count * 8)?;

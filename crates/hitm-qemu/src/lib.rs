@@ -42,6 +42,7 @@ mod paths;
 mod recorder;
 mod safe_syscall;
 mod shared;
+mod spins;
 mod system;
 mod thread_name;
 mod timed;

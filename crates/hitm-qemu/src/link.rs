@@ -12,12 +12,14 @@ use std::time::Duration;
 use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr};
 use hitm_trace::{HeapObject, Loss, Mapping, PROCESS_SHIFT, Record};
 use hitm_weave::board::{
-    Answer, Channel, Futex, Message, PackedDoings, Port, Request, pack_calls, pack_records,
+    Answer, Channel, DoneSoFar, Futex, Message, PackedDoings, Port, Request, pack_calls,
+    pack_records,
 };
 use hitm_weave::{Slot, TakenLine};
 
 use crate::clock::{self, Clock};
 use crate::first_touch::{FirstTouch, Tag};
+use crate::guest_memory;
 use crate::heap::Heap;
 use crate::home;
 use crate::locks;
@@ -25,6 +27,7 @@ use crate::mappings;
 use crate::parker;
 use crate::paths::add_paths;
 use crate::shared::Kind;
+use crate::spins::Spins;
 use crate::thread_name;
 use crate::timers;
 use crate::turns::{LockLines, Turns};
@@ -228,6 +231,7 @@ impl Link {
         let mut vcpu = Vcpu::new(Slot(slot as usize), tag, Cycles(now), self.first_touch);
         vcpu.channel = channel;
         vcpu.turns = Turns::at(self.locks);
+        vcpu.spins = Spins::with(guest_memory::value_now);
         vcpu.cpu = CpuId(cpu as u16);
         home::begin(self.port.home());
         self.pause_if_asked(&mut vcpu);
@@ -671,17 +675,26 @@ impl Link {
                 event.addr |= upper;
             }
         }
-        let counts = (
-            vcpu.position(),
-            vcpu.accesses(),
-            std::mem::take(&mut vcpu.out_of_range),
-        );
+        for spin in &mut vcpu.spins.over {
+            for word in std::iter::once(&mut spin.word).chain(&mut spin.queue) {
+                if *word >> PROCESS_SHIFT == 0 {
+                    *word |= upper;
+                }
+            }
+        }
         let path_memory = vcpu.take_paths();
+        let mut done = DoneSoFar {
+            position: vcpu.position(),
+            accesses: vcpu.accesses(),
+            out_of_range: std::mem::take(&mut vcpu.out_of_range),
+            spins: &vcpu.spins.over,
+        };
         let (mut lines, mut events) = (taken.as_slice(), vcpu.events.as_slice());
         let mut paths = path_memory.as_slice();
         let mut bytes = std::mem::take(&mut vcpu.packed);
         loop {
-            let (line_count, event_count) = PackedDoings::pack(lines, events, counts, &mut bytes);
+            let (line_count, event_count) = PackedDoings::pack(lines, events, &done, &mut bytes);
+            done.spins = &[];
             paths = add_paths(&mut bytes, line_count, (paths, event_count));
             (lines, events) = (&lines[line_count..], &events[event_count..]);
             let is_last = lines.is_empty() && events.is_empty();
@@ -697,6 +710,7 @@ impl Link {
         vcpu.packed = bytes;
         vcpu.adoptions.clear();
         vcpu.events.clear();
+        vcpu.spins.over.clear();
         vcpu.reuse_paths(path_memory);
         Some(channel)
     }

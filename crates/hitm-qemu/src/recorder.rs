@@ -24,9 +24,10 @@ use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::config::ProgramConfig;
 use crate::cpus::Cpus;
-use crate::decode::{self, Ordering};
+use crate::decode::{self, Isa};
 use crate::first_touch::FirstTouch;
 use crate::guest::Numbers;
+use crate::guest_memory;
 use crate::heap::{Heap, Observer};
 use crate::launch::Launch;
 use crate::link::{HostView, Link};
@@ -48,7 +49,7 @@ struct Recorder {
     architecture: String,
     numbers: &'static Numbers,
     timed: TimedCalls,
-    classify: fn(&[u8]) -> Ordering,
+    isa: Isa,
     first_touch: &'static FirstTouch,
     heap: &'static Heap,
     observer: Observer,
@@ -109,10 +110,10 @@ impl Recorder {
             architecture: target.to_string(),
             numbers,
             timed: TimedCalls::of_target(target),
-            classify: if target == "x86_64" {
-                decode::x86_64
+            isa: if target == "x86_64" {
+                decode::X86_64
             } else {
-                decode::aarch64
+                decode::AARCH64
             },
             first_touch,
             heap,
@@ -257,7 +258,10 @@ impl Recorder {
     ) {
         // SAFETY: callbacks get the argument that `instrument_insn` registered.
         let insn = unsafe { MemInsn::of_argument(argument) };
-        vcpu.access_slowly(insn, (addr, op), self.api.access_size(info));
+        let size = self.api.access_size(info);
+        // SAFETY: the guest has just used these bytes.
+        let value = || Some(unsafe { guest_memory::value_at(addr, size) });
+        vcpu.access_slowly(insn, (addr, op, size), value);
     }
 
     fn start_locking_block(&self, vcpu: &mut Vcpu, block: Block) {

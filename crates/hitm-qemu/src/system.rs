@@ -34,7 +34,7 @@ use hitm_coherence::directory::Capacity;
 use hitm_trace::{CALLS_OF, Counter, EndReason};
 use hitm_weave::{Relocation, Weave};
 
-use crate::api::{self, Api, Insn, PluginId, Reached, SystemApi, Tb, VirtualTime};
+use crate::api::{self, Api, Insn, MemCb, PluginId, Reached, SystemApi, Tb, VirtualTime};
 use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{Config, Start};
 use crate::decode::{self, Ordering};
@@ -187,7 +187,8 @@ impl System {
 
     fn instrument_insn(&'static self, insn: *mut Insn, index: u16) {
         let (bytes, len) = self.api.insn_bytes(insn);
-        let ordering = decode::x86_64(&bytes[..len]);
+        let isa = &decode::X86_64;
+        let ordering = (isa.ordering)(&bytes[..len]);
         if let Some(count) = self.calls.get(&self.api.insn_vaddr(insn)) {
             let count: *const AtomicU64 = count;
             self.api.on_insn_exec(insn, function_begins, count.cast());
@@ -204,7 +205,17 @@ impl System {
         } else if ordering == Ordering::Fence {
             self.api.on_insn_exec(insn, fence_runs, data);
         } else {
-            self.api.on_mem(insn, memory_accessed, data);
+            if decode::returns_from_interrupt(&bytes[..len]) {
+                self.api.on_insn_exec(insn, interrupt_returns, data);
+            }
+            if (isa.pauses)(&bytes[..len]) {
+                self.api.on_insn_exec(insn, pause_runs, std::ptr::null());
+            }
+            let accessed: MemCb = match (isa.writes_stack)(&bytes[..len]) {
+                true => memory_accessed::<true>,
+                false => memory_accessed::<false>,
+            };
+            self.api.on_mem(insn, accessed, data);
         }
     }
 
@@ -243,7 +254,7 @@ impl System {
         let event_count = vcpu.events.len();
         let size = self.api.access_size(info);
         if !vcpu.count(addr, op, size) {
-            vcpu.access_slowly(insn, (addr, op), size);
+            vcpu.access_slowly(insn, (addr, op, size), || self.system_api.value(info));
         }
         // Only what would be recorded is worth the question.
         if may_be_device
@@ -263,7 +274,7 @@ impl System {
         };
         let vcpu = self.vcpu(index);
         relocation.pieces(addr, self.api.access_size(info), |to, size| {
-            vcpu.access(insn, to, op, size);
+            vcpu.access(insn, (to, op, size), || self.system_api.value(info));
         });
     }
 
@@ -379,11 +390,24 @@ unsafe extern "C" fn block_begins(index: c_uint, insn_count: *mut c_void) {
     }
 }
 
-unsafe extern "C" fn memory_accessed(index: c_uint, info: u32, vaddr: u64, insn: *mut c_void) {
+/// An access. `ON_STACK`: the instruction writes to its task's stack, if it writes.
+unsafe extern "C" fn memory_accessed<const ON_STACK: bool>(
+    index: c_uint,
+    info: u32,
+    vaddr: u64,
+    insn: *mut c_void,
+) {
     let Some(system) = recording() else { return };
     let Some(op) = op_of(insn, system.api.is_store(info)) else {
         return;
     };
+    match op {
+        AccessOp::Store if ON_STACK => system.vcpu(index).note_stack_store(),
+        AccessOp::Store | AccessOp::LockedRmw => {
+            system.vcpu(index).note_write(vaddr & ADDRESS_MASK);
+        }
+        AccessOp::Load | AccessOp::Fence => {}
+    }
     // SAFETY: the argument is the one that `instrument_insn` registered.
     let insn = unsafe { MemInsn::of_argument(insn) };
     system.access(index, (info, vaddr, op), insn);
@@ -395,6 +419,19 @@ unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
     system
         .vcpu(index)
         .fence(unsafe { MemInsn::of_argument(insn) });
+}
+
+unsafe extern "C" fn pause_runs(index: c_uint, _: *mut c_void) {
+    if let Some(system) = recording() {
+        system.vcpu(index).pauses += 1;
+    }
+}
+
+unsafe extern "C" fn interrupt_returns(index: c_uint, insn: *mut c_void) {
+    let Some(system) = recording() else { return };
+    // SAFETY: as in `memory_accessed`.
+    let insn = unsafe { MemInsn::of_argument(insn) };
+    system.vcpu(index).return_from_interrupt(insn);
 }
 
 unsafe extern "C" fn function_begins(_: c_uint, count: *mut c_void) {

@@ -12,6 +12,7 @@ use crate::allocators::ThreadCalls;
 use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Former, Near, Tag, Touch, Toucher};
+use crate::spins::{LastStores, Look, Place, Spins};
 use crate::timers::Timer;
 use crate::turns::Turns;
 
@@ -157,8 +158,16 @@ pub(crate) struct Vcpu {
     pub(crate) limit: u64,
     /// Plain stores made.
     pub(crate) stores: u64,
+    /// The part of them by which the thread writes to its stack.
+    stack_stores: u64,
+    /// Addresses of the last writes elsewhere, and the place of the next one.
+    last_stores: LastStores,
+    next_store: usize,
     /// All other accesses made.
     others: u64,
+    /// Pause instructions run.
+    pub(crate) pauses: u64,
+    pub(crate) spins: Spins,
     pub(crate) out_of_range: u64,
     pub(crate) events: Vec<ThreadEvent>,
     pub(crate) adoptions: Vec<Adoption>,
@@ -235,7 +244,12 @@ impl Vcpu {
             block_start: 0,
             limit: 0,
             stores: 0,
+            stack_stores: 0,
+            last_stores: LastStores::default(),
+            next_store: 0,
             others: 0,
+            pauses: 0,
+            spins: Spins::default(),
             out_of_range: 0,
             events: Vec::with_capacity(1024),
             adoptions: Vec::new(),
@@ -348,6 +362,7 @@ impl Vcpu {
         self.stores = aside.stores;
         self.events.truncate(aside.event_count);
         self.last_event = self.last_event.min(self.insns);
+        self.spins.forget();
         if let Some(callers) = &mut self.callers {
             callers.paths.truncate(aside.event_count);
         }
@@ -405,10 +420,28 @@ impl Vcpu {
         self.near.is_private(addr, self.toucher, op.is_write()) && is_in_line(addr, size)
     }
 
-    /// An access of `size` bytes.
-    pub(crate) fn access(&mut self, insn: &MemInsn, addr: u64, op: AccessOp, size: u64) {
+    /// A store on the thread's stack.
+    #[inline(always)]
+    pub(crate) fn note_stack_store(&mut self) {
+        self.stack_stores += 1;
+    }
+
+    /// A write elsewhere.
+    #[inline(always)]
+    pub(crate) fn note_write(&mut self, addr: u64) {
+        self.last_stores[self.next_store % LastStores::default().len()] = addr;
+        self.next_store += 1;
+    }
+
+    /// An access of `size` bytes; `value` is asked for what is there now.
+    pub(crate) fn access(
+        &mut self,
+        insn: &MemInsn,
+        (addr, op, size): (u64, AccessOp, u64),
+        value: impl FnOnce() -> Option<u64>,
+    ) {
         if !self.count(addr, op, size) {
-            self.access_slowly(insn, (addr, op), size);
+            self.access_slowly(insn, (addr, op, size), value);
         }
     }
 
@@ -421,10 +454,27 @@ impl Vcpu {
     }
 
     /// An access that may be recorded, or that may straddle two lines.
-    pub(crate) fn access_slowly(&mut self, insn: &MemInsn, (addr, op): (u64, AccessOp), size: u64) {
+    pub(crate) fn access_slowly(
+        &mut self,
+        insn: &MemInsn,
+        (addr, op, size): (u64, AccessOp, u64),
+        value: impl FnOnce() -> Option<u64>,
+    ) {
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
         self.near = self.first_touch.near(addr);
-        if touch == Touch::Private && is_in_line(addr, size) || !self.is_of_program(insn) {
+        if !self.is_of_program(insn) {
+            return;
+        }
+        let is_private = touch == Touch::Private;
+        if touch != Touch::OutOfRange && !(is_private && op == AccessOp::Store) {
+            let shared = match touch {
+                // Other processes know the word by this address.
+                Touch::Foreign => self.first_touch.shared_addr(addr),
+                _ => None,
+            };
+            self.look(insn, (shared.unwrap_or(addr), op, size, is_private), value);
+        }
+        if is_private && is_in_line(addr, size) {
             return;
         }
         let mut touch = Some(touch);
@@ -461,6 +511,44 @@ impl Vcpu {
             }
             self.push_event(insn, addr, size, op);
         }
+    }
+
+    /// How far the thread is at an instruction of its block.
+    fn place_of(&self, insn: &MemInsn) -> Place {
+        Place {
+            insn: self.block_start + u64::from(insn.index),
+            stores: self.stores.wrapping_sub(self.stack_stores),
+            pauses: self.pauses,
+            loads: self.others,
+        }
+    }
+
+    /// The instruction returns from an interrupt.
+    pub(crate) fn return_from_interrupt(&mut self, insn: &MemInsn) {
+        self.spins.returned(self.place_of(insn));
+    }
+
+    /// Keeps the access in mind: the thread may wait for the word to change.
+    fn look(
+        &mut self,
+        insn: &MemInsn,
+        (word, op, size, is_private): (u64, AccessOp, u64, bool),
+        value: impl FnOnce() -> Option<u64>,
+    ) {
+        if op == AccessOp::Store {
+            return self.spins.end();
+        }
+        let Some(value) = value() else { return };
+        let look = Look {
+            addr: word,
+            code: insn.code,
+            size,
+            is_locked: op == AccessOp::LockedRmw,
+            is_private,
+            value,
+            at: self.place_of(insn),
+        };
+        self.spins.look(look, &self.last_stores);
     }
 
     /// The lines of a range that nobody has touched are the thread's.
@@ -571,7 +659,7 @@ mod tests {
         let mut threads = threads();
         let mut counts = |op: AccessOp, by: usize| {
             threads[by].start_block(1);
-            threads[by].access(&INSN, ADDR, op, 8);
+            threads[by].access(&INSN, (ADDR, op, 8), || None);
             [0, 1].map(|index| threads[index].events.len())
         };
         assert_eq!(counts(AccessOp::Load, 0), [0, 0], "private");
@@ -593,20 +681,20 @@ mod tests {
         let [mut thread, _] = threads();
         thread.release(100, Cycles::ZERO);
         assert!(thread.start_block(90));
-        thread.access(&INSN, ADDR, AccessOp::Store, 8);
+        thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
         thread.pause();
         assert!(thread.start_block(PAUSED_INSNS), "further than its budget");
         assert!(!thread.start_block(1), "it looks again");
         thread.run_paused();
         assert!(thread.start_block(1));
-        thread.access(&INSN, ADDR, AccessOp::Store, 8);
+        thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
         // An unwinding under way, which ends after the recording is on again.
         thread.set_aside();
         thread.resume(thread.block_insns());
         thread.take_up();
         let counted = (thread.insns, thread.accesses(), thread.stores, thread.limit);
         assert_eq!(counted, (91, 1, 1, 100), "it is in a block of one");
-        thread.access(&INSN, ADDR, AccessOp::Store, 8);
+        thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
         assert!(thread.start_block(9) && !thread.is_paused());
         assert_eq!((thread.block_start, thread.stores), (91, 2));
     }
@@ -615,10 +703,10 @@ mod tests {
     fn accesses_that_qemu_makes_by_helpers_are_not_the_programs() {
         let [mut thread, mut other] = threads();
         other.start_block(1);
-        other.access(&INSN, ADDR, AccessOp::Store, 8);
+        other.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
         let at = |index| MemInsn { index, ..INSN };
         let count = |thread: &mut Vcpu, index| {
-            thread.access(&at(index), ADDR, AccessOp::Store, 8);
+            thread.access(&at(index), (ADDR, AccessOp::Store, 8), || None);
             thread.events.len()
         };
         thread.start_block(4);
@@ -641,7 +729,7 @@ mod tests {
         thread.release(100, Cycles::ZERO);
         let work = |thread: &mut Vcpu| {
             assert!(thread.start_block(90));
-            thread.access(&INSN, ADDR, AccessOp::Store, 8);
+            thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
             thread.push_event(&INSN, ADDR, 8, AccessOp::Store);
             (
                 thread.insns,

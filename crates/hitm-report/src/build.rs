@@ -13,12 +13,15 @@ use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
 use hitm_coherence::sharing::{Known, Sharing, Verdict, judge};
 use hitm_coherence::stats::{LineStats, Statistics};
 
+use hitm_trace::Waits;
+
 use crate::Names;
 use crate::by::{By, Selection, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::model::{
     AccessCounts, Flagged, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
 };
+use crate::waiting::Waiting;
 use by::{Left, Namer, line_order};
 use calls::CallPaths;
 use lines::LineBuilder;
@@ -42,6 +45,10 @@ pub struct RunFacts<'a> {
     pub seed: u64,
     /// The threads.
     pub threads: Vec<ThreadFacts>,
+    /// Time that threads waited for one another.
+    pub waits: Vec<Waits>,
+    /// Virtual time of the end, from that of the beginning on.
+    pub end: Cycles,
     /// Accesses that were counted but not stored, because only one thread had touched the line.
     pub private_access_count: u64,
     /// Accesses that the recorder had to drop.
@@ -218,6 +225,7 @@ impl Report {
                 .collect(),
             quiet,
             handed,
+            waiting: Waiting::build(facts, (statistics, names), totals.thread_cycles),
             threads: threads(&lost, names, facts),
             processes: Vec::new(),
             of_machine: None,

@@ -14,6 +14,7 @@ mod review;
 mod rows;
 mod run;
 mod sweep;
+mod waiting;
 mod whatif;
 
 use hitm_base::{AccessOp, grouped};
@@ -40,6 +41,8 @@ pub use sweep::{
     SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
     SWEEP_RUN_FIELDS,
 };
+pub(crate) use waiting::kind_text;
+pub use waiting::{WAIT_ROW_FIELDS, WAITING_FIELDS};
 pub use whatif::{
     WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
     WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,

@@ -14,11 +14,12 @@ use crate::fields::{
     CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS,
     HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, PROCESS_FIELDS, QUIET_FIELDS,
     ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS,
-    UNNAMED_FIELDS, Unit, Value, exact_only, sampled_only,
+    UNNAMED_FIELDS, Unit, Value, WAIT_ROW_FIELDS, WAITING_FIELDS, exact_only, sampled_only,
 };
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
 use crate::model::{AccessCounts, CallPath, LineReport, Report, RowReport, SCHEMA, SampledEvent};
+use crate::waiting::Waiting;
 
 /// Decimals of a number: a millionth of a share, a millionth of a cycle. More would be noise.
 const DECIMALS_SCALE: f64 = 1e6;
@@ -145,6 +146,7 @@ impl Serialize for ReportJson<'_> {
         )?;
         if report.run.sampled.is_none() {
             map.serialize_entry("handed_over", &HandedJson(&report.handed))?;
+            map.serialize_entry("waiting", &WaitingJson(&report.waiting))?;
         }
         map.serialize_entry(
             "threads",
@@ -171,6 +173,17 @@ impl Serialize for HandedJson<'_> {
         for (key, rows) in [("objects", &self.0.objects), ("takers", &self.0.takers)] {
             map.serialize_entry(key, &list(HANDED_ROW_FIELDS, rows, &[]))?;
         }
+        map.end()
+    }
+}
+
+struct WaitingJson<'a>(&'a Waiting);
+
+impl Serialize for WaitingJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        Fields(WAITING_FIELDS, self.0, &[]).write(&mut map)?;
+        map.serialize_entry("rows", &list(WAIT_ROW_FIELDS, &self.0.rows, &[]))?;
         map.end()
     }
 }

@@ -39,6 +39,7 @@ pub mod summary;
 pub mod sweep;
 pub mod tables;
 pub mod text;
+mod waiting;
 pub mod whatif;
 
 pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts};
@@ -53,3 +54,4 @@ pub use names::{CodeName, DataName, LockKind, LockName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
 pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow, SideSums};
 pub use skip::{Glob, SkippedFunctions};
+pub use waiting::{WAITING_ROWS_MAX, WAITING_SHARE_MIN, WaitRow, Waiting};

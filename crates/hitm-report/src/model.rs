@@ -4,6 +4,7 @@
 use crate::by::{Filtered, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
+use crate::waiting::Waiting;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
 use hitm_coherence::sharing::{FightKind, Verdict};
 use hitm_coherence::stats::{LineStats, RestOfLines, SourceCounts};
@@ -29,6 +30,8 @@ pub struct Report {
     pub quiet: Quiet,
     /// Hand-overs of the quiet lines; of recordings, not of samples.
     pub handed: HandedOver,
+    /// Time that threads waited for one another, lines apart; of recordings, not of samples.
+    pub waiting: Waiting,
     /// Totals by name, as asked for.
     pub totals_by: Vec<TotalsBy>,
     /// The part that filters leave; none without filters. `lines` and `flagged` then have the lines with such

@@ -235,6 +235,8 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
         program_cpu_count: recording.counter("program_cpus"),
         seed: recording.header.seed,
         threads: threads.collect(),
+        waits: recording.waits().copied().collect(),
+        end: recording.end_time(),
         private_access_count: totals.accesses.saturating_sub(totals.stored_accesses),
         // What the recorder says it wrote and the file does not have.
         lost_access_count: totals.stored_accesses.saturating_sub(read),

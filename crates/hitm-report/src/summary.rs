@@ -6,11 +6,19 @@ use hitm_base::grouped;
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::SourceCounts;
 
+use hitm_trace::WaitKind;
+
 use crate::Report;
-use crate::fields::{LINE_FIELDS, TOTALS_FIELDS, by_id};
+use crate::fields::{
+    LINE_FIELDS, TOTALS_FIELDS, WAIT_ROW_FIELDS, WAITING_FIELDS, by_id, kind_text,
+};
 use crate::handed::HANDED_SHARE_MIN;
-use crate::model::{AccessCounts, LineReport, upgrades_of};
+use crate::model::{AccessCounts, LineReport, share, upgrades_of};
 use crate::pictures::Structure;
+use crate::waiting::{WAITING_SHARE_MIN, WaitRow};
+
+/// Part of the waits of one kind from which on what most of them are for stands for all. Assumed 0.8.
+const ONE_IS_ALL: f64 = 0.8;
 
 /// A sentence of the summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,27 +39,28 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
         text,
         is_command: false,
     };
-    let first = report.lines.first();
+    let [place, reason, advice] = match (waited_for(report), report.lines.first()) {
+        (Some(wait), _) => [
+            wait_place(wait),
+            wait_reason(report, wait),
+            wait_advice(wait),
+        ],
+        (None, Some(line)) => [
+            place(report, line),
+            reason(report, line),
+            line.advice.clone(),
+        ],
+        (None, None) => [
+            elsewhere(report),
+            "No line has fights worth a verdict.".into(),
+            "Nothing about cache lines.".into(),
+        ],
+    };
     vec![
         sentence("Lost", lost(report)),
-        sentence(
-            "Where",
-            first.map_or_else(|| elsewhere(report), |line| place(report, line)),
-        ),
-        sentence(
-            "Why",
-            first.map_or_else(
-                || "No line has fights worth a verdict.".into(),
-                |line| reason(report, line),
-            ),
-        ),
-        sentence(
-            "Do",
-            first.map_or_else(
-                || "Nothing about cache lines.".into(),
-                |line| line.advice.clone(),
-            ),
-        ),
+        sentence("Where", place),
+        sentence("Why", reason),
+        sentence("Do", advice),
         SummaryLine {
             label: "Next",
             text: next(report, structures, input),
@@ -70,6 +79,7 @@ fn lost(report: &Report) -> String {
     };
     match &report.run.sampled {
         Some(_) => format!("{} samples: {lines}.", figure("access_count")),
+        None if report.waiting.first().is_some() => waits(report),
         None => format!(
             "{} of the threads' time, {} of {} cycles: {lines}.",
             figure("run_share"),
@@ -77,6 +87,86 @@ fn lost(report: &Report) -> String {
             figure("thread_cycles"),
         ),
     }
+}
+
+/// How the threads wait: `87.2% of the threads' time is waiting: 86.1% spinning for tail, 1.1% for lines.`
+fn waits(report: &Report) -> String {
+    let waiting = &report.waiting;
+    let of_whole = |cycles| share(cycles, waiting.whole_cycles);
+    let lines = report.totals.lost_cycles;
+    let all = waiting.run_share() + of_whole(lines);
+    let kinds = [
+        (WaitKind::Spinning, waiting.spinning_cycles),
+        (WaitKind::Asleep, waiting.asleep_cycles),
+    ];
+    let mut parts: Vec<String> = Vec::new();
+    for (kind, cycles) in kinds {
+        let of_kind = waiting.rows.iter().find(|row| row.kind == Some(kind));
+        let Some(first) = of_kind.filter(|_| of_whole(cycles) >= WAITING_SHARE_MIN) else {
+            continue;
+        };
+        // The first one stands for all if it is nearly all.
+        let most = match first.cycles as f64 >= ONE_IS_ALL * cycles as f64 {
+            true => "",
+            false => "most of all ",
+        };
+        let (share, name) = (percent(of_whole(cycles)), &first.name);
+        parts.push(format!("{share} {} {most}for {name}", kind_text(kind)));
+    }
+    parts.push(format!("{} for lines", percent(of_whole(lines))));
+    format!(
+        "{} of the threads' time is waiting: {}.",
+        percent(all),
+        parts.join(", ")
+    )
+}
+
+/// What threads wait for longer than for all lines together.
+fn waited_for(report: &Report) -> Option<&WaitRow> {
+    let first = report.waiting.first();
+    first.filter(|row| row.cycles > report.totals.lost_cycles)
+}
+
+fn wait_place(wait: &WaitRow) -> String {
+    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
+    let kind = figure("kind");
+    let within = match wait.waiters.as_slice() {
+        [] => String::new(),
+        functions => format!(", in {}", functions.join(", ")),
+    };
+    let changed = match wait.releasers.as_slice() {
+        [] => String::new(),
+        functions => format!("; changed in {}", functions.join(", ")),
+    };
+    let (share, name, address) = (figure("run_share"), figure("name"), figure("address"));
+    let at = match name == address {
+        true => String::new(),
+        false => format!(" at {address}"),
+    };
+    format!("{share} {kind} for {name}{at}{within}{changed}.")
+}
+
+fn wait_reason(report: &Report, wait: &WaitRow) -> String {
+    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
+    let busy = by_id(WAITING_FIELDS, "busy_threads_mean").text(&report.waiting);
+    format!(
+        "{} threads wait for it, {} of {} cycles; {busy} of {} get on at a time.",
+        figure("thread_count"),
+        counted(wait.wait_count, "time"),
+        figure("cycles_mean"),
+        report.threads.len()
+    )
+}
+
+fn wait_advice(wait: &WaitRow) -> String {
+    format!(
+        "Do less until {} is let go, take it less often, or split what it guards; no layout helps.",
+        wait.name
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
 }
 
 fn place(report: &Report, line: &LineReport) -> String {

@@ -11,7 +11,7 @@ use crate::fields::{
     CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS,
     LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS,
     SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value,
-    exact_only, sampled_only,
+    WAIT_ROW_FIELDS, WAITING_FIELDS, exact_only, sampled_only,
 };
 use crate::json::LeftOut;
 use crate::model::{AccessCounts, LineReport, Report};
@@ -232,6 +232,10 @@ impl Report {
                 kinds.add(&key, (HANDED_ROW_FIELDS, &[]), rows);
             }
             tables.push(kinds);
+            let waiting = std::slice::from_ref(&self.waiting);
+            tables.push(Table::of("waiting", (WAITING_FIELDS, &[]), waiting));
+            let waits = (WAIT_ROW_FIELDS, &[][..]);
+            tables.push(Table::of("waits", waits, &self.waiting.rows));
         }
         let of_threads = (THREAD_FIELDS, exact(exact_only::THREAD));
         tables.push(Table::of("threads", of_threads, &self.threads));

@@ -14,6 +14,7 @@ mod sources;
 pub(crate) mod style;
 pub(crate) mod table;
 mod totals;
+mod waiting;
 pub mod whatif;
 
 use hitm_base::{Printout, grouped, printable};
@@ -130,6 +131,7 @@ pub fn render(report: &Report, summary: &[SummaryLine], options: &TextOptions) -
     let mut writer = Writer::new(options);
     writer.header(report, summary);
     writer.totals(report);
+    writer.waiting(&report.waiting);
     for totals in &report.totals_by {
         writer.totals_by(report, totals, options);
     }

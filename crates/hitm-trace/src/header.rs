@@ -40,7 +40,7 @@ pub struct Version {
 }
 
 /// The version that this crate writes, and the highest that it knows all of.
-pub const VERSION: Version = Version { major: 1, minor: 7 };
+pub const VERSION: Version = Version { major: 1, minor: 8 };
 
 /// Everything that a recording was made with. The working directory and the environment are not
 /// stored: they name people and machines.

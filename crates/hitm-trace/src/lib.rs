@@ -44,6 +44,6 @@ pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
 pub use record::{
     CALLS_OF, Counter, End, EndReason, HeapObject, Loss, Mapping, PROCESS_SHIFT, ProcessExit,
     ProcessStart, Record, Region, RegionKind, SHARED_END, SHARED_FIRST, ThreadExit, ThreadPlaced,
-    ThreadStart, Totals,
+    ThreadStart, Totals, WaitKind, Waits,
 };
 pub use writer::{TraceWriter, WriteError};

@@ -39,6 +39,10 @@ pub(crate) fn check(record: &Record) -> Result<(), EncodeError> {
             check_count("stall of a thread", exit.stall.0)?;
             check_count("contention stall of a thread", exit.contention_stall.0)?;
         }
+        Record::Waits(waits) => {
+            check_count("waits of a thread", waits.count)?;
+            check_count("cycles that a thread waited", waits.cycles.0)?;
+        }
         Record::Work(work) => {
             for adoption in &work.adoptions {
                 check_line(adoption.line)?;

@@ -28,6 +28,8 @@ pub enum Record {
     ThreadPlaced(ThreadPlaced),
     /// Totals of a thread so far; the last record of a thread counts.
     ThreadExit(ThreadExit),
+    /// Time that a thread has waited so far; the last record of each kind, word and instruction counts.
+    Waits(Waits),
     /// A file was mapped.
     Mapping(Mapping),
     /// A heap block one of whose lines became shared.
@@ -60,7 +62,7 @@ impl Record {
             Record::ThreadExit(exit) => Some(exit.time),
             Record::HeapObject(object) => Some(object.time),
             Record::End(end) => Some(end.time),
-            Record::Mapping(_) | Record::Region(_) | Record::Counters(_) => None,
+            Record::Mapping(_) | Record::Region(_) | Record::Counters(_) | Record::Waits(_) => None,
             Record::Work(_) | Record::Turn(_) | Record::Callers(_) | Record::Layout(_) => None,
         }
     }
@@ -152,6 +154,34 @@ pub struct ThreadExit {
     pub stall: Cycles,
     /// The part of `stall` that another CPU's use of the line caused.
     pub contention_stall: Cycles,
+}
+
+/// Time that a thread has waited so far in one way, for one word, at one instruction: the last one of each
+/// counts. Waits of which there are too many different ones have word and instruction 0. Since version 1.8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waits {
+    /// The thread.
+    pub thread: ThreadId,
+    /// How it waited.
+    pub kind: WaitKind,
+    /// Address of the word that it waited for: a flag, or a lock's.
+    pub word: u64,
+    /// The instruction that looks at the word, or that was the last before the thread went to sleep.
+    pub code: CodeAddr,
+    /// Waits that are over.
+    pub count: u64,
+    /// Their cycles. Those that a spinning thread stood still for a line are not among them: they are
+    /// its accesses' ([`Outcome::stall`]).
+    pub cycles: Cycles,
+}
+
+/// A way to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitKind {
+    /// The thread looks at the word again and again.
+    Spinning,
+    /// It sleeps until another one wakes it.
+    Asleep,
 }
 
 /// A file was mapped into the program's address space.

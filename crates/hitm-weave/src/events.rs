@@ -64,6 +64,11 @@ impl Events {
         self.next.front()
     }
 
+    /// The next events, as far as they are kept as they are.
+    pub(crate) fn next(&self) -> impl Iterator<Item = &ThreadEvent> {
+        self.next.iter()
+    }
+
     pub(crate) fn extend(&mut self, events: &[ThreadEvent]) {
         let room = match self.newest.is_empty() && self.pages.is_empty() {
             true => NEXT_MAX.saturating_sub(self.next.len()),

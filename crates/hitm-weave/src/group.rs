@@ -13,24 +13,31 @@ mod records;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod waited;
 mod waits;
 
 pub use affinity::Pinned;
 pub use timers::{TimerName, TimerTimes};
+pub use waited::Spin;
 pub use waits::Doubt;
+use waits::Sleep;
 
 use std::collections::BTreeMap;
 
 use hitm_base::machine::MachineCost;
-use hitm_base::{AddrRange, CpuId, Cycles, LineAddr, ThreadId};
+use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
 use hitm_trace::{Adoption, Counter, EndReason, Record, Turn};
 
 use self::alarms::Alarms;
 use self::timers::Timers;
+use self::waited::Waited;
 use crate::expected::Expected;
 use crate::output::{Lonely, Output};
 use crate::wakes::Wakes;
 use crate::{Call, PathId, Position, ProgramCpus, Slot, ThreadEvent, UnknownCall, Weave, WorkLog};
+
+/// Accesses of a thread that are kept in mind: the last ones before it sleeps are to the lock, or near it.
+const LAST_USED: usize = 8;
 
 /// Rounds after which the threads' totals are written: some ten million virtual cycles.
 const TOTALS_EVERY_ROUNDS: u64 = 1000;
@@ -64,6 +71,10 @@ struct Member {
     wakes_before: u64,
     /// The futex that had another value when it was to sleep there, until it is known why.
     unsure: Option<u64>,
+    /// Its sleep at a futex, until it is heard of again.
+    sleep: Option<Sleep>,
+    /// Its last accesses, the latest last.
+    last_used: [(LineAddr, CodeAddr); LAST_USED],
     log: WorkLog,
     /// CPUs on which the program lets it run; none before it says so.
     mask: Option<Vec<CpuId>>,
@@ -117,6 +128,8 @@ pub struct Doings<'a> {
     pub accesses: u64,
     /// Accesses outside the program's memory since it was heard of last.
     pub out_of_range: u64,
+    /// Its waits that are over since then.
+    pub spins: &'a [Spin],
 }
 
 /// Counts about the recording.
@@ -149,6 +162,7 @@ pub struct Group {
     /// Words at which threads that have not come yet wake others when they end, by tid.
     ends_of_newcomers: BTreeMap<u32, u64>,
     wakes: Wakes,
+    waited: Waited,
     /// From a wake to the first instruction of the woken thread.
     wake_cost: Cycles,
     cpus: ProgramCpus,
@@ -182,6 +196,7 @@ impl Group {
             timers: Timers::default(),
             ends_of_newcomers: BTreeMap::new(),
             wakes: Wakes::default(),
+            waited: Waited::default(),
             wake_cost,
             cpus,
             masks_of_newcomers: BTreeMap::new(),
@@ -248,6 +263,8 @@ impl Group {
             awaits_turn: false,
             wakes_before: 0,
             unsure: None,
+            sleep: None,
+            last_used: [(LineAddr(0), CodeAddr(0)); LAST_USED],
             log: WorkLog::default(),
             mask,
         });
@@ -283,6 +300,8 @@ impl Group {
         if self.finished {
             return;
         }
+        self.note_sleep(slot);
+        self.waited.spun(slot, doings.spins);
         let mut adoptions = Vec::with_capacity(doings.taken.len());
         for taken in doings.taken {
             let owner = Slot(taken.owner.0 as usize);
@@ -304,6 +323,11 @@ impl Group {
             &mut |work| output.record(&Record::Work(work)),
         );
         member.accesses = doings.accesses;
+        let last = doings.events.len().saturating_sub(LAST_USED);
+        for event in &doings.events[last..] {
+            member.last_used.rotate_left(1);
+            member.last_used[LAST_USED - 1] = (LineAddr::of(event.addr), event.code);
+        }
         self.counters.out_of_range += doings.out_of_range;
     }
 
@@ -437,9 +461,20 @@ impl Group {
         self.output.commit();
     }
 
-    /// Lines that one thread has used alone for long, since the last call.
+    /// Lines that one thread has used alone for long, since the last call, and that no other thread has used at a
+    /// later time already.
     pub fn take_lonely(&mut self) -> Vec<Lonely> {
-        self.output.take_lonely()
+        let mut lonely = self.output.take_lonely();
+        if !lonely.is_empty() {
+            let used = self.weave.lines_ahead(lonely.iter().map(|one| one.line));
+            lonely.retain(|one| {
+                let of_line = |(line, slot): &(LineAddr, Slot)| {
+                    *line == one.line && slot.0 != one.thread.0 as usize
+                };
+                !used.iter().any(of_line)
+            });
+        }
+        lonely
     }
 
     /// Counts lines that one thread got back for itself.

@@ -99,10 +99,10 @@ impl Output {
             return;
         }
         self.stored += 1;
-        let mut written = *access;
-        if self.is_kernel {
-            written.addr = sign_extended(access.addr);
-        }
+        let written = Access {
+            addr: self.written_addr(access.addr),
+            ..*access
+        };
         match self.paths.take() {
             None => self.push(|producer| producer.push_access(&written, outcome)),
             Some(mut paths) => {
@@ -127,9 +127,14 @@ impl Output {
 
     /// The line as it is written.
     pub(crate) fn written_line(&self, line: LineAddr) -> LineAddr {
+        LineAddr::of(self.written_addr(line.first_byte()))
+    }
+
+    /// The address as it is written.
+    pub(crate) fn written_addr(&self, addr: u64) -> u64 {
         match self.is_kernel {
-            true => LineAddr::of(sign_extended(line.first_byte())),
-            false => line,
+            true => sign_extended(addr),
+            false => addr,
         }
     }
 

@@ -146,6 +146,8 @@ pub(crate) struct Thread {
     pub(crate) returns: Option<Return>,
     /// Cycles that waiting has added to the clock.
     delay: Cycles,
+    /// The part of them that it was away.
+    pub(crate) away: Cycles,
     cpi_milli: u64,
 }
 
@@ -170,6 +172,7 @@ impl Thread {
             wakes: VecDeque::new(),
             returns: None,
             delay: Cycles::ZERO,
+            away: Cycles::ZERO,
             cpi_milli: core.cpi_milli.into(),
         }
     }

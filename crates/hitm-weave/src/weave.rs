@@ -1,5 +1,6 @@
 //! The weave phase: merges what the threads did by virtual time and prices it.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use hitm_base::{
@@ -185,6 +186,7 @@ impl Weave {
         let behind = self.now.max(earliest).saturating_sub(thread.clock());
         if thread.is_idle() {
             thread.add_delay(behind);
+            thread.away += behind;
         }
         self.rekey(slot);
     }
@@ -197,6 +199,26 @@ impl Weave {
     /// The virtual clock of a thread, at the end of what has been pushed.
     pub fn clock(&self, slot: Slot) -> Cycles {
         self.threads[slot.0].clock()
+    }
+
+    /// The accesses to `lines` that threads have made and that are not priced yet: line and thread. Of one that is
+    /// very far ahead, only the next ones.
+    pub(crate) fn lines_ahead(
+        &self,
+        lines: impl Iterator<Item = LineAddr>,
+    ) -> BTreeSet<(LineAddr, Slot)> {
+        let lines: BTreeSet<LineAddr> = lines.collect();
+        let threads = self.threads.iter().enumerate();
+        let accesses = threads.flat_map(|(slot, thread)| {
+            let events = thread.events.next();
+            events.map(move |event| (LineAddr::of(event.addr), Slot(slot)))
+        });
+        accesses.filter(|(line, _)| lines.contains(line)).collect()
+    }
+
+    /// Cycles that went by while a thread was away.
+    pub fn away(&self, slot: Slot) -> Cycles {
+        self.threads[slot.0].away
     }
 
     /// The virtual clock of a thread when it issues instruction `insn`, by what is known of its

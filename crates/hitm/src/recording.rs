@@ -23,7 +23,7 @@ use hitm_coherence::stats::{Collector, Statistics};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
     Counter, End, EndReason, Header, Mapping, ProcessExit, ProcessStart, ReadError, Record,
-    Recovery, SHARED_FIRST, ThreadExit, ThreadStart, TraceReader,
+    Recovery, SHARED_FIRST, ThreadExit, ThreadStart, TraceReader, WaitKind, Waits,
 };
 use thiserror::Error;
 
@@ -112,6 +112,8 @@ pub struct Recording {
     thread_index: BTreeMap<ThreadId, usize>,
     /// Places in `processes`, by their numbers.
     process_index: BTreeMap<u32, usize>,
+    /// Time that threads waited for one another, by what for and where.
+    waits: BTreeMap<(WaitKind, u64, CodeAddr, ThreadId), Waits>,
     /// Counters of the recorder, by name.
     counters: BTreeMap<String, u64>,
     /// Record of its end; missing when the file was cut short.
@@ -169,6 +171,7 @@ impl Recording {
             processes: Vec::new(),
             thread_index: BTreeMap::new(),
             process_index: BTreeMap::new(),
+            waits: BTreeMap::new(),
             counters: BTreeMap::new(),
             end: None,
             recovery: Recovery::default(),
@@ -345,6 +348,7 @@ impl Recording {
                     thread.exit = Some(exit);
                 }
             }
+            Record::Waits(waits) => self.take_waits(waits),
             Record::ProcessStart(start) => self.take_process(start),
             Record::ProcessExit(exit) => {
                 if let Some(index) = self.process_index.get(&exit.process) {
@@ -382,6 +386,14 @@ impl Recording {
         }
     }
 
+    fn take_waits(&mut self, waits: Waits) {
+        let place = (waits.kind, waits.word, waits.code, waits.thread);
+        let is_known = self.waits.contains_key(&place);
+        if is_known || self.budget.admits("waits", 2 * size_of::<Waits>()) {
+            self.waits.insert(place, waits);
+        }
+    }
+
     fn take_process(&mut self, start: ProcessStart) {
         let bytes = size_of::<RecordedProcess>() + start.program.len();
         // Their numbers have 13 bits: more come from a hostile file only.
@@ -404,10 +416,21 @@ impl Recording {
         Cycles(ran.saturating_add(exit.stall.0))
     }
 
+    /// The latest clock of a thread.
+    pub fn end_time(&self) -> Cycles {
+        let exits = self.threads.iter().filter_map(|thread| thread.exit);
+        exits.map(|exit| exit.time).max().unwrap_or(Cycles::ZERO)
+    }
+
     /// The cycles of all threads.
     pub fn thread_cycles(&self) -> Cycles {
         let threads = self.threads.iter().map(|thread| self.cycles_of(thread).0);
         Cycles(threads.fold(0, u64::saturating_add))
+    }
+
+    /// Time that threads waited for one another, by what for and where.
+    pub fn waits(&self) -> impl Iterator<Item = &Waits> {
+        self.waits.values()
     }
 
     /// The process with this number.

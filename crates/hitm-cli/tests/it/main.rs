@@ -62,6 +62,7 @@ mod totals;
 mod verdicts;
 mod view;
 mod vm;
+mod waiting;
 mod whatif;
 mod writers;
 

@@ -132,7 +132,8 @@ pub(super) unsafe extern "C" fn locking_block_begins(index: c_uint, block: *mut 
     recorder.start_locking_block(recorder.vcpu(index), Block::of_argument(block));
 }
 
-pub(super) unsafe extern "C" fn memory_accessed(
+/// An access. `ON_STACK`: the instruction writes to its thread's stack, if it writes.
+pub(super) unsafe extern "C" fn memory_accessed<const ON_STACK: bool>(
     index: c_uint,
     info: u32,
     addr: u64,
@@ -147,8 +148,17 @@ pub(super) unsafe extern "C" fn memory_accessed(
     // Each way has code of its own, in which the operation is a constant.
     match op_of(insn, recorder.api.is_store(info)) {
         Some(AccessOp::Load) => recorder.accessed(vcpu, accessed, AccessOp::Load),
-        Some(AccessOp::Store) => recorder.accessed(vcpu, accessed, AccessOp::Store),
-        Some(op) => recorder.accessed(vcpu, accessed, op),
+        Some(AccessOp::Store) => {
+            match ON_STACK {
+                true => vcpu.note_stack_store(),
+                false => vcpu.note_write(addr),
+            }
+            recorder.accessed(vcpu, accessed, AccessOp::Store);
+        }
+        Some(op) => {
+            vcpu.note_write(addr);
+            recorder.accessed(vcpu, accessed, op);
+        }
         None => {}
     }
 }
@@ -182,7 +192,7 @@ pub(super) unsafe extern "C" fn stack_accessed<const IS_CALL: bool>(
 ) {
     // SAFETY: the arguments are QEMU's.
     unsafe {
-        memory_accessed(index, info, addr, insn);
+        memory_accessed::<true>(index, info, addr, insn);
         observer_accesses_stack::<IS_CALL>(index, info, addr, insn);
     }
 }
@@ -283,6 +293,13 @@ pub(super) unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {
     // SAFETY: as in `memory_accessed`.
     let insn = unsafe { MemInsn::of_argument(insn) };
     recorder.vcpu(index).fence(insn);
+}
+
+pub(super) unsafe extern "C" fn pause_runs(index: c_uint, _: *mut c_void) {
+    let Some(recorder) = recording() else { return };
+    if let Some(vcpu) = recorder.vcpus.get(index) {
+        vcpu.pauses += 1;
+    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "the signature is QEMU's")]

@@ -17,7 +17,7 @@ use super::Recorder;
 use super::callbacks::{
     block_begins, block_begins_on_path, call_runs, context_is_saved, fence_runs,
     locking_block_begins, locking_block_begins_on_path, memory_accessed, nobody_asks,
-    observer_accesses_stack, return_runs, stack_accessed, stack_moves,
+    observer_accesses_stack, pause_runs, return_runs, stack_accessed, stack_moves,
 };
 use super::time::counter_is_read;
 
@@ -165,7 +165,7 @@ impl Recorder {
             return Ordering::Plain;
         }
         let (bytes, len) = self.api.insn_bytes(insn);
-        let ordering = (self.classify)(&bytes[..len]);
+        let ordering = (self.isa.ordering)(&bytes[..len]);
         let locked = ordering.is_locked();
         let code = self.link.code_addr(addr);
         let data = MemInsn {
@@ -185,7 +185,14 @@ impl Recorder {
             self.api.on_insn_exec(insn, fence_runs, data);
             return ordering;
         }
-        self.api.on_mem(insn, memory_accessed, data);
+        if (self.isa.pauses)(&bytes[..len]) {
+            self.api.on_insn_exec(insn, pause_runs, std::ptr::null());
+        }
+        let accessed: MemCb = match (self.isa.writes_stack)(&bytes[..len]) {
+            true => memory_accessed::<true>,
+            false => memory_accessed::<false>,
+        };
+        self.api.on_mem(insn, accessed, data);
         ordering
     }
 }

@@ -10,8 +10,8 @@ use crate::fields::{
     BOX_FIELDS, CELL_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, FRAME_FIELDS, Field, HANDED_FIELDS,
     HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS,
     RUN_FIELDS, SEAT_FIELDS, SOURCE_FIELDS, STACK_FIELDS, SUMMARY_FIELDS, THREAD_FIELDS,
-    TIME_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, TRANSFER_FIELDS, UNKNOWN_FIELDS, exact_only,
-    sampled_only,
+    TIME_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, TRANSFER_FIELDS, UNKNOWN_FIELDS, WAIT_ROW_FIELDS,
+    WAITING_FIELDS, exact_only, sampled_only,
 };
 use crate::json::{LeftOut, ValueJson};
 use crate::model::{LineReport, Report};
@@ -109,6 +109,8 @@ pub(super) fn report(report: &Report) -> Value {
         data["handed_over"] = item(HANDED_FIELDS, handed, &[]);
         data["handed_objects"] = table(HANDED_ROW_FIELDS, &handed.objects, &[]);
         data["handed_takers"] = table(HANDED_ROW_FIELDS, &handed.takers, &[]);
+        data["waiting"] = item(WAITING_FIELDS, &report.waiting, &[]);
+        data["waits"] = table(WAIT_ROW_FIELDS, &report.waiting.rows, &[]);
     }
     if let Some(filtered) = &report.filtered {
         data["filtered"] = item(FILTERED_FIELDS, filtered, exact(exact_only::FILTERED));

@@ -311,6 +311,8 @@ pub(crate) fn select(
         program_cpu_count: 16,
         seed: 1,
         threads: threads.collect(),
+        waits: Vec::new(),
+        end: Cycles(1_000_000),
         private_access_count: 1_234_567,
         lost_access_count: 0,
         complete: true,

@@ -5,8 +5,8 @@ use hitm_base::{
 };
 use hitm_trace::{
     Adoption, COUNT_MAX, Counter, End, EndReason, HeapObject, LATENCY_MAX, Loss, Mapping, Record,
-    Region, RegionKind, Step, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn, Waker,
-    Work,
+    Region, RegionKind, Step, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals, Turn,
+    WaitKind, Waits, Waker, Work,
 };
 
 use crate::Choices;
@@ -25,7 +25,7 @@ pub fn records(choices: &mut Choices<'_>) -> Vec<Record> {
 
 /// A record of any kind; every third is an access.
 pub fn record(choices: &mut Choices<'_>) -> Record {
-    match choices.below(18) {
+    match choices.below(19) {
         0 => thread_start(choices),
         1 => Record::ThreadPlaced(ThreadPlaced {
             thread: thread(choices),
@@ -42,6 +42,7 @@ pub fn record(choices: &mut Choices<'_>) -> Record {
         9 => Record::Turn(turn(choices)),
         10 => Record::Callers(stack(choices).into()),
         11 => Record::Layout(choices.text()),
+        12 => waits(choices),
         _ => access(choices),
     }
 }
@@ -130,6 +131,17 @@ fn thread_exit(choices: &mut Choices<'_>) -> Record {
         accesses: count(choices),
         stall: cycles(choices),
         contention_stall: cycles(choices),
+    })
+}
+
+fn waits(choices: &mut Choices<'_>) -> Record {
+    Record::Waits(Waits {
+        thread: thread(choices),
+        kind: choices.pick(&[WaitKind::Spinning, WaitKind::Asleep]),
+        word: choices.number(),
+        code: CodeAddr(choices.number()),
+        count: count(choices),
+        cycles: cycles(choices),
     })
 }
 

@@ -16,7 +16,7 @@ use crate::wire::{Cursor, delta, push_bytes, push_varint, undelta, unzigzag, zig
 use crate::{
     Adoption, Counter, End, EndReason, HeapObject, Loss, Mapping, ProcessExit, ProcessStart,
     Record, Region, RegionKind, Steps, Stretch, ThreadExit, ThreadPlaced, ThreadStart, Totals,
-    Turn, Waker, Work,
+    Turn, WaitKind, Waits, Waker, Work,
 };
 
 /// Never written, so that a hole of zeros in a file is not taken for records.
@@ -39,6 +39,11 @@ const KIND_PROCESS_START: u8 = 13;
 const KIND_PROCESS_EXIT: u8 = 14;
 /// Callers of a thread's accesses from here on.
 pub(super) const KIND_PATH: u8 = 15;
+
+const KIND_WAITS: u8 = 16;
+
+const WAIT_SPINNING: u64 = 0;
+const WAIT_ASLEEP: u64 = 1;
 
 const REGION_STACK: u8 = 0;
 const REGION_ANONYMOUS_MAP: u8 = 1;
@@ -94,6 +99,10 @@ pub(super) fn encode(record: &Record, out: &mut Vec<u8>) -> u8 {
         Record::ThreadExit(exit) => {
             encode_exit(exit, out);
             KIND_THREAD_EXIT
+        }
+        Record::Waits(waits) => {
+            encode_waits(waits, out);
+            KIND_WAITS
         }
         Record::Mapping(mapping) => {
             encode_mapping(mapping, out);
@@ -158,6 +167,16 @@ fn encode_exit(exit: &ThreadExit, out: &mut Vec<u8>) {
     push_all(out, [exit.thread.0.into(), exit.time.0]);
     push_all(out, [exit.insns, exit.accesses]);
     push_all(out, [exit.stall.0, exit.contention_stall.0]);
+}
+
+fn encode_waits(waits: &Waits, out: &mut Vec<u8>) {
+    let kind = match waits.kind {
+        WaitKind::Spinning => WAIT_SPINNING,
+        WaitKind::Asleep => WAIT_ASLEEP,
+    };
+    push_all(out, [waits.thread.0.into(), kind]);
+    push_all(out, [waits.word, waits.code.0]);
+    push_all(out, [waits.count, waits.cycles.0]);
 }
 
 fn encode_heap_object(object: &HeapObject, out: &mut Vec<u8>) {
@@ -378,6 +397,10 @@ pub(super) fn decode(kind: u8, payload: &[u8]) -> Result<Option<Record>, DecodeF
             stall: Cycles(count(cursor, "stall of a thread")?),
             contention_stall: Cycles(count(cursor, "contention stall of a thread")?),
         }),
+        KIND_WAITS => match waits(cursor)? {
+            Some(waits) => Record::Waits(waits),
+            None => return Ok(None),
+        },
         KIND_MAPPING => Record::Mapping(Mapping {
             range: range(cursor, "a mapping")?,
             file_offset: cursor.varint()?,
@@ -426,6 +449,24 @@ fn thread_start(cursor: &mut Cursor<'_>) -> Result<ThreadStart, DecodeFault> {
             false => cursor.narrow("process")?,
         },
     })
+}
+
+/// The waits, or `None` when this version does not know their kind.
+fn waits(cursor: &mut Cursor<'_>) -> Result<Option<Waits>, DecodeFault> {
+    let (thread, kind) = (thread(cursor)?, cursor.varint()?);
+    let kind = match kind {
+        WAIT_SPINNING => WaitKind::Spinning,
+        WAIT_ASLEEP => WaitKind::Asleep,
+        _ => return Ok(None),
+    };
+    Ok(Some(Waits {
+        thread,
+        kind,
+        word: cursor.varint()?,
+        code: CodeAddr(cursor.varint()?),
+        count: count(cursor, "waits of a thread")?,
+        cycles: Cycles(count(cursor, "cycles that a thread waited")?),
+    }))
 }
 
 fn thread(cursor: &mut Cursor<'_>) -> Result<ThreadId, DecodeFault> {

@@ -204,15 +204,15 @@ fn a_header_that_is_no_header_is_described() {
     check_damage(
         |bytes, _| bytes[8] = 2,
         expect![[r#"
-            error: trace format 2.7, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
-            error: trace format 2.7, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.8, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
+            error: trace format 2.8, but this hitm reads 1.x: use the hitm that recorded it, or a newer one
         "#]],
     );
     check_damage(
         |bytes, _| bytes[30] ^= 1,
         expect![[r#"
-            error: the header (bytes 0 to 304) is damaged: checksum 0xa45215ec, expected 0x1111590e
-            error: the header (bytes 0 to 304) is damaged: checksum 0xa45215ec, expected 0x1111590e
+            error: the header (bytes 0 to 304) is damaged: checksum 0x58d55fbe, expected 0xed96135c
+            error: the header (bytes 0 to 304) is damaged: checksum 0x58d55fbe, expected 0xed96135c
         "#]],
     );
 }

@@ -65,7 +65,7 @@ mod tests {
     use hitm_base::{AccessOp, LineAddr, ThreadId};
 
     use super::*;
-    use crate::board::{PackedDoings, unpack_doings};
+    use crate::board::{DoneSoFar, PackedDoings, unpack_doings};
     use crate::{Position, TakenLine, ThreadEvent};
 
     #[test]
@@ -100,12 +100,15 @@ mod tests {
             owner: ThreadId(0),
             is_written: true,
         }];
-        let position = Position {
-            insn: 30,
-            stores: 0,
+        let done = DoneSoFar {
+            position: Position {
+                insn: 30,
+                stores: 0,
+            },
+            ..DoneSoFar::default()
         };
         let mut bytes = Vec::new();
-        PackedDoings::pack(&taken, &events, (position, 1, 0), &mut bytes);
+        PackedDoings::pack(&taken, &events, &done, &mut bytes);
         pack_paths(&mut bytes, 1, &paths);
         let since = (Position::default(), Position::default());
         assert_eq!(unpack_doings(&bytes, since).unwrap().events, events);

@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::layout::BUFFER_LEN;
 use crate::group::TakenLine;
-use crate::{Position, ThreadEvent};
+use crate::{Position, Spin, ThreadEvent};
 
 /// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,9 +170,10 @@ impl<'a> Message<'a> {
 #[error("a recorded process said what cannot be")]
 pub struct BadMessage;
 
-pub(super) const HEAD_WORDS: usize = 6;
+pub(super) const HEAD_WORDS: usize = 7;
 pub(super) const TAKEN_BYTES: usize = 16;
 pub(super) const EVENT_BYTES: usize = 40;
+const SPIN_WORDS: usize = 6;
 
 /// A thread's work as a message: lines taken over, accesses, and how far it is.
 #[derive(Debug, Default, Clone)]
@@ -187,6 +188,21 @@ pub struct PackedDoings {
     pub accesses: u64,
     /// Accesses outside the program's memory.
     pub out_of_range: u64,
+    /// Its waits that are over.
+    pub spins: Vec<Spin>,
+}
+
+/// How far a thread is, and what it counts.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DoneSoFar<'a> {
+    /// Place that it has reached.
+    pub position: Position,
+    /// All its accesses so far.
+    pub accesses: u64,
+    /// Accesses outside the program's memory, since it was heard of last.
+    pub out_of_range: u64,
+    /// Its waits that are over since then. Those that do not fit a message are left out.
+    pub spins: &'a [Spin],
 }
 
 impl PackedDoings {
@@ -194,10 +210,11 @@ impl PackedDoings {
     pub fn pack(
         taken: &[TakenLine],
         events: &[ThreadEvent],
-        (position, accesses, out_of_range): (Position, u64, u64),
+        done: &DoneSoFar<'_>,
         out: &mut Vec<u8>,
     ) -> (usize, usize) {
-        let room = BUFFER_LEN - HEAD_WORDS * 8;
+        let spins = &done.spins[..done.spins.len().min(Spin::KINDS_MAX)];
+        let room = BUFFER_LEN - (HEAD_WORDS + spins.len() * SPIN_WORDS) * 8;
         let taken_count = taken.len().min(room / 2 / TAKEN_BYTES);
         let event_room = (room - taken_count * TAKEN_BYTES) / EVENT_BYTES;
         // Lines are taken over before the accesses that took them.
@@ -207,12 +224,13 @@ impl PackedDoings {
         };
         out.clear();
         let head = [
-            position.insn,
-            position.stores,
-            accesses,
-            out_of_range,
+            done.position.insn,
+            done.position.stores,
+            done.accesses,
+            done.out_of_range,
             taken_count as u64,
             event_count as u64,
+            spins.len() as u64,
         ];
         push_words(out, head);
         for line in &taken[..taken_count] {
@@ -225,6 +243,11 @@ impl PackedDoings {
                 out,
                 [event.insn, event.stores, event.addr, event.code.0, kind],
             );
+        }
+        for spin in spins {
+            let counts = [spin.count, spin.insns, spin.locked];
+            push_words(out, [spin.word, spin.queue.unwrap_or(0), spin.code.0]);
+            push_words(out, counts);
         }
         (taken_count, event_count)
     }
@@ -258,7 +281,7 @@ pub fn unpack_doings(
         stores: next()?,
     };
     let (accesses, out_of_range) = (next()?, next()?);
-    let (taken_count, event_count) = (next()?, next()?);
+    let [taken_count, event_count, spin_count] = [next()?, next()?, next()?];
     let is_behind = position.insn < since.insn || position.stores < since.stores;
     if is_behind || position.insn.max(position.stores).max(accesses) > COUNT_MAX {
         return Err(BadMessage);
@@ -300,6 +323,23 @@ pub fn unpack_doings(
             size,
             op,
         });
+    }
+    for _ in 0..spin_count {
+        let spin = Spin {
+            word: next()?,
+            queue: Some(next()?).filter(|queue| *queue != 0),
+            code: CodeAddr(next()?),
+            count: next()?,
+            insns: next()?,
+            locked: next()?,
+        };
+        if [spin.count, spin.insns, spin.locked]
+            .into_iter()
+            .any(|count| count > position.insn)
+        {
+            return Err(BadMessage);
+        }
+        doings.spins.push(spin);
     }
     Ok(doings)
 }

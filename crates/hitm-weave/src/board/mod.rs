@@ -17,8 +17,8 @@ mod server;
 pub use calls::{pack_calls, pack_paths, unpack_calls, unpack_paths};
 pub use layout::{BOARD_LEN, BUFFER_LEN, board_len};
 pub use message::{
-    BadMessage, INTERVAL_TIMER, Message, PackedDoings, Request, pack_records, unpack_doings,
-    unpack_records,
+    BadMessage, DoneSoFar, INTERVAL_TIMER, Message, PackedDoings, Request, pack_records,
+    unpack_doings, unpack_records,
 };
 pub use port::{Answer, Channel, Port};
 pub use server::{Board, Incoming, Mail, Switch};

@@ -5,7 +5,7 @@ use hitm_base::{AccessOp, CodeAddr};
 use hitm_trace::Loss;
 
 use super::*;
-use crate::{Position, ThreadEvent};
+use crate::{Position, Spin, ThreadEvent};
 
 const FUTEX: Futex = Futex {
     wait: |word, value, time| {
@@ -99,17 +99,42 @@ fn what_a_thread_did_comes_over_in_parts_and_nonsense_is_refused() {
         op: AccessOp::Store,
     };
     let events: Vec<ThreadEvent> = (0..1000).map(event).collect();
-    let position = Position {
-        insn: 2000,
-        stores: 1000,
+    let spin = Spin {
+        word: 0x40,
+        queue: Some(0x80),
+        code: CodeAddr(7),
+        count: 2,
+        insns: 1999,
+        locked: 1,
+    };
+    let done = DoneSoFar {
+        position: Position {
+            insn: 2000,
+            stores: 1000,
+        },
+        accesses: 1,
+        out_of_range: 0,
+        spins: &[spin],
     };
     let mut bytes = Vec::new();
-    let (_, count) = PackedDoings::pack(&[], &events, (position, 1, 0), &mut bytes);
+    let (_, count) = PackedDoings::pack(&[], &events, &done, &mut bytes);
     assert!(count < 1000 && bytes.len() <= BUFFER_LEN);
     let since = (Position::default(), Position::default());
     let first = unpack_doings(&bytes, since).unwrap();
     assert_eq!(first.events, events[..count]);
-    let (_, rest) = PackedDoings::pack(&[], &events[count..], (position, 1, 0), &mut bytes);
+    assert_eq!(first.spins, [spin]);
+    let longer = [Spin {
+        insns: 2001,
+        ..spin
+    }];
+    let impossible = DoneSoFar {
+        spins: &longer,
+        ..done
+    };
+    PackedDoings::pack(&[], &[], &impossible, &mut bytes);
+    assert_eq!(unpack_doings(&bytes, since).unwrap_err(), BadMessage);
+    let done = DoneSoFar { spins: &[], ..done };
+    let (_, rest) = PackedDoings::pack(&[], &events[count..], &done, &mut bytes);
     assert_eq!(count + rest, 1000);
     assert_eq!(
         unpack_doings(&bytes, since).unwrap().events,

@@ -1,7 +1,9 @@
 //! Records of a group: threads, their turns, and the end.
 
 use hitm_base::{AddrRange, ThreadId};
-use hitm_trace::{Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadStart, Turn};
+use hitm_trace::{
+    Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadStart, Turn, Waits,
+};
 
 use super::Group;
 use crate::Slot;
@@ -37,7 +39,16 @@ impl Group {
             let exit = self.exit(slot);
             self.output.record(&Record::ThreadExit(exit));
         }
+        self.record_waits();
         self.output.commit();
+    }
+
+    fn record_waits(&mut self) {
+        let output = &mut self.output;
+        self.waited.take_news(self.weave.machine(), &mut |waits| {
+            let word = output.written_addr(waits.word);
+            output.record(&Record::Waits(Waits { word, ..waits }));
+        });
     }
 
     pub(super) fn write_end(&mut self, reason: EndReason) {
@@ -45,6 +56,7 @@ impl Group {
         let output = &mut self.output;
         self.weave
             .finish(&mut |access, outcome| output.access(access, outcome));
+        self.record_waits();
         let exits: Vec<ThreadExit> = (0..self.members.len())
             .map(|slot| self.exit(slot))
             .collect();

@@ -61,6 +61,7 @@ fn run_to(group: &mut Group, slot: Slot, insn: u64, for_turn: bool) {
         position,
         accesses: 0,
         out_of_range: 0,
+        spins: &[],
     };
     group.take_in(slot, doings);
     match for_turn {

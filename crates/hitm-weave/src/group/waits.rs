@@ -1,9 +1,9 @@
 //! Waits in system calls, and what ends them.
 
-use hitm_base::{Cycles, ThreadId};
+use hitm_base::{CodeAddr, Cycles, LineAddr, ThreadId};
 use hitm_trace::{Turn, Waker};
 
-use super::{Group, State};
+use super::{Group, LAST_USED, State};
 use crate::Slot;
 use crate::wakes::Wake;
 
@@ -18,12 +18,40 @@ pub enum Doubt {
     Alarm(Slot),
 }
 
+/// A sleep at a futex.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sleep {
+    futex: u64,
+    /// The instruction that used the futex last before.
+    code: CodeAddr,
+    /// Time that the thread had been away by then.
+    away_before: Cycles,
+}
+
 impl Group {
     /// The thread goes into a wait at `futex`.
     pub fn leave_for(&mut self, slot: Slot, futex: u64) {
         self.leave(slot);
-        self.members[slot.0].wakes_before = self.wakes.count();
+        let member = &mut self.members[slot.0];
+        member.wakes_before = self.wakes.count();
+        let used = member.last_used.iter().rev();
+        let at_futex = used.clone().find(|used| used.0 == LineAddr::of(futex));
+        let code = at_futex.unwrap_or(&member.last_used[LAST_USED - 1]).1;
+        member.sleep = Some(Sleep {
+            futex,
+            code,
+            away_before: self.weave.away(slot),
+        });
         self.expected.begin_wait(slot, futex);
+    }
+
+    /// Counts the sleep from which the thread has come back, whose length is known by now.
+    pub(super) fn note_sleep(&mut self, slot: Slot) {
+        let member = &mut self.members[slot.0];
+        if let Some(sleep) = member.sleep.take() {
+            let time = self.weave.away(slot).saturating_sub(sleep.away_before);
+            self.waited.slept(slot, (sleep.futex, sleep.code), time);
+        }
     }
 
     /// The thread is back from a system call; returns its budget.
@@ -106,6 +134,7 @@ impl Group {
     /// A thread is about to wake those that wait at `futex`.
     pub fn begin_wake(&mut self, futex: u64, wake: Wake) {
         self.wakes.asked(futex, wake);
+        self.waited.wakes(wake.slot, futex);
         self.expected.begin_wake(futex);
     }
 

@@ -567,6 +567,7 @@ impl Engine {
             position: doings.position,
             accesses: doings.accesses,
             out_of_range: doings.out_of_range,
+            spins: &doings.spins,
         };
         self.group.take_in(slot, doings);
         Ok(())

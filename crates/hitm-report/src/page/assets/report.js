@@ -224,6 +224,11 @@ function totalsOf(report) {
       fieldTable(report.handed_objects.fields, report.handed_objects.rows, { caption: 'By kind of object' }),
       fieldTable(report.handed_takers.fields, report.handed_takers.rows, { caption: 'By function that took them' }));
   }
+  if (report.waiting && report.waits.rows.length > 0) {
+    parts.push(h('h3', null, 'Waiting'), h('p', { class: 'note' }, 'Threads that spin or sleep until another one lets them go on.'),
+      fieldList(report.waiting.fields, report.waiting.rows[0]),
+      fieldTable(report.waits.fields, report.waits.rows, { caption: 'By what they waited for' }));
+  }
   return parts;
 }
 

@@ -1,0 +1,215 @@
+//! Time that threads waited for one another: spinning and asleep, by what they waited for.
+//!
+//! The third form of waiting, for a cache line, is what the lines of a report lose.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hitm_base::{AccessOp, CodeAddr, LineAddr, ThreadId};
+use hitm_coherence::stats::Statistics;
+use hitm_trace::{WaitKind, Waits};
+
+use crate::model::share;
+use crate::{Names, RunFacts};
+
+/// Part of the threads' time, 0 to 1, from which on text speaks of waiting.
+pub const WAITING_SHARE_MIN: f64 = 0.01;
+
+/// Words for which threads wait that are listed one by one.
+pub const WAITING_ROWS_MAX: usize = 20;
+
+/// Functions that a row names.
+const FUNCTIONS_MAX: usize = 3;
+
+/// Time that threads waited for one another, lines apart.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Waiting {
+    /// Cycles in which threads looked again and again at what others were to change.
+    pub spinning_cycles: u64,
+    /// Cycles in which threads slept for locks.
+    pub asleep_cycles: u64,
+    /// The time of which these are parts: that of all threads, and what they slept for locks.
+    pub whole_cycles: u64,
+    /// Threads that got on with their work at a time, on average: those that ran and did not spin.
+    pub busy_threads_mean: f64,
+    /// What they waited for, the longest first; at the end all others together, without a name.
+    pub rows: Vec<WaitRow>,
+}
+
+/// Waits for one thing, in one way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WaitRow {
+    /// How threads waited; none for several together.
+    pub kind: Option<WaitKind>,
+    /// What they waited for: a lock, a flag; empty for several together.
+    pub name: String,
+    /// Address of the word, or of the first of several with one name; 0 when several have none.
+    pub addr: u64,
+    /// Waits.
+    pub wait_count: u64,
+    /// Their cycles.
+    pub cycles: u64,
+    /// `cycles` as a part of [`Waiting::whole_cycles`], 0 to 1.
+    pub run_share: f64,
+    /// Threads that waited.
+    pub thread_count: u64,
+    /// Functions in which they waited, the longest first.
+    pub waiters: Vec<String>,
+    /// Functions that changed the word, the most frequent first.
+    pub releasers: Vec<String>,
+}
+
+impl WaitRow {
+    /// Cycles of one wait.
+    pub fn cycles_mean(&self) -> Option<f64> {
+        (self.wait_count > 0).then(|| self.cycles as f64 / self.wait_count as f64)
+    }
+}
+
+impl Waiting {
+    /// Part of the threads' time in which they waited, lines apart, 0 to 1.
+    pub fn run_share(&self) -> f64 {
+        share(
+            self.spinning_cycles.saturating_add(self.asleep_cycles),
+            self.whole_cycles,
+        )
+    }
+
+    /// The costliest thing that threads waited for, if it is worth a word.
+    pub fn first(&self) -> Option<&WaitRow> {
+        let first = self.rows.first().filter(|row| row.kind.is_some());
+        first.filter(|row| row.run_share >= WAITING_SHARE_MIN)
+    }
+
+    /// Sums up waits; all threads together ran for `thread_cycles`.
+    pub(crate) fn build(
+        facts: &RunFacts<'_>,
+        (statistics, names): (&Statistics, &dyn Names),
+        thread_cycles: u64,
+    ) -> Waiting {
+        let mut sums: BTreeMap<(WaitKind, String), Sum> = BTreeMap::new();
+        let mut waiting = Waiting::default();
+        let mut known: BTreeMap<u64, String> = BTreeMap::new();
+        for one in &facts.waits {
+            let of_kind = match one.kind {
+                WaitKind::Spinning => &mut waiting.spinning_cycles,
+                WaitKind::Asleep => &mut waiting.asleep_cycles,
+            };
+            *of_kind = of_kind.saturating_add(one.cycles.0);
+            let name = known.entry(one.word);
+            let name = name.or_insert_with(|| name_of(names, one.word)).clone();
+            sums.entry((one.kind, name)).or_default().add(one);
+        }
+        waiting.whole_cycles = thread_cycles.saturating_add(waiting.asleep_cycles);
+        let busy_cycles = thread_cycles.saturating_sub(waiting.spinning_cycles);
+        waiting.busy_threads_mean = share(busy_cycles, facts.end.0);
+        waiting.rows = rows(sums, &waiting, (statistics, names));
+        waiting
+    }
+}
+
+/// Waits for what has one name.
+#[derive(Debug, Default)]
+struct Sum {
+    wait_count: u64,
+    cycles: u64,
+    words: BTreeSet<u64>,
+    threads: BTreeSet<ThreadId>,
+    codes: BTreeMap<CodeAddr, u64>,
+}
+
+impl Sum {
+    fn add(&mut self, one: &Waits) {
+        self.wait_count = self.wait_count.saturating_add(one.count);
+        self.cycles = self.cycles.saturating_add(one.cycles.0);
+        self.words.insert(one.word);
+        self.threads.insert(one.thread);
+        let of_code = self.codes.entry(one.code).or_default();
+        *of_code = of_code.saturating_add(one.cycles.0);
+    }
+}
+
+/// The lock or the object at a word; empty for the sum of all that were too many.
+fn name_of(names: &dyn Names, word: u64) -> String {
+    if word == 0 {
+        return String::new();
+    }
+    if let Some(lock) = names.lock(word, 1) {
+        return lock.name;
+    }
+    match names.data(word, 1) {
+        Some(name) => name.object + &name.member,
+        None => format!("{:#x}", names.shown(word)),
+    }
+}
+
+fn rows(
+    sums: BTreeMap<(WaitKind, String), Sum>,
+    waiting: &Waiting,
+    (statistics, names): (&Statistics, &dyn Names),
+) -> Vec<WaitRow> {
+    let (nameless, named): (Vec<_>, Vec<_>) =
+        sums.into_iter().partition(|((_, name), _)| name.is_empty());
+    let mut named = named;
+    // Stable: rows of equal cost stay in the order of their names.
+    named.sort_by_key(|(_, sum)| std::cmp::Reverse((sum.cycles, sum.wait_count)));
+    let others = named.split_off(named.len().min(WAITING_ROWS_MAX));
+    let row = |(kind, name): (Option<WaitKind>, String), sum: &Sum| WaitRow {
+        kind,
+        name,
+        addr: sum.words.first().map_or(0, |word| names.shown(*word)),
+        wait_count: sum.wait_count,
+        cycles: sum.cycles,
+        run_share: share(sum.cycles, waiting.whole_cycles),
+        thread_count: sum.threads.len() as u64,
+        waiters: most(names, &sum.codes),
+        releasers: most(names, &writers(statistics, sum)),
+    };
+    let mut rows: Vec<WaitRow> = named
+        .into_iter()
+        .map(|((kind, name), sum)| row((Some(kind), name), &sum))
+        .collect();
+    let others = others.into_iter().chain(nameless).map(|(_, sum)| sum);
+    let others = others.reduce(|mut all, other| {
+        all.wait_count = all.wait_count.saturating_add(other.wait_count);
+        all.cycles = all.cycles.saturating_add(other.cycles);
+        all.threads.extend(other.threads);
+        all
+    });
+    if let Some(mut others) = others {
+        (others.words, others.codes) = (BTreeSet::new(), BTreeMap::new());
+        rows.push(row((None, String::new()), &others));
+    }
+    rows
+}
+
+/// Instructions that changed a word, and how often, other than those that waited for it.
+fn writers(statistics: &Statistics, sum: &Sum) -> BTreeMap<CodeAddr, u64> {
+    let mut found = BTreeMap::new();
+    for word in &sum.words {
+        let Some(stats) = statistics.lines.get(&LineAddr::of(*word)) else {
+            continue;
+        };
+        let offset = (word % hitm_base::LINE_SIZE) as u8;
+        for (key, row) in &stats.rows {
+            let covers = key.offset <= offset && offset < key.offset + key.size;
+            if covers && key.op != AccessOp::Load && !sum.codes.contains_key(&key.code) {
+                *found.entry(key.code).or_default() += row.sources.total();
+            }
+        }
+    }
+    found
+}
+
+/// The functions with the most of something.
+fn most(names: &dyn Names, codes: &BTreeMap<CodeAddr, u64>) -> Vec<String> {
+    let mut functions: BTreeMap<String, u64> = BTreeMap::new();
+    for (code, amount) in codes {
+        let of_function = functions.entry(names.code(*code).function).or_default();
+        *of_function = of_function.saturating_add(*amount);
+    }
+    functions.remove("");
+    let mut functions: Vec<(String, u64)> = functions.into_iter().collect();
+    functions.sort_by_key(|(_, amount)| std::cmp::Reverse(*amount));
+    let first = functions.into_iter().take(FUNCTIONS_MAX);
+    first.map(|(function, _)| function).collect()
+}

@@ -1,0 +1,307 @@
+//! Time that threads waited for one another: spinning, and asleep for a lock.
+//!
+//! A futex is a lock's if those that sleep there wake others there: who waits for a mutex gives it back later,
+//! and then wakes the next one. A pool's idle threads, and one that joins others, are woken by those that
+//! never slept there. Nothing else tells them apart from outside of the program.
+//!
+//! Not seen: locks whose sleepers have a futex each (parking_lot, Java's and Go's).
+
+use std::collections::BTreeMap;
+
+use hitm_base::{CodeAddr, Cycles, Machine, ThreadId};
+use hitm_trace::{WaitKind, Waits};
+
+use crate::Slot;
+
+/// Different waits that are told apart. Assumed: a program with more of them has too many to look at.
+const PLACES_MAX: usize = 1 << 14;
+
+/// Futexes that are remembered.
+const FUTEXES_MAX: usize = 1 << 16;
+
+/// A condition variable of glibc has two futexes in eight bytes, used in turn.
+const FUTEX_MASK: u64 = !7;
+
+/// Waits of a thread that are over, by looking at one word with one instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spin {
+    /// Address of the word that it looked at.
+    pub word: u64,
+    /// Address of the word by which it may have joined a queue before. It has if no other thread looks at `word`.
+    pub queue: Option<u64>,
+    /// The instruction.
+    pub code: CodeAddr,
+    /// Waits.
+    pub count: u64,
+    /// Instructions from the first look of each to its last.
+    pub insns: u64,
+    /// The looks that were locked operations.
+    pub locked: u64,
+}
+
+impl Spin {
+    /// Different ones that a thread may tell at a time.
+    pub const KINDS_MAX: usize = 64;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    slot: usize,
+    kind: WaitKind,
+    word: u64,
+    queue: Option<u64>,
+    code: u64,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    count: u64,
+    insns: u64,
+    locked: u64,
+    slept: Cycles,
+}
+
+/// Who sleeps and who wakes at a futex.
+#[derive(Debug, Clone, Default)]
+struct Users {
+    sleeps: u64,
+    sleepers: Vec<Slot>,
+    /// Wakes by threads that have slept there.
+    wakes: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Waited {
+    sums: BTreeMap<Place, Sum>,
+    /// The words that threads looked at, with the thread if there is only one.
+    words: BTreeMap<u64, Option<usize>>,
+    /// Count and cycles that were told of each place.
+    told: BTreeMap<Place, (u64, Cycles)>,
+    futexes: BTreeMap<u64, Users>,
+}
+
+impl Waited {
+    pub(super) fn spun(&mut self, slot: Slot, spins: &[Spin]) {
+        for spin in spins {
+            let sum = self.sum(Place {
+                slot: slot.0,
+                kind: WaitKind::Spinning,
+                word: spin.word,
+                queue: spin.queue,
+                code: spin.code.0,
+            });
+            sum.count += spin.count;
+            sum.insns += spin.insns;
+            sum.locked += spin.locked;
+        }
+    }
+
+    /// The thread has slept at a futex, to which it went by `code`.
+    pub(super) fn slept(&mut self, slot: Slot, (futex, code): (u64, CodeAddr), time: Cycles) {
+        let word = futex & FUTEX_MASK;
+        if self.futexes.len() >= FUTEXES_MAX && !self.futexes.contains_key(&word) {
+            return;
+        }
+        let users = self.futexes.entry(word).or_default();
+        users.sleeps += 1;
+        if !users.sleepers.contains(&slot) {
+            users.sleepers.push(slot);
+        }
+        let sum = self.sum(Place {
+            slot: slot.0,
+            kind: WaitKind::Asleep,
+            word: futex,
+            queue: None,
+            code: code.0,
+        });
+        sum.count += 1;
+        sum.slept += time;
+    }
+
+    /// The thread wakes those that sleep at a futex.
+    pub(super) fn wakes(&mut self, slot: Slot, futex: u64) {
+        if let Some(users) = self.futexes.get_mut(&(futex & FUTEX_MASK))
+            && users.sleepers.contains(&slot)
+        {
+            users.wakes += 1;
+        }
+    }
+
+    fn sum(&mut self, mut place: Place) -> &mut Sum {
+        if self.sums.len() >= PLACES_MAX && !self.sums.contains_key(&place) {
+            (place.word, place.queue, place.code) = (0, None, 0);
+        }
+        if place.kind == WaitKind::Spinning && self.words.len() < PLACES_MAX {
+            let only = self.words.entry(place.word).or_insert(Some(place.slot));
+            *only = only.filter(|slot| *slot == place.slot);
+        }
+        self.sums.entry(place).or_default()
+    }
+
+    /// Tells of the sums that have changed since it was asked last.
+    pub(super) fn take_news(&mut self, machine: &Machine, tell: &mut impl FnMut(Waits)) {
+        let core = &machine.core;
+        let mut found: BTreeMap<Place, (u64, Cycles)> = BTreeMap::new();
+        for (place, sum) in &self.sums {
+            if !self.is_of_lock(place) {
+                continue;
+            }
+            let ran = u128::from(sum.insns) * u128::from(core.cpi_milli) / 1000;
+            let spun = Cycles(ran as u64 + core.locked_hit.0 * sum.locked);
+            let place = Place {
+                word: self.lock_of(place),
+                queue: None,
+                ..*place
+            };
+            let all = found.entry(place).or_default();
+            *all = (all.0 + sum.count, all.1 + spun + sum.slept);
+        }
+        // Another thread may have come to a word that was taken for a part of a queue: then that is taken back.
+        for place in self.told.keys() {
+            found.entry(*place).or_default();
+        }
+        for (place, news) in &found {
+            if self.told.get(place) == Some(news) {
+                continue;
+            }
+            tell(Waits {
+                thread: ThreadId(place.slot as u32),
+                kind: place.kind,
+                word: place.word,
+                code: CodeAddr(place.code),
+                count: news.0,
+                cycles: news.1,
+            });
+        }
+        self.told = found;
+    }
+
+    fn is_of_lock(&self, place: &Place) -> bool {
+        let users = self.futexes.get(&(place.word & FUTEX_MASK));
+        place.kind == WaitKind::Spinning || users.is_some_and(Users::is_lock)
+    }
+
+    fn lock_of(&self, place: &Place) -> u64 {
+        let is_own = self.words.get(&place.word) == Some(&Some(place.slot));
+        place.queue.filter(|_| is_own).unwrap_or(place.word)
+    }
+}
+
+impl Users {
+    /// Half of the sleeps, at least, end with a wake of the next one by those that slept: fewer at a
+    /// barrier, where one wakes all.
+    fn is_lock(&self) -> bool {
+        self.wakes * 2 >= self.sleeps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORD: u64 = 0x1040;
+    const CODE: CodeAddr = CodeAddr(0x40);
+
+    fn news(waited: &mut Waited) -> Vec<(u32, WaitKind, u64, u64)> {
+        let toml = hitm_base::machine::preset("broadwell-4s").unwrap();
+        let machine = Machine::from_toml(toml, "broadwell-4s").unwrap();
+        let mut found = Vec::new();
+        waited.take_news(&machine, &mut |waits| {
+            found.push((waits.thread.0, waits.kind, waits.word, waits.cycles.0));
+        });
+        found
+    }
+
+    #[test]
+    fn sums_are_told_when_they_change() {
+        let mut waited = Waited::default();
+        let spin = Spin {
+            word: WORD,
+            code: CODE,
+            count: 1,
+            insns: 1000,
+            ..Spin::default()
+        };
+        waited.spun(Slot(3), &[spin, spin]);
+        let first = news(&mut waited);
+        let [(3, WaitKind::Spinning, WORD, cycles)] = first[..] else {
+            panic!("{first:?}");
+        };
+        assert!(news(&mut waited).is_empty());
+        waited.spun(Slot(3), &[spin, spin]);
+        assert_eq!(news(&mut waited)[0].3, 2 * cycles);
+    }
+
+    #[test]
+    fn a_word_of_ones_own_is_a_part_of_a_queue() {
+        let mut waited = Waited::default();
+        let spin = |word| Spin {
+            word,
+            queue: Some(WORD),
+            code: CODE,
+            count: 1,
+            insns: 1000,
+            locked: 0,
+        };
+        waited.spun(Slot(0), &[spin(0x2000)]);
+        waited.spun(Slot(1), &[spin(0x3000)]);
+        let words = |waited| {
+            news(waited)
+                .into_iter()
+                .map(|(thread, _, word, _)| (thread, word))
+        };
+        assert!(words(&mut waited).eq([(0, WORD), (1, WORD)]));
+        waited.spun(Slot(1), &[spin(0x2000)]);
+        let told = news(&mut waited);
+        let of = |thread, word| {
+            let found = told.iter().find(|told| (told.0, told.2) == (thread, word));
+            found.map(|told| told.3)
+        };
+        assert_eq!(of(0, WORD), Some(0), "taken back: it is a ticket lock");
+        assert!(of(0, 0x2000) > Some(0) && of(1, 0x2000) > Some(0));
+        assert_eq!(of(1, WORD), None, "0x3000 is its own still");
+    }
+
+    #[test]
+    fn who_waits_for_a_mutex_wakes_the_next_one() {
+        let mut waited = Waited::default();
+        for slot in [0, 1, 0, 1].map(Slot) {
+            waited.slept(slot, (WORD, CODE), Cycles(500));
+            waited.wakes(slot, WORD + 4);
+        }
+        let asleep = |thread| (thread, WaitKind::Asleep, WORD, 1000);
+        assert_eq!(news(&mut waited), [asleep(0), asleep(1)]);
+    }
+
+    #[test]
+    fn idle_pools_and_barriers_wait_for_no_lock() {
+        let mut waited = Waited::default();
+        for slot in [0, 1, 0, 1].map(Slot) {
+            waited.slept(slot, (WORD, CODE), Cycles(500));
+            waited.wakes(Slot(2), WORD);
+        }
+        // Three of four sleep until the last one comes.
+        for round in 0..8 {
+            for slot in 0..3 {
+                waited.slept(Slot((round + slot) % 4), (WORD + 64, CODE), Cycles(500));
+            }
+            waited.wakes(Slot((round + 3) % 4), WORD + 64);
+        }
+        assert!(news(&mut waited).is_empty());
+    }
+
+    #[test]
+    fn waits_at_too_many_places_are_summed_up() {
+        let mut waited = Waited::default();
+        for number in 0..PLACES_MAX as u64 + 10 {
+            let spin = Spin {
+                word: 64 * number,
+                count: 1,
+                insns: 1000,
+                ..Spin::default()
+            };
+            waited.spun(Slot(0), &[spin]);
+        }
+        assert!(waited.sums.len() <= PLACES_MAX + 1);
+    }
+}
