@@ -157,6 +157,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Returns true if the line was handed over: from another CPU, or back from where it had gone because
+    /// another CPU used it.
+    pub fn is_handed_over(&self) -> bool {
+        self.source.is_contention() || self.lost > Cycles::ZERO
+    }
+
     /// An outcome of which no more is known than this: others caused all of the stall where another CPU
     /// answered, and elsewhere the wait behind their transfers.
     pub const fn by_source(

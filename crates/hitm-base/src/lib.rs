@@ -30,7 +30,7 @@ pub use line_users::{LineUse, LineUsers};
 pub use machine::Machine;
 pub use printout::{Color, Printout};
 pub use range_map::RangeMap;
-pub use text::{grouped, printable, printable_json};
+pub use text::{counted, grouped, printable, printable_json};
 pub use topology::{CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape};
 pub use units::{Clock, Cycles, Nanos};
 

@@ -16,6 +16,12 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// So many things: `1 wait`, `1,234 waits`.
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
+
 /// `text` with each character that acts on a terminal escaped as in Rust: `\n`, `\x1b`, `\u{202e}`.
 ///
 /// Escaped are control characters (C0, DEL, C1), line and paragraph separators, controls of text

@@ -43,7 +43,8 @@ const JOIN_STORES: u64 = 4;
 const JOINED: usize = 4;
 
 /// A thread's last stores: those to its own place in a queue are among them.
-pub(crate) type LastStores = [u64; 8];
+pub(crate) type LastStores = [u64; LAST_STORES];
+pub(crate) const LAST_STORES: usize = 8;
 
 /// Bytes of a waiter's place in a queue.
 const NODE_BYTES: u64 = 128;
@@ -155,6 +156,13 @@ impl Spins {
         }
     }
 
+    /// Returns true if the thread may look again at the word at `addr`, after so many stores.
+    #[inline(always)]
+    pub(crate) fn are_at(&self, addr: u64, stores: u64) -> bool {
+        let words = &self.run.words[..self.run.len];
+        self.run.last.stores == stores && words.iter().any(|word| word.addr == addr)
+    }
+
     /// The thread looks, after these stores.
     pub(crate) fn look(&mut self, look: Look, stores: &LastStores) {
         if let Some(returned) = self.returned.take() {
@@ -212,12 +220,19 @@ impl Spins {
         let is_late = |joined: &&Joined| look.at.stores.wrapping_sub(joined.stores) <= JOIN_STORES;
         let joined = self.joined.iter().flatten().filter(is_late);
         let mut joined = joined.filter(|joined| joined.addr != look.addr);
+        // Stores of C++ may be exchanges.
+        let exchanged = self.joined.iter().flatten().map(|joined| joined.addr);
+        let mut written = stores.iter().copied().chain(exchanged);
         let is_node = |joined: &&Joined| {
-            let mut stores = stores.iter();
-            stores.any(|store| store.wrapping_sub(joined.value) < NODE_BYTES)
+            let mut written = written.clone();
+            written.any(|addr| addr.wrapping_sub(joined.value) < NODE_BYTES)
         };
         let certain = joined.clone().find(is_node);
-        let other = || joined.next_back().filter(|_| stores.contains(&look.addr));
+        let other = || {
+            joined
+                .next_back()
+                .filter(|_| written.any(|addr| addr == look.addr))
+        };
         let by = certain.or_else(other)?;
         Some(Queue {
             // Linux joins by the upper half of the word.
@@ -533,12 +548,11 @@ mod tests {
         assert_eq!(queue(before, 17), (before, None), "no queue");
         // C++: each store is an exchange.
         let mut spins = Spins::default();
-        let stores = [node, before, 0, 0, 0, 0, 0, 0];
-        spins.look(locked(1, node, 0), &stores);
-        spins.look(locked(5, tail, node), &stores);
-        spins.look(locked(9, before, node), &stores);
+        spins.look(locked(1, node, 0), &NO_STORES);
+        spins.look(locked(5, tail, node), &NO_STORES);
+        spins.look(locked(9, before, node), &NO_STORES);
         for n in 0..50 {
-            spins.look(load(20 + 3 * n, node, u64::from(n == 49)), &stores);
+            spins.look(load(20 + 3 * n, node, u64::from(n == 49)), &NO_STORES);
         }
         spins.end();
         assert_eq!((spins.over[0].word, spins.over[0].queue), (tail, None));

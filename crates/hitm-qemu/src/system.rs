@@ -401,12 +401,10 @@ unsafe extern "C" fn memory_accessed<const ON_STACK: bool>(
     let Some(op) = op_of(insn, system.api.is_store(info)) else {
         return;
     };
-    match op {
-        AccessOp::Store if ON_STACK => system.vcpu(index).note_stack_store(),
-        AccessOp::Store | AccessOp::LockedRmw => {
-            system.vcpu(index).note_write(vaddr & ADDRESS_MASK);
-        }
-        AccessOp::Load | AccessOp::Fence => {}
+    if op == AccessOp::Store {
+        system
+            .vcpu(index)
+            .note_store(vaddr & ADDRESS_MASK, ON_STACK);
     }
     // SAFETY: the argument is the one that `instrument_insn` registered.
     let insn = unsafe { MemInsn::of_argument(insn) };

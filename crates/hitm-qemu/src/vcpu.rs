@@ -12,7 +12,7 @@ use crate::allocators::ThreadCalls;
 use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Former, Near, Tag, Touch, Toucher};
-use crate::spins::{LastStores, Look, Place, Spins};
+use crate::spins::{LAST_STORES, LastStores, Look, Place, Spins};
 use crate::timers::Timer;
 use crate::turns::Turns;
 
@@ -24,6 +24,17 @@ const PAUSED_INSNS: u64 = 10_000;
 
 /// Read-shared lines that a thread remembers to have read; a power of two.
 const READ_LINES: usize = 4096;
+
+/// Pairs of instructions that a thread remembers to have looked with; a power of two.
+const LAST_LOOKS: usize = 8;
+
+/// A load of shared memory: by which instruction, of which word, after how many stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct LastLook {
+    code: CodeAddr,
+    word: u64,
+    stores: u64,
+}
 
 /// A line that this thread took from another, which alone had used it.
 #[derive(Debug, Clone, Copy)]
@@ -160,11 +171,12 @@ pub(crate) struct Vcpu {
     pub(crate) stores: u64,
     /// The part of them by which the thread writes to its stack.
     stack_stores: u64,
-    /// Addresses of the last writes elsewhere, and the place of the next one.
+    /// Addresses of the last ones of the others, each in the place that its number says.
     last_stores: LastStores,
-    next_store: usize,
     /// All other accesses made.
     others: u64,
+    /// The last looks, each in one of the two places that its instruction says.
+    last_looks: [[LastLook; 2]; LAST_LOOKS],
     /// Pause instructions run.
     pub(crate) pauses: u64,
     pub(crate) spins: Spins,
@@ -246,8 +258,8 @@ impl Vcpu {
             stores: 0,
             stack_stores: 0,
             last_stores: LastStores::default(),
-            next_store: 0,
             others: 0,
+            last_looks: [[LastLook::default(); 2]; LAST_LOOKS],
             pauses: 0,
             spins: Spins::default(),
             out_of_range: 0,
@@ -420,17 +432,13 @@ impl Vcpu {
         self.near.is_private(addr, self.toucher, op.is_write()) && is_in_line(addr, size)
     }
 
-    /// A store on the thread's stack.
+    /// A store that is about to be counted, on the thread's stack or elsewhere.
     #[inline(always)]
-    pub(crate) fn note_stack_store(&mut self) {
-        self.stack_stores += 1;
-    }
-
-    /// A write elsewhere.
-    #[inline(always)]
-    pub(crate) fn note_write(&mut self, addr: u64) {
-        self.last_stores[self.next_store % LastStores::default().len()] = addr;
-        self.next_store += 1;
+    pub(crate) fn note_store(&mut self, addr: u64, is_on_stack: bool) {
+        match is_on_stack {
+            true => self.stack_stores += 1,
+            false => self.last_stores[self.stores as usize % LAST_STORES] = addr,
+        }
     }
 
     /// An access of `size` bytes; `value` is asked for what is there now.
@@ -462,11 +470,15 @@ impl Vcpu {
     ) {
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
         self.near = self.first_touch.near(addr);
-        if !self.is_of_program(insn) {
+        let is_private = touch == Touch::Private;
+        let is_look = match is_private {
+            true => op == AccessOp::Load && self.spins.are_at(addr, self.far_stores()),
+            false => touch != Touch::OutOfRange,
+        };
+        if is_private && !is_look && is_in_line(addr, size) || !self.is_of_program(insn) {
             return;
         }
-        let is_private = touch == Touch::Private;
-        if touch != Touch::OutOfRange && !(is_private && op == AccessOp::Store) {
+        if is_look {
             let shared = match touch {
                 // Other processes know the word by this address.
                 Touch::Foreign => self.first_touch.shared_addr(addr),
@@ -513,11 +525,16 @@ impl Vcpu {
         }
     }
 
+    /// Stores elsewhere than on its stack.
+    fn far_stores(&self) -> u64 {
+        self.stores.wrapping_sub(self.stack_stores)
+    }
+
     /// How far the thread is at an instruction of its block.
     fn place_of(&self, insn: &MemInsn) -> Place {
         Place {
             insn: self.block_start + u64::from(insn.index),
-            stores: self.stores.wrapping_sub(self.stack_stores),
+            stores: self.far_stores(),
             pauses: self.pauses,
             loads: self.others,
         }
@@ -526,6 +543,27 @@ impl Vcpu {
     /// The instruction returns from an interrupt.
     pub(crate) fn return_from_interrupt(&mut self, insn: &MemInsn) {
         self.spins.returned(self.place_of(insn));
+    }
+
+    /// Returns true if the instruction looked at the word last, and the thread has written nothing since: most
+    /// loads are over with that.
+    fn looks_again(&mut self, insn: &MemInsn, word: u64) -> bool {
+        let look = LastLook {
+            code: insn.code,
+            word,
+            stores: self.far_stores(),
+        };
+        let spread = insn.code.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let pair = &mut self.last_looks[spread as usize % LAST_LOOKS];
+        if pair[0].code != insn.code {
+            pair.swap(0, 1);
+        }
+        // Loops look with several instructions: one that goes makes place for another.
+        if pair[0].code != insn.code {
+            pair.swap(0, 1);
+            pair[1] = pair[0];
+        }
+        std::mem::replace(&mut pair[0], look) == look
     }
 
     /// Keeps the access in mind: the thread may wait for the word to change.
@@ -538,7 +576,10 @@ impl Vcpu {
         if op == AccessOp::Store {
             return self.spins.end();
         }
-        let Some(value) = value() else { return };
+        let is_again = is_private || op == AccessOp::LockedRmw || self.looks_again(insn, word);
+        let Some(value) = is_again.then(value).flatten() else {
+            return;
+        };
         let look = Look {
             addr: word,
             code: insn.code,

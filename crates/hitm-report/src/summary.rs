@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hitm_base::grouped;
+use hitm_base::{counted, grouped};
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::SourceCounts;
 
@@ -229,11 +229,6 @@ fn hand_overs(counts: &AccessCounts) -> String {
         [] => counted(all, "hand-over"),
         some => format!("{} ({})", counted(all, "hand-over"), some.join(", ")),
     }
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(count))
 }
 
 /// The command that says most about the costliest line.

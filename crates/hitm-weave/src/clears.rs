@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 
 use hitm_base::machine::CoreModel;
-use hitm_base::{Access, Cycles, Outcome};
+use hitm_base::{Access, Cycles, DataSource, Outcome};
 use hitm_coherence::core::PendingLoad;
 use hitm_coherence::directory::{Grant, LineId};
 
@@ -151,22 +151,23 @@ impl Thread {
     pub(crate) fn push_hit(
         &mut self,
         load: PendingLoad,
-        outcome: Outcome,
+        (source, latency): (DataSource, Cycles),
         at_once: bool,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         if at_once {
-            // Others took its line before it could retire.
-            let (stall, lost) = (load.lost, load.lost);
             let outcome = Outcome {
-                stall,
-                lost,
-                ..outcome
+                source,
+                latency,
+                queued: Cycles::ZERO,
+                // Others took its line before it could retire.
+                stall: load.lost,
+                lost: load.lost,
             };
             self.emit(load.ordinal, (&load.access, &outcome), sink);
             return;
         }
-        let grant = Grant::own(outcome.source, load.access.time + outcome.latency);
+        let grant = Grant::own(source, load.access.time + latency);
         self.push_load(PendingLoad {
             grant: Some(grant),
             merged: true,

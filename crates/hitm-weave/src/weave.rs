@@ -497,13 +497,12 @@ impl Weave {
         let at_once = thread.retirement.is_none() || thread.loads.is_empty();
         let bytes = (access.addr, access.size);
         if thread.stores.forwards(bytes, load.ordinal) {
-            let outcome = unhindered(DataSource::StoreBuffer, STORE_FORWARD_LATENCY);
             thread.push_hit(
                 PendingLoad {
                     forwarded: true,
                     ..load
                 },
-                outcome,
+                (DataSource::StoreBuffer, STORE_FORWARD_LATENCY),
                 at_once,
                 sink,
             );
@@ -516,7 +515,7 @@ impl Weave {
         } else if let Some(grant) = thread.take_fill(line, now) {
             thread.push_load(PendingLoad { grant, ..load });
         } else if let Some((source, latency)) = self.directory.hit(access.cpu, line, false) {
-            thread.push_hit(load, unhindered(source, latency), at_once, sink);
+            thread.push_hit(load, (source, latency), at_once, sink);
         } else if thread.has_no_fill_buffer(now) {
             wait_for_oldest_load(thread, now, sink);
             return false;
@@ -618,11 +617,6 @@ impl Weave {
         let outcome = grant.outcome(wait, wait, self.locked_hit);
         thread.emit(ordinal, (&access, &outcome), sink);
     }
-}
-
-/// An answer that nobody waited for.
-fn unhindered(source: DataSource, latency: Cycles) -> Outcome {
-    Outcome::by_source(source, latency, Cycles::ZERO, Cycles::ZERO)
 }
 
 /// The fill of `line` that this core has under way, for a load or for the store at the head of its

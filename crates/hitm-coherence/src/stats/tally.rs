@@ -196,11 +196,6 @@ impl RestOfLines {
     }
 }
 
-/// Returns true if the access took its line from another CPU, or lost time because of one.
-pub(super) fn is_handed(outcome: &Outcome) -> bool {
-    outcome.source.is_contention() || outcome.lost > Cycles::ZERO
-}
-
 /// Counts accesses by line, some 70 bytes each.
 #[derive(Debug, Clone, Default)]
 pub struct LineTally {
@@ -221,7 +216,7 @@ impl LineTally {
         counts.0[outcome.source as usize] += 1;
         self.all.stall = saturating_sum(self.all.stall, outcome.stall);
         let whole = self.lines.entry(access.line()).or_default();
-        if is_handed(outcome) {
+        if outcome.is_handed_over() {
             let handed = Handovers::of_access(access.op, outcome);
             whole.merge(&handed);
             self.add_taken((access.thread, access.code), &handed);

@@ -12,7 +12,6 @@ use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, LineUsers, Outcome};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
-use super::tally::is_handed;
 use super::{RowKey, saturating_sum};
 
 /// Buckets of a time series: between half as many and as many cover the run.
@@ -224,7 +223,7 @@ impl<'p> TrafficCollector<'p> {
         };
         let giver = users.giver(access.cpu, outcome.source.is_hitm());
         users.touch(access.cpu, access.op.is_write());
-        if is_handed(outcome) {
+        if outcome.is_handed_over() {
             self.add_contended(access, outcome, giver);
         }
     }

@@ -149,16 +149,10 @@ pub(super) unsafe extern "C" fn memory_accessed<const ON_STACK: bool>(
     match op_of(insn, recorder.api.is_store(info)) {
         Some(AccessOp::Load) => recorder.accessed(vcpu, accessed, AccessOp::Load),
         Some(AccessOp::Store) => {
-            match ON_STACK {
-                true => vcpu.note_stack_store(),
-                false => vcpu.note_write(addr),
-            }
+            vcpu.note_store(addr, ON_STACK);
             recorder.accessed(vcpu, accessed, AccessOp::Store);
         }
-        Some(op) => {
-            vcpu.note_write(addr);
-            recorder.accessed(vcpu, accessed, op);
-        }
+        Some(op) => recorder.accessed(vcpu, accessed, op),
         None => {}
     }
 }

@@ -20,7 +20,6 @@ const COLUMNS: &[(&str, Align)] = &[
     ("thread_count", Align::Right),
     ("name", Align::Name),
     ("waiters", Align::Name),
-    ("releasers", Align::Name),
 ];
 
 impl Writer {

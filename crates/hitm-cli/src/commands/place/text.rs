@@ -1,6 +1,6 @@
 //! Plans, placements and proofs as text.
 
-use hitm_base::Printout;
+use hitm_base::{Printout, counted};
 use hitm_live::place::prove::{Proof, Spread};
 use hitm_live::place::{Backend, Decision, Placed, Plan, Recovered, Status, Task, Undone};
 
@@ -22,7 +22,7 @@ pub(super) fn plan(plan: &Plan) -> Printout {
     if let Some(cpus) = plan.quota_cpus {
         out.line(&format!(
             "  their quotas are worth {}",
-            counted(cpus, "CPU")
+            counted(cpus as u64, "CPU")
         ));
     }
     match &plan.decision {
@@ -70,7 +70,10 @@ fn rows(out: &mut Printout, plan: &Plan) {
         true => ", and those that their processes make meanwhile",
         false => "",
     };
-    out.line(&format!("In: {}{new}", counted(plan.tasks.len(), "thread")));
+    out.line(&format!(
+        "In: {}{new}",
+        counted(plan.tasks.len() as u64, "thread")
+    ));
     let row = |task: &Task| {
         let (tid, name, cpus) = (task.id.tid, &task.name, &task.mask.cpus);
         format!(
@@ -93,11 +96,6 @@ fn would_not(out: &mut Printout, plan: &Plan) {
     }
 }
 
-fn counted(count: usize, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
 fn limited(out: &mut Printout, lines: Vec<String>) {
     let more = lines.len().saturating_sub(ROWS_MAX);
     for line in lines.iter().take(ROWS_MAX) {
@@ -113,12 +111,15 @@ pub(super) fn applied(placed: Placed, end: &str) -> String {
         0 => String::new(),
         ended => format!(", {ended} had ended"),
     };
-    format!("placed {}{ended}; {end}", counted(placed.placed, "thread"))
+    format!(
+        "placed {}{ended}; {end}",
+        counted(placed.placed as u64, "thread")
+    )
 }
 
 /// One line on threads that were placed.
 pub(super) fn placed(plan: &Plan) -> String {
-    let threads = counted(plan.tasks.len(), "thread");
+    let threads = counted(plan.tasks.len() as u64, "thread");
     let (name, share) = (&plan.name, plan.share * 100.0);
     let cpus = match &plan.decision {
         Decision::Place(domain) => domain.cpus.to_string(),
@@ -141,7 +142,10 @@ pub(super) fn undone(undone: &Undone) -> String {
     } else {
         "are as they were"
     };
-    let mut parts = vec![format!("{} {verb}", counted(undone.restored, "thread"))];
+    let mut parts = vec![format!(
+        "{} {verb}",
+        counted(undone.restored as u64, "thread")
+    )];
     let mut add = |count: usize, what: &str| {
         if count > 0 {
             parts.push(format!("{count} {what}"));
@@ -228,7 +232,7 @@ fn one_status(out: &mut Printout, status: &Status, (now, name_of): (u64, &dyn Fn
     };
     out.line(&format!(
         "  {}{ended}",
-        counted(status.tasks.len(), "thread")
+        counted(status.tasks.len() as u64, "thread")
     ));
     let rows = status.tasks.iter().map(|(task, name, cpus)| {
         let (tid, before) = (task.id.tid, &task.mask.cpus);

@@ -1,6 +1,6 @@
 //! The tree of a machine as indented text.
 
-use hitm_base::{CpuPlace, Printout, Topology};
+use hitm_base::{CpuPlace, Printout, Topology, counted};
 
 /// Names of the levels of a place, outermost first.
 const LEVELS: [&str; 8] = [
@@ -37,10 +37,13 @@ pub(super) fn tree_text(out: &mut Printout, topology: &Topology) {
         .collect();
     draw(out, &root, &shown, 1);
     let (cpu_count, core_count) = (topology.cpu_count(), topology.core_count());
-    let nodes = counted(topology.node_count(), "NUMA node");
-    let (cpus, cores) = (counted(cpu_count, "CPU"), counted(core_count, "core"));
-    let packages = counted(topology.package_count(), "package");
-    let llcs = counted(topology.llc_count(), "last-level cache");
+    let nodes = counted(topology.node_count() as u64, "NUMA node");
+    let (cpus, cores) = (
+        counted(cpu_count as u64, "CPU"),
+        counted(core_count as u64, "core"),
+    );
+    let packages = counted(topology.package_count() as u64, "package");
+    let llcs = counted(topology.llc_count() as u64, "last-level cache");
     out.line(&format!("  {cpus}, {cores}, {llcs}, {nodes}, {packages}"));
 }
 
@@ -141,13 +144,5 @@ fn ranges(cpus: &[u16]) -> String {
     match runs.len() {
         0..=RANGES_MAX => runs.join(","),
         _ => format!("{},...", runs[..RANGES_MAX].join(",")),
-    }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what}")
-    } else {
-        format!("{count} {what}s")
     }
 }
