@@ -41,6 +41,8 @@ struct Frame {
     /// Place of the return address.
     slot: u64,
     returns_to: CodeAddr,
+    /// The heap observer called: nobody who reads a chain knows it.
+    is_hidden: bool,
     /// Number of the chain that ends here; [`PathId::EMPTY`] when nobody has asked for it.
     path: PathId,
 }
@@ -166,15 +168,15 @@ impl Callers {
         }
     }
 
-    /// A call, which pushed its return address to `slot`.
+    /// A call, which pushed its return address to `slot`; with it, if it is the heap observer's.
     #[inline(always)]
-    pub(crate) fn called(&mut self, returns_to: CodeAddr, slot: u64) {
+    pub(crate) fn called(&mut self, call: (CodeAddr, bool), slot: u64) {
         let is_deeper = self.stack.frames.last().is_some_and(|top| slot < top.slot);
         if !is_deeper || self.moved != Moved::No {
             self.settle_call(slot);
         }
         self.has_called = true;
-        self.push(returns_to, slot);
+        self.push(call, slot);
     }
 
     /// A return, which takes its address from `slot`; `target` reads that address.
@@ -189,13 +191,13 @@ impl Callers {
     }
 
     /// A call that touches no memory.
-    pub(crate) fn called_by_link(&mut self, returns_to: CodeAddr) {
+    pub(crate) fn called_by_link(&mut self, call: (CodeAddr, bool)) {
         self.moved = Moved::No;
         self.has_called = true;
         let top = self.stack.frames.last();
         let slot = top.map_or(OUTERMOST, |top| top.slot.saturating_sub(16));
         self.stack.end = OUTERMOST + END_SLACK;
-        self.push(returns_to, slot);
+        self.push(call, slot);
     }
 
     /// A return that touches no memory: the next block says to where.
@@ -259,7 +261,9 @@ impl Callers {
             _ => frames[numbered - 1].path,
         };
         for frame in &mut frames[numbered..] {
-            path = self.tree.number((path, frame.returns_to));
+            if !frame.is_hidden {
+                path = self.tree.number((path, frame.returns_to));
+            }
             frame.path = path;
         }
         path
@@ -271,10 +275,11 @@ impl Callers {
         self.tree.calls_from(told)
     }
 
-    fn push(&mut self, returns_to: CodeAddr, slot: u64) {
+    fn push(&mut self, (returns_to, is_hidden): (CodeAddr, bool), slot: u64) {
         self.stack.frames.push(Frame {
             slot,
             returns_to,
+            is_hidden,
             path: PathId::EMPTY,
         });
     }
@@ -353,7 +358,7 @@ impl Callers {
             // image's number, which all code has in common.
             let top = self.stack.frames.last();
             let image = top.map_or(0, |top| top.returns_to.0 - local(top.returns_to));
-            self.push(CodeAddr(image + self.block.0 + 1), slot);
+            self.push((CodeAddr(image + self.block.0 + 1), false), slot);
         }
     }
 
@@ -455,7 +460,7 @@ mod tests {
 
         fn call(&mut self, returns_to: u64, slot: u64) {
             self.memory.insert(slot, returns_to);
-            self.callers.called(CodeAddr(returns_to), slot);
+            self.callers.called((CodeAddr(returns_to), false), slot);
             self.callers.block_begins(NO_BLOCK, false);
         }
 
@@ -584,17 +589,30 @@ mod tests {
         // One that comes before the first instruction of what is called, or is called itself.
         let mut program = Program::new();
         program.call(10, 0x8000);
-        program.callers.called(CodeAddr(20), 0x7f00);
+        program.callers.called((CodeAddr(20), false), 0x7f00);
         program.callers.block_begins(CodeAddr(700), true);
         assert_eq!(program.chain(), [20, 10]);
         program.call(710, 0x7b00);
         // Another signal while it runs.
-        program.callers.called(CodeAddr(720), 0x7a00);
+        program.callers.called((CodeAddr(720), false), 0x7a00);
         program.callers.block_begins(CodeAddr(700), true);
         program.callers.signal_returns();
         assert_eq!(program.chain(), [720, 710, 20, 10]);
         program.callers.signal_returns();
         assert_eq!(program.chain(), [20, 10]);
+    }
+
+    #[test]
+    fn calls_of_the_heap_observer_are_in_no_chain() {
+        let mut program = Program::new();
+        program.call(10, 0x8000);
+        program.callers.called((CodeAddr(20), true), 0x7f00);
+        program.call(30, 0x7e00);
+        assert_eq!(program.chain(), [30, 10]);
+        program.ret(0x7e00);
+        assert_eq!(program.chain(), [10]);
+        program.ret(0x7f00);
+        assert_eq!(program.chain(), [10]);
     }
 
     #[test]
@@ -613,7 +631,7 @@ mod tests {
     fn calls_by_link_return_by_their_address() {
         let mut callers = Callers::new();
         for code in [10, 20, 30, 40] {
-            callers.called_by_link(CodeAddr(code));
+            callers.called_by_link((CodeAddr(code), false));
             callers.block_begins(NO_BLOCK, false);
         }
         let depth = |callers: &Callers| callers.stack.frames.len();

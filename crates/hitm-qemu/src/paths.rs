@@ -152,7 +152,7 @@ impl Vcpu {
         }
         if let Some(callers) = &mut self.callers {
             match is_call {
-                true => callers.called(insn.next(), addr),
+                true => callers.called((insn.next(), insn.is_observers), addr),
                 false => callers.returned(addr, |at| {
                     guest_memory::read_words(at, 1).map(|words| words[0])
                 }),
@@ -169,7 +169,7 @@ impl Vcpu {
             return;
         };
         match flow {
-            Flow::Call => callers.called_by_link(insn.next()),
+            Flow::Call => callers.called_by_link((insn.next(), insn.is_observers)),
             Flow::Return => callers.returns_by_link(),
             Flow::SetsStack => callers.stack_moves(),
             Flow::SavesStack => callers.context_saved(),

@@ -256,6 +256,10 @@ impl Recorder {
         (info, addr, argument): (u32, u64, *const c_void),
         op: AccessOp,
     ) {
+        // Its stacks, on which it also runs code that is not its own.
+        if self.observer.contains(addr) {
+            return;
+        }
         // SAFETY: callbacks get the argument that `instrument_insn` registered.
         let insn = unsafe { MemInsn::of_argument(argument) };
         let size = self.api.access_size(info);

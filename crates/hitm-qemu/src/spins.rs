@@ -85,6 +85,7 @@ struct Word {
     code: CodeAddr,
     size: u64,
     value: u64,
+    looks: u64,
     /// The word of the lock: the same, or the one by which the thread joined a queue for certain.
     lock: u64,
     /// The one by which it may have.
@@ -98,7 +99,8 @@ struct Run {
     len: usize,
     first: Place,
     last: Place,
-    /// Its last look was at a line that only the thread uses.
+    /// The word of its last look, and if that was at a line that only the thread uses.
+    last_word: usize,
     is_private: bool,
     looks: u64,
     locked: u64,
@@ -170,9 +172,11 @@ impl Spins {
         }
         let writes_nothing = self.run.len > 0 && look.at.stores == self.run.last.stores;
         let goes_on = writes_nothing && look.at.is_near(self.run.last, false);
-        let may_be_unseen = look.is_private || self.run.may_be_private();
-        let may_go_on = writes_nothing && look.at.is_near(self.run.last, may_be_unseen);
-        match self.run.place_of(&look).filter(|_| may_go_on) {
+        let may_go_on = |place: &usize| {
+            let may_be_unseen = look.is_private || self.run.may_be_private(*place);
+            writes_nothing && look.at.is_near(self.run.last, may_be_unseen)
+        };
+        match self.run.place_of(&look).filter(may_go_on) {
             Some(index) => self.run.again(index, &look),
             // What only the thread changes is nothing to wait for, unless it was another's before.
             None if look.is_private => {}
@@ -301,9 +305,11 @@ impl Place {
 }
 
 impl Run {
-    /// Returns true if the recorder may have given the line to the thread by now.
-    fn may_be_private(&self) -> bool {
-        self.is_private || self.looks >= u64::from(REPRIVATISE_RUN)
+    /// Returns true if the recorder may have given the line of a word to the thread by now, which looked at no
+    /// other last.
+    fn may_be_private(&self, place: usize) -> bool {
+        let looks = self.words[place].looks;
+        self.last_word == place && (self.is_private || looks >= u64::from(REPRIVATISE_RUN))
     }
 
     /// The place of the word among those that the run looks at, by the same instruction.
@@ -327,17 +333,18 @@ impl Run {
             code: look.code,
             size: look.size,
             value: look.value,
+            looks: 0,
             lock: certain.map_or(look.addr, |queue| queue.word),
             queue: uncertain.map(|queue| queue.word),
         };
         self.len += 1;
-        self.note(look);
+        self.note(self.len - 1, look);
     }
 
     fn again(&mut self, index: usize, look: &Look) {
         let word = &mut self.words[index];
         let is_same = std::mem::replace(&mut word.value, look.value) == look.value;
-        self.note(look);
+        self.note(index, look);
         match is_same {
             true if look.is_locked => {
                 self.same += 1;
@@ -352,7 +359,9 @@ impl Run {
         }
     }
 
-    fn note(&mut self, look: &Look) {
+    fn note(&mut self, index: usize, look: &Look) {
+        self.words[index].looks += 1;
+        self.last_word = index;
         self.last = look.at;
         self.is_private = look.is_private;
         self.looks += 1;
@@ -361,12 +370,11 @@ impl Run {
 
     /// The word that the thread waited for, if it was changed after the last look that was seen.
     fn waited_unseen(&self, now: LookUp) -> Option<usize> {
-        if self.len == 0 || !self.may_be_private() {
+        if self.len == 0 || !self.may_be_private(self.last_word) {
             return None;
         }
-        let words = self.words[..self.len].iter();
-        let mut changed = words.map(|word| now(word.addr, word.size) != Some(word.value));
-        changed.position(|changed| changed)
+        let word = &self.words[self.last_word];
+        (now(word.addr, word.size) != Some(word.value)).then_some(self.last_word)
     }
 
     /// The word that the thread waited for, if it did.
@@ -587,6 +595,12 @@ mod tests {
             spins.over.len()
         };
         assert_eq!([unseen(|_, _| Some(1)), unseen(|_, _| Some(0))], [1, 0]);
+        // Many looks at a word do not make another one's change a wait.
+        let mut spins = Spins::with(|addr, _| Some(u64::from(addr == WORD)));
+        spins.look(load(0, WORD, 0), &NO_STORES);
+        (1..1000).for_each(|n| spins.look(load(3 * n, WORD + 64, 0), &NO_STORES));
+        spins.end();
+        assert_eq!(spins.over, []);
     }
 
     #[test]

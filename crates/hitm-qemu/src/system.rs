@@ -198,6 +198,7 @@ impl System {
             index,
             locked: ordering.is_locked(),
             len: len as u8,
+            is_observers: false,
         }
         .into_argument();
         if bytes[..len] == *MARK_STOP {

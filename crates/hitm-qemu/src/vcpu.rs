@@ -52,6 +52,8 @@ pub(crate) struct MemInsn {
     pub(crate) locked: bool,
     /// Bytes of the instruction.
     pub(crate) len: u8,
+    /// It is the heap observer's.
+    pub(crate) is_observers: bool,
 }
 
 impl MemInsn {
@@ -663,6 +665,7 @@ impl Vcpu {
             index: self.block_insns().saturating_sub(1) as u16,
             locked: false,
             len: 0,
+            is_observers: false,
         });
     }
 }
@@ -683,6 +686,7 @@ mod tests {
         index: 0,
         locked: false,
         len: 4,
+        is_observers: false,
     };
 
     fn threads() -> [Vcpu; 2] {

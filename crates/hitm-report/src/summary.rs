@@ -237,6 +237,9 @@ fn next(report: &Report, structures: &[Structure], input: &Path) -> String {
     let Some(line) = report.lines.first() else {
         return format!("hitm report -i {input} --by object,function");
     };
+    if waited_for(report).is_some() {
+        return format!("hitm report -i {input} --by function,source");
+    }
     if let Some(structure) = structures.iter().find(|one| one.ranks.contains(&line.rank)) {
         return format!(
             "hitm layout advise {} -i {} -p {input}",

@@ -121,6 +121,7 @@ impl Recorder {
             index: 0,
             locked: false,
             len: len as u8,
+            is_observers: true,
         }
         .into_argument();
         self.follow(insn, flow, (data, OBSERVER_ON_STACK));
@@ -173,6 +174,7 @@ impl Recorder {
             index,
             locked,
             len: len as u8,
+            is_observers: false,
         }
         .into_argument();
         if self.launch.has_callers {
