@@ -6,7 +6,7 @@
 //!
 //! Not seen: locks whose sleepers have a futex each (parking_lot, Java's and Go's).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{CodeAddr, Cycles, Machine, ThreadId};
 use hitm_trace::{WaitKind, Waits};
@@ -44,6 +44,17 @@ impl Spin {
     pub const KINDS_MAX: usize = 64;
 }
 
+/// A sleep at a futex that is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slept {
+    pub(super) futex: u64,
+    /// The instruction by which the thread went there.
+    pub(super) code: CodeAddr,
+    pub(super) time: Cycles,
+    /// A wake ended it, and not its own time.
+    pub(super) is_woken: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     slot: usize,
@@ -61,11 +72,22 @@ struct Sum {
     slept: Cycles,
 }
 
+impl Sum {
+    /// Cycles of its spins.
+    fn spun(&self, machine: &Machine) -> Cycles {
+        let core = &machine.core;
+        let ran = u128::from(self.insns) * u128::from(core.cpi_milli) / 1000;
+        let locked = u128::from(self.locked) * u128::from(core.locked_hit.0);
+        Cycles(u64::try_from(ran + locked).unwrap_or(u64::MAX))
+    }
+}
+
 /// Who sleeps and who wakes at a futex.
 #[derive(Debug, Clone, Default)]
 struct Users {
+    /// Sleeps that a wake ended.
     sleeps: u64,
-    sleepers: Vec<Slot>,
+    sleepers: BTreeSet<Slot>,
     /// Wakes by threads that have slept there.
     wakes: u64,
 }
@@ -90,32 +112,31 @@ impl Waited {
                 queue: spin.queue,
                 code: spin.code.0,
             });
-            sum.count += spin.count;
-            sum.insns += spin.insns;
-            sum.locked += spin.locked;
+            // What a process says may be anything.
+            sum.count = sum.count.saturating_add(spin.count);
+            sum.insns = sum.insns.saturating_add(spin.insns);
+            sum.locked = sum.locked.saturating_add(spin.locked);
         }
     }
 
-    /// The thread has slept at a futex, to which it went by `code`.
-    pub(super) fn slept(&mut self, slot: Slot, (futex, code): (u64, CodeAddr), time: Cycles) {
-        let word = futex & FUTEX_MASK;
+    pub(super) fn slept(&mut self, slot: Slot, slept: &Slept) {
+        let word = slept.futex & FUTEX_MASK;
         if self.futexes.len() >= FUTEXES_MAX && !self.futexes.contains_key(&word) {
             return;
         }
         let users = self.futexes.entry(word).or_default();
-        users.sleeps += 1;
-        if !users.sleepers.contains(&slot) {
-            users.sleepers.push(slot);
-        }
+        // Who looks again after a while has not been let go.
+        users.sleeps += u64::from(slept.is_woken);
+        users.sleepers.insert(slot);
         let sum = self.sum(Place {
             slot: slot.0,
             kind: WaitKind::Asleep,
-            word: futex,
+            word: slept.futex,
             queue: None,
-            code: code.0,
+            code: slept.code.0,
         });
         sum.count += 1;
-        sum.slept += time;
+        sum.slept += slept.time;
     }
 
     /// The thread wakes those that sleep at a futex.
@@ -131,30 +152,39 @@ impl Waited {
         if self.sums.len() >= PLACES_MAX && !self.sums.contains_key(&place) {
             (place.word, place.queue, place.code) = (0, None, 0);
         }
-        if place.kind == WaitKind::Spinning && self.words.len() < PLACES_MAX {
-            let only = self.words.entry(place.word).or_insert(Some(place.slot));
-            *only = only.filter(|slot| *slot == place.slot);
+        if place.kind == WaitKind::Spinning {
+            self.looked_at(place.word, place.slot);
         }
         self.sums.entry(place).or_default()
     }
 
+    fn looked_at(&mut self, word: u64, slot: usize) {
+        if self.words.len() >= PLACES_MAX && !self.words.contains_key(&word) {
+            return;
+        }
+        let only = self.words.entry(word).or_insert(Some(slot));
+        *only = only.filter(|one| *one == slot);
+    }
+
     /// Tells of the sums that have changed since it was asked last.
     pub(super) fn take_news(&mut self, machine: &Machine, tell: &mut impl FnMut(Waits)) {
-        let core = &machine.core;
         let mut found: BTreeMap<Place, (u64, Cycles)> = BTreeMap::new();
         for (place, sum) in &self.sums {
             if !self.is_of_lock(place) {
                 continue;
             }
-            let ran = u128::from(sum.insns) * u128::from(core.cpi_milli) / 1000;
-            let spun = Cycles(ran as u64 + core.locked_hit.0 * sum.locked);
+            let spun = sum.spun(machine);
             let place = Place {
                 word: self.lock_of(place),
                 queue: None,
                 ..*place
             };
             let all = found.entry(place).or_default();
-            *all = (all.0 + sum.count, all.1 + spun + sum.slept);
+            let cycles = spun.0.saturating_add(sum.slept.0);
+            *all = (
+                all.0.saturating_add(sum.count),
+                Cycles(all.1.0.saturating_add(cycles)),
+            );
         }
         // Another thread may have come to a word that was taken for a part of a queue: then that is taken back.
         for place in self.told.keys() {
@@ -191,7 +221,7 @@ impl Users {
     /// Half of the sleeps, at least, end with a wake of the next one by those that slept: fewer at a
     /// barrier, where one wakes all.
     fn is_lock(&self) -> bool {
-        self.wakes * 2 >= self.sleeps
+        self.wakes > 0 && self.wakes * 2 >= self.sleeps
     }
 }
 
@@ -201,6 +231,15 @@ mod tests {
 
     const WORD: u64 = 0x1040;
     const CODE: CodeAddr = CodeAddr(0x40);
+
+    fn slept(futex: u64, cycles: u64, is_woken: bool) -> Slept {
+        Slept {
+            futex,
+            code: CODE,
+            time: Cycles(cycles),
+            is_woken,
+        }
+    }
 
     fn news(waited: &mut Waited) -> Vec<(u32, WaitKind, u64, u64)> {
         let toml = hitm_base::machine::preset("broadwell-4s").unwrap();
@@ -230,6 +269,20 @@ mod tests {
         assert!(news(&mut waited).is_empty());
         waited.spun(Slot(3), &[spin, spin]);
         assert_eq!(news(&mut waited)[0].3, 2 * cycles);
+    }
+
+    #[test]
+    fn what_a_process_says_wrongly_overflows_no_sum() {
+        let mut waited = Waited::default();
+        let spin = Spin {
+            word: WORD,
+            count: u64::MAX,
+            insns: u64::MAX,
+            locked: u64::MAX,
+            ..Spin::default()
+        };
+        waited.spun(Slot(0), &[spin, spin, Spin { code: CODE, ..spin }]);
+        assert!(news(&mut waited).iter().all(|told| told.3 == u64::MAX));
     }
 
     #[test]
@@ -266,7 +319,11 @@ mod tests {
     fn who_waits_for_a_mutex_wakes_the_next_one() {
         let mut waited = Waited::default();
         for slot in [0, 1, 0, 1].map(Slot) {
-            waited.slept(slot, (WORD, CODE), Cycles(500));
+            // An interpreter's thread looks again every 5 ms.
+            for _ in 0..5 {
+                waited.slept(slot, &slept(WORD, 80, false));
+            }
+            waited.slept(slot, &slept(WORD, 100, true));
             waited.wakes(slot, WORD + 4);
         }
         let asleep = |thread| (thread, WaitKind::Asleep, WORD, 1000);
@@ -277,13 +334,13 @@ mod tests {
     fn idle_pools_and_barriers_wait_for_no_lock() {
         let mut waited = Waited::default();
         for slot in [0, 1, 0, 1].map(Slot) {
-            waited.slept(slot, (WORD, CODE), Cycles(500));
+            waited.slept(slot, &slept(WORD, 500, true));
             waited.wakes(Slot(2), WORD);
         }
         // Three of four sleep until the last one comes.
         for round in 0..8 {
             for slot in 0..3 {
-                waited.slept(Slot((round + slot) % 4), (WORD + 64, CODE), Cycles(500));
+                waited.slept(Slot((round + slot) % 4), &slept(WORD + 64, 500, true));
             }
             waited.wakes(Slot((round + 3) % 4), WORD + 64);
         }

@@ -3,6 +3,7 @@
 use hitm_base::{CodeAddr, Cycles, LineAddr, ThreadId};
 use hitm_trace::{Turn, Waker};
 
+use super::waited::Slept;
 use super::{Group, LAST_USED, State};
 use crate::Slot;
 use crate::wakes::Wake;
@@ -26,6 +27,8 @@ pub(super) struct Sleep {
     code: CodeAddr,
     /// Time that the thread had been away by then.
     away_before: Cycles,
+    /// A wake ended it, and not its own time.
+    is_woken: bool,
 }
 
 impl Group {
@@ -41,6 +44,7 @@ impl Group {
             futex,
             code,
             away_before: self.weave.away(slot),
+            is_woken: false,
         });
         self.expected.begin_wait(slot, futex);
     }
@@ -49,8 +53,13 @@ impl Group {
     pub(super) fn note_sleep(&mut self, slot: Slot) {
         let member = &mut self.members[slot.0];
         if let Some(sleep) = member.sleep.take() {
-            let time = self.weave.away(slot).saturating_sub(sleep.away_before);
-            self.waited.slept(slot, (sleep.futex, sleep.code), time);
+            let slept = Slept {
+                futex: sleep.futex,
+                code: sleep.code,
+                time: self.weave.away(slot).saturating_sub(sleep.away_before),
+                is_woken: sleep.is_woken,
+            };
+            self.waited.slept(slot, &slept);
         }
     }
 
@@ -70,6 +79,9 @@ impl Group {
     /// woke it: it runs at once.
     pub fn rejoin_woken(&mut self, slot: Slot, futex: u64, window: Cycles) -> Option<u64> {
         self.alarms.forget(slot);
+        if let Some(sleep) = &mut self.members[slot.0].sleep {
+            sleep.is_woken = true;
+        }
         let waker = self.wakes.of(futex).filter(|wake| wake.slot != slot);
         let Some(wake) = waker else {
             self.expected.end_wait(slot, true);
