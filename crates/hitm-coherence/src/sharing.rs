@@ -47,6 +47,7 @@ mod matrix;
 #[cfg(test)]
 mod tests;
 mod uses;
+mod visits;
 
 use crate::stats::LineStats;
 use matrix::Matrix;
@@ -308,8 +309,15 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     let locks = locks::find(&threads, known.lock_objects);
     // A lock that is polled, and a mutex's kind, are no data that one would keep with other data.
     let of_locks = locks.iter().fold(0, |all, lock| all | lock.scope);
-    let read_mostly = uses::read_mostly(&threads) & !of_locks;
-    let fights = Matrix::of(&threads, &locks, read_mostly).fights();
+    let is_in_order = !known.are_samples && !line.visits.is_empty();
+    let read_mostly = match is_in_order {
+        true => visits::read_mostly(&line.visits),
+        false => uses::read_mostly(&threads),
+    } & !of_locks;
+    let fights = match is_in_order {
+        true => visits::fights(&line.visits, &locks, read_mostly),
+        false => Matrix::of(&threads, &locks, read_mostly).fights(),
+    };
     sharing.written = threads.values().fold(0, |mask, t| mask | t.written());
     sharing.read_mostly = read_mostly;
     let of_lock = fights.iter().find(|fight| fight.kind == FightKind::Lock);

@@ -15,6 +15,7 @@ mod histogram;
 mod rows;
 mod tally;
 mod traffic;
+mod visits;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,8 @@ pub use histogram::LatencyHistogram;
 pub(crate) use rows::{RowId, RowTable};
 pub use tally::{Handovers, LineTally, RestOfLines};
 pub use traffic::{Giving, Traffic, TrafficCollector, TrafficPlan, Transfers};
+use visits::VisitFinder;
+pub use visits::{Visit, VisitSum, Visits};
 
 /// Counts by [`DataSource`], indexed by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -167,6 +170,8 @@ pub struct LineStats {
     pub rows: BTreeMap<RowKey, RowStats>,
     /// The reader/writer matrix, by thread.
     pub threads: BTreeMap<ThreadId, ByteUse>,
+    /// The visits, where accesses were counted one by one, in their order.
+    pub visits: Visits,
 }
 
 impl LineStats {

@@ -119,9 +119,9 @@ fn permille(part: u64, whole: u64) -> u64 {
 
 /// A part of the contended accesses and lost cycles of a place.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Cost {
-    contended: u64,
-    lost_cycles: u64,
+pub(super) struct Cost {
+    pub(super) contended: u64,
+    pub(super) lost_cycles: u64,
 }
 
 impl Cost {
@@ -141,7 +141,7 @@ impl Cost {
         }
     }
 
-    fn add(&mut self, other: Cost) {
+    pub(super) fn add(&mut self, other: Cost) {
         self.contended += other.contended;
         self.lost_cycles = self.lost_cycles.saturating_add(other.lost_cycles);
     }
@@ -286,16 +286,14 @@ impl<'a> Matrix<'a> {
             let is_written = place.writes() || other.written & scope != 0;
             is_written && other.touched & scope != 0
         });
-        if lock.is_some() {
-            return Reason {
-                lock,
-                chance: 1000,
-                ..Reason::default()
-            };
-        }
         let is_read_mostly = |place: Place| place.mask & !self.read_mostly == 0;
         let concerns = |taken: Place| place.writes() || taken.writes();
-        let meets = |taken: Place| taken.mask & place.mask != 0 && concerns(taken);
+        // All bytes of a lock are one place.
+        let (own, is_free) = match lock {
+            Some(lock) => (self.locks[lock].scope, true),
+            None => (place.mask, false),
+        };
+        let meets = |taken: Place| taken.mask & own != 0 && (is_free || concerns(taken));
         let takers = other.places.iter();
         let apart = takers.filter(|(taken, _)| concerns(**taken) && !meets(**taken));
         let read_mostly = match is_read_mostly(place) {
@@ -319,32 +317,38 @@ impl<'a> Matrix<'a> {
 
     /// The fights, the costliest first.
     pub(super) fn fights(self) -> Vec<Fight> {
-        let mut fights: Vec<Fight> = Vec::new();
-        for ((kind, _), places) in self.costs {
-            let mut fight = fight_over(kind, &places);
-            // A place that is truly shared as a word and as a part of it is one place.
-            fights.retain(|other| {
-                let same = kind == FightKind::TrueSharing
-                    && other.kind == kind
-                    && other.bytes & fight.bytes != 0;
-                if same {
-                    fight.bytes |= other.bytes;
-                    fight.contended_count += other.contended_count;
-                    fight.lost_cycles = fight.lost_cycles.saturating_add(other.lost_cycles);
-                }
-                !same
-            });
-            fights.push(fight);
-        }
-        fights.sort_by_key(|fight| {
-            (
-                Reverse((fight.lost_cycles, fight.contended_count)),
-                fight.kind,
-                fight.bytes,
-            )
-        });
-        fights
+        fights_of(self.costs)
     }
+}
+
+/// The fights of costs by kind, by what tells fights of a kind apart, and by place; the costliest first.
+pub(super) fn fights_of(costs: BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>>) -> Vec<Fight> {
+    let mut fights: Vec<Fight> = Vec::new();
+    for ((kind, _), places) in costs {
+        let mut fight = fight_over(kind, &places);
+        // A place that is truly shared as a word and as a part of it is one place.
+        fights.retain(|other| {
+            let same = kind == FightKind::TrueSharing
+                && other.kind == kind
+                && other.bytes & fight.bytes != 0;
+            if same {
+                fight.bytes |= other.bytes;
+                fight.contended_count += other.contended_count;
+                fight.lost_cycles = fight.lost_cycles.saturating_add(other.lost_cycles);
+            }
+            !same
+        });
+        fights.push(fight);
+    }
+    fights.retain(|fight| (fight.contended_count, fight.lost_cycles) != (0, 0));
+    fights.sort_by_key(|fight| {
+        (
+            Reverse((fight.lost_cycles, fight.contended_count)),
+            fight.kind,
+            fight.bytes,
+        )
+    });
+    fights
 }
 
 /// A fight over places, those left out that hardly took part.

@@ -2,10 +2,10 @@
 
 use hitm_base::{Access, AccessOp, Cycles, DataSource, LineAddr, Outcome};
 use indexmap::IndexSet;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
-use super::Statistics;
 use super::rows::{RowId, RowTable};
+use super::{Statistics, VisitFinder};
 
 /// Accesses that are counted together. Rows are found in tables that do not fit the host's caches.
 /// The parts that so many accesses need are fetched at the same time, instead of one after another.
@@ -16,6 +16,9 @@ const BLOCK: usize = 32;
 pub struct Collector {
     ids: IndexSet<LineAddr, FxBuildHasher>,
     rows: RowTable,
+    /// By line: of those that some access has found gone.
+    visits: FxHashMap<usize, VisitFinder>,
+    visit_rows: usize,
     /// At most [`BLOCK`], not counted yet.
     waiting: Vec<(Access, Outcome)>,
 }
@@ -57,8 +60,16 @@ impl Collector {
                 self.rows.expect_miss(line);
             }
         }
-        for ((_, outcome), (_, row)) in self.waiting.drain(..).zip(found) {
+        for ((access, outcome), (_, row)) in self.waiting.drain(..).zip(found) {
             self.rows.add(*row, &outcome);
+            let line = self.rows.line(*row);
+            let finder = match outcome.is_handed_over() {
+                true => Some(self.visits.entry(line).or_default()),
+                false => self.visits.get_mut(&line),
+            };
+            if let Some(finder) = finder {
+                self.visit_rows += finder.add(&access, &outcome);
+            }
         }
     }
 
@@ -66,14 +77,19 @@ impl Collector {
     /// accesses are not in it.
     pub fn size_in_rows(&self) -> usize {
         const ROWS_OF_LINE: usize = 16;
-        self.rows.len() + ROWS_OF_LINE * self.ids.len()
+        self.rows.len() + self.visit_rows + ROWS_OF_LINE * self.ids.len()
     }
 
     /// The statistics of everything that was counted.
     pub fn finish(mut self) -> Statistics {
         self.count_waiting();
         // Outcomes come with their own latencies: no hit is counted without.
-        let lines = self.rows.finish(|_| Cycles::ZERO);
+        let lines = self.rows.finish(|_| Cycles::ZERO).enumerate();
+        let lines = lines.map(|(index, mut stats)| {
+            let finder = self.visits.remove(&index);
+            stats.visits = finder.map(VisitFinder::finish).unwrap_or_default();
+            stats
+        });
         Statistics {
             lines: self.ids.into_iter().zip(lines).collect(),
             ..Statistics::default()

@@ -41,41 +41,38 @@ fn mutex_section(thread: u32) -> Vec<Step> {
 
 #[test]
 fn a_mutex_in_the_line_does_not_hide_false_sharing() {
-    // Threads 0 and 1 write offset 40, threads 2 and 3 offset 48, and each takes the mutex once in 16
-    // turns, before it counts.
+    // Each thread counts at an offset of its own, and takes the mutex once in 16 turns, before it counts.
     let mut steps = Vec::new();
     for turn in 0..64 {
-        for thread in [0, 2, 1, 3] {
+        for thread in 0..4 {
             if (turn + thread) % 16 == 0 {
                 steps.extend(mutex_section(thread));
             }
-            steps.extend(increment(thread, if thread < 2 { 40 } else { 48 }));
+            steps.extend(increment(thread, 40 + 4 * thread as u8));
         }
     }
-    let sharing = check(rounds(4, &steps), Verdict::Mixed);
+    let sharing = check(rounds(4, &steps), Verdict::FalseSharing);
     let of = |kind| {
-        let fights = sharing
-            .fights
-            .iter()
-            .filter(move |fight| fight.kind == kind);
+        let fights = sharing.fights.iter();
+        let fights = fights.filter(|fight| fight.kind == kind);
         fights.fold((0, 0), |(bytes, count), fight| {
             (bytes | fight.bytes, count + fight.contended_count)
         })
     };
-    // Of the three threads that can have taken a counter's line, two do not use it.
-    let counters = 0x000f_0f00_0000_0000;
+    let counters = 0x00ff_ff00_0000_0000;
     let (false_bytes, false_count) = of(FalseSharing);
-    let (true_bytes, true_count) = of(TrueSharing);
-    assert_eq!((false_bytes, true_bytes), (counters, counters));
-    assert_eq!((false_count, true_count), (1280, 640));
-    let of_counters = false_count + true_count;
-    // Of a section the first read and the first write find the line gone; then the counter hits.
+    assert_eq!(false_bytes & counters, counters);
+    // Of a section the first read and the first write find the line gone; then the counter hits. A thread that
+    // takes the mutex again, with nobody in between, loses it through the line only.
     let (lock_bytes, lock_count) = of(Lock);
-    // The first section of all finds the line untouched.
-    assert_eq!((lock_bytes, lock_count), (0x000f_000f, 2 * 64 - 2));
-    assert_eq!(sharing.contended_count, of_counters + lock_count);
-    assert!(sharing.has_layout_fight());
-    assert_eq!(sharing.main_kinds(), [FalseSharing, TrueSharing]);
+    assert_eq!((lock_bytes, lock_count), (0x000f_000f, 94));
+    assert_eq!(of(TrueSharing), (0, 0));
+    // Who used the line before its first visits, nobody looked.
+    assert!(
+        sharing.contended_count - false_count - lock_count <= 8,
+        "{sharing:?}"
+    );
+    assert_eq!(sharing.main_kinds(), [FalseSharing]);
 }
 
 #[test]
@@ -98,24 +95,56 @@ fn the_parts_of_a_known_lock_object_are_one_place() {
     assert_eq!(known.fights.len(), 1);
 }
 
+/// A spin lock at `base` that a thread takes and gives back, with a store to the data beside it between.
+fn spin_section(thread: u32, base: u8) -> [Step; 3] {
+    [
+        (thread, base, LockedRmw, 0x10),
+        (thread, base + 4, Store, 0x14),
+        (thread, base, Store, 0x18),
+    ]
+}
+
 #[test]
-fn two_locks_in_one_line_share_falsely() {
-    let mut steps = Vec::new();
-    for thread in 0..4 {
-        let base = if thread % 2 == 0 { 0 } else { 32 };
-        steps.extend([
-            (thread, base, LockedRmw, 0x10),
-            (thread, base + 4, Store, 0x14),
-            (thread, base, Store, 0x18),
-        ]);
-    }
-    let sharing = check(rounds(100, &steps), Verdict::Mixed);
+fn neighbouring_locks_are_worth_a_line_each_where_they_part_a_section() {
+    // Threads 0 and 2 share a lock, 1 and 3 another one. Taken in turn, each section finds its lock gone, wherever
+    // it lies.
+    let base = |thread: u32| if thread % 2 == 0 { 0 } else { 32 };
+    let in_turn: Vec<Step> = (0..4).flat_map(|t| spin_section(t, base(t))).collect();
+    let sharing = check(rounds(100, &in_turn), Verdict::Lock);
+    assert_eq!(sharing.disjoint_permille, 0);
+    // With sections at a time, stores within one find the line gone as well, and nobody has used their lock.
+    let at_a_time: Vec<Step> = [0, 2]
+        .into_iter()
+        .flat_map(|t| {
+            let both = spin_section(t, base(t))
+                .into_iter()
+                .zip(spin_section(t + 1, base(t + 1)));
+            both.flat_map(|(a, b)| [a, b])
+        })
+        .collect();
+    let sharing = check(rounds(100, &at_a_time), Verdict::Mixed);
     let kinds: Vec<FightKind> = sharing.fights.iter().map(|fight| fight.kind).collect();
     assert_eq!(kinds, [FalseSharing, Lock, Lock]);
     assert!(
         (660..=670).contains(&sharing.disjoint_permille),
         "{sharing:?}"
     );
+}
+
+#[test]
+fn a_lock_for_each_thread_is_false_sharing() {
+    // A mutex is known by its type; each thread takes its own.
+    let mut steps = Vec::new();
+    for thread in 0..4 {
+        let base = 16 * thread as u8;
+        steps.extend([
+            (thread, base, LockedRmw, 0x10),
+            (thread, base, LockedRmw, 0x14),
+        ]);
+    }
+    let locks = [0, 1, 2, 3].map(|lock| 0xffff_u64 << (16 * lock));
+    let sharing = judge_knowing(rounds(100, &steps), &locks);
+    assert_eq!(sharing.verdict, Verdict::FalseSharing, "{sharing:?}");
 }
 
 #[test]
@@ -155,9 +184,9 @@ fn a_reference_count_among_members_that_are_read() {
     // Each of 16 x 40 increments takes the line from its readers, who look at offset 8 first. Only
     // the first of them counts, as the next finds a clean copy.
     assert_eq!((readers.0, readers.1), (ReadMostlyWithHotWriter, 0x0f00));
-    assert!(readers.2.abs_diff(16 * 40) <= 1, "{readers:?}");
+    assert!(readers.2.abs_diff(16 * 40) <= 2, "{readers:?}");
     assert_eq!((counter.0, counter.1), (TrueSharing, 0xf));
-    assert!(counter.2.abs_diff(16 * 40) <= 1, "{counter:?}");
+    assert!(counter.2.abs_diff(16 * 40) <= 2, "{counter:?}");
 }
 
 #[test]
@@ -170,9 +199,10 @@ fn indices_of_two_sides_in_one_line() {
         ]
     };
     let polled = rounds(100, &[side(0, 0, 8, 0x10), side(1, 8, 0, 0x20)].concat());
-    // The first read of a turn is of the own index, which the other side only reads.
-    let sharing = check(polled.clone(), Verdict::Mixed);
-    assert!((499..=501).contains(&sharing.disjoint_permille));
+    // The first read of a turn is of the own index, which the other side only reads. But it would be the other's
+    // index that is gone, and the right to write the own one, if each had a line of its own.
+    let sharing = check(polled.clone(), Verdict::TrueSharing);
+    assert!(sharing.disjoint_permille <= 3);
     // With copies of the other side's index, hardly ever refreshed, all of it is false.
     let copied = polled.into_iter().filter(|(_, _, _, code)| code % 16 != 4);
     check(copied.collect::<Vec<_>>(), Verdict::FalseSharing);
@@ -204,9 +234,9 @@ fn an_array_of_tasks_that_move_between_threads_is_shared_falsely() {
     let sharing = check(steps, Verdict::FalseSharing);
     let shared = fights_of(&sharing)[0];
     assert_eq!((shared.0, shared.1), (FalseSharing, 0x0f0f_0f0f_0f0f_0f0f));
-    // Seven of eight: that they never meet, nobody counted.
+    // They meet when a counter changes its writer.
     assert!(
-        (870..=880).contains(&sharing.disjoint_permille),
+        (990..1000).contains(&sharing.disjoint_permille),
         "{sharing:?}"
     );
 }
@@ -238,7 +268,8 @@ fn what_is_small_is_not_counted() {
     let mut steps = rounds(95, &[(0, 0, LockedRmw, 0x10), (1, 0, LockedRmw, 0x10)]);
     steps.extend(rounds(5, &[(0, 8, Store, 0x20), (1, 16, Store, 0x24)]));
     let sharing = judge_steps(steps);
-    assert_eq!(sharing.layout_cycles(), 10 * 300);
+    // Of the first visits to the two members nobody knows who had used them before.
+    assert_eq!(sharing.layout_cycles(), 8 * 300);
     assert!(!sharing.has_layout_fight(), "{sharing:?}");
     assert_eq!(sharing.main_kinds(), [TrueSharing]);
 }

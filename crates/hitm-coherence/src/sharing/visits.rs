@@ -1,0 +1,82 @@
+//! The fights in a line by its visits, one by one: what each would have cost if every byte had a line of its
+//! own.
+//!
+//! A visit that met others on the place is a fight over what it met first; the others are lost through the
+//! line only. All bytes of a lock count as one place: a visit to one part of it meets those that were at
+//! another part meanwhile.
+
+use std::collections::BTreeMap;
+
+use super::locks::Lock;
+use super::matrix::{Cost, fights_of};
+use super::{Fight, FightKind, READS_PER_WRITE_MIN};
+use crate::stats::{Visit, Visits};
+
+/// The bytes that are read-mostly: threads fetched the line for them, unchanged, at least
+/// [`READS_PER_WRITE_MIN`] times as often as a visit wrote them.
+pub(super) fn read_mostly(visits: &Visits) -> u64 {
+    let mut reads = [0_u64; 64];
+    let mut writes = [0_u64; 64];
+    for (visit, sum) in visits {
+        let unchanged = if visit.met == 0 { visit.read } else { 0 };
+        for byte in 0..64 {
+            reads[byte] += (unchanged >> byte & 1) * sum.count;
+            writes[byte] += (visit.written >> byte & 1) * sum.count;
+        }
+    }
+    let bytes = (0..64).filter(|&byte| {
+        reads[byte] > 0 && reads[byte] >= writes[byte].saturating_mul(READS_PER_WRITE_MIN)
+    });
+    bytes.fold(0, |mask, byte| mask | 1 << byte)
+}
+
+/// The fights, the costliest first.
+pub(super) fn fights(visits: &Visits, locks: &[Lock], read_mostly: u64) -> Vec<Fight> {
+    let mut costs: BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>> = BTreeMap::new();
+    for (visit, sum) in visits {
+        let (fight, bytes) = fight_of(visit, locks, read_mostly);
+        let cost = Cost {
+            contended: sum.contended_count,
+            lost_cycles: sum.lost.0,
+        };
+        let places = costs.entry(fight).or_default();
+        places.entry(bytes).or_default().add(cost);
+    }
+    fights_of(costs)
+}
+
+/// The fight that a visit belongs to, with what tells it from others of its kind, and the bytes it is over.
+fn fight_of(visit: &Visit, locks: &[Lock], read_mostly: u64) -> ((FightKind, u64), u64) {
+    let own = if visit.met == 0 {
+        visit.read | visit.written
+    } else {
+        visit.met
+    };
+    let lock = locks.iter().find(|lock| lock.scope & own != 0);
+    match lock.map(|lock| (lock, is_met(visit, lock))) {
+        Some((lock, true)) => {
+            let bytes = if visit.met == 0 { visit.at } else { visit.met };
+            return ((FightKind::Lock, lock.word), bytes);
+        }
+        None if visit.met != 0 => return ((FightKind::TrueSharing, visit.met), visit.met),
+        _ => {}
+    }
+    let kind = match is_beside_read_mostly(visit, read_mostly) {
+        true => FightKind::ReadMostlyWithHotWriter,
+        false => FightKind::FalseSharing,
+    };
+    ((kind, 0), visit.at)
+}
+
+/// Returns true if others have used a lock since the thread used it last.
+fn is_met(visit: &Visit, lock: &Lock) -> bool {
+    let others = visit.others_read | visit.others_written;
+    let has_used = visit.before & lock.scope != 0 && others != 0;
+    others & lock.scope != 0 || (visit.met != 0 && !has_used)
+}
+
+/// Returns true if the visit reads what is read-mostly, or writes and lost the line to nobody but such readers.
+fn is_beside_read_mostly(visit: &Visit, read_mostly: u64) -> bool {
+    let others = visit.others_read | visit.others_written;
+    visit.at & !read_mostly == 0 || (others != 0 && others & !read_mostly == 0)
+}
