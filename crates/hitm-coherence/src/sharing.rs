@@ -71,10 +71,8 @@ pub const PLACE_SHARE_DIVISOR: u64 = 100;
 pub const DISJOINT_SMALL_PERMILLE: u64 = 200;
 /// From this share on, in thousandths, it is the whole story.
 pub const DISJOINT_LARGE_PERMILLE: u64 = 800;
-/// A fight with less than this fraction (one in ...) of its line's lost cycles is not worth a word,
-/// and no gate counts it. A visit to a line counts where it begins. That is off by up to a
-/// twentieth for two threads that poll each other's index (docs/models/sharing.md). Assumed; 5 to
-/// 20 change no verdict of the table there.
+/// A fight with less than this fraction (one in ...) of its line's lost cycles is not worth a word.
+/// Assumed; 5 to 20 change no verdict of the table in docs/models/sharing.md.
 pub const FIGHT_SHARE_DIVISOR: u64 = 10;
 /// Bytes are read-mostly when threads read them at least this many times as often as they write them.
 /// Assumed; 4 to 32 change no verdict of the table in docs/models/sharing.md.
@@ -204,12 +202,10 @@ impl Sharing {
         self.sum_of(FightKind::is_curable_by_layout).1
     }
 
-    /// Returns true if fights that would end if the bytes lay on different lines are at least one part in
-    /// [`FIGHT_SHARE_DIVISOR`] of all.
+    /// Returns true if fights that would end if the bytes lay on different lines are more than
+    /// [`DISJOINT_SMALL_PERMILLE`] of all.
     pub fn has_layout_fight(&self) -> bool {
-        let curable = self.measure(self.sum_of(FightKind::is_curable_by_layout));
-        curable > 0
-            && curable.saturating_mul(FIGHT_SHARE_DIVISOR) >= self.measure(self.sum_of(|_| true))
+        self.permille_of(FightKind::is_curable_by_layout) > DISJOINT_SMALL_PERMILLE
     }
 
     /// The kinds of fights that are worth a word, those with at least one part in
@@ -274,6 +270,8 @@ pub struct Known<'a> {
     pub are_samples: bool,
     /// The bytes of each object that is known to be a lock or a condition variable. No two overlap.
     pub lock_objects: &'a [u64],
+    /// The bytes that are known to be counts of references and the like: no locks, whatever is done to them.
+    pub counts: u64,
 }
 
 /// Judges one line. Cost: a pass over its rows, and the square of the number of different ways in
@@ -306,7 +304,7 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     if threads.len() < 2 {
         return sharing;
     }
-    let locks = locks::find(&threads, known.lock_objects);
+    let locks = locks::find(&threads, known);
     // A lock that is polled, and a mutex's kind, are no data that one would keep with other data.
     let of_locks = locks.iter().fold(0, |all, lock| all | lock.scope);
     let is_in_order = !known.are_samples && !line.visits.is_empty();

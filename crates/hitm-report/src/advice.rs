@@ -1,16 +1,19 @@
-//! One sentence of advice for a contended line.
+//! Advice for a contended line: a sentence for each remedy that is worth one, the dearest fight first.
 //!
 //! It is drawn from the six remedies for false sharing that perf c2c's authors teach. Keep
 //! read-mostly members together; give the hottest written members a line of their own; pad; align
 //! on line boundaries; lock smaller chunks; assert the placement at compile time. True sharing has
 //! no layout remedy, and the sentence says so.
 
-use hitm_base::grouped;
-use hitm_coherence::sharing::{FightKind, Sharing, Verdict};
+use hitm::recording::SyncKind;
+use hitm_base::{counted, grouped};
+use hitm_coherence::sharing::{FIGHT_SHARE_DIVISOR, Fight, FightKind, Sharing, Verdict};
+
+use crate::allocators;
 
 use crate::build::{LineLock, LineNames};
 use crate::model::ObjectUse;
-use crate::names::{LockKind, without_repeats};
+use crate::names::{brief, without_repeats};
 
 /// Members that a sentence names at most; it counts the rest.
 const NAMED_MAX: usize = 4;
@@ -24,27 +27,71 @@ const SCALAR_SIZE_MAX: u64 = 8;
 pub(crate) struct Advisor<'a> {
     pub(crate) sharing: &'a Sharing,
     pub(crate) names: &'a LineNames,
-    /// The lock objects in the line, as far as they are known.
+    /// The objects by which threads agree in the line, as far as they are known.
     pub(crate) locks: &'a [LineLock],
+    /// Threads that use the line.
+    pub(crate) thread_count: u64,
+    /// Most of its cost is in functions of an allocator.
+    pub(crate) is_of_allocator: bool,
     /// Of samples no sum of cycles is known.
     pub(crate) are_samples: bool,
 }
 
+/// What ends a fight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Remedy {
+    /// Another layout, which ends fights of both kinds through the line.
+    Layout(FightKind),
+    LockLess,
+    ShareLess,
+}
+
 impl Advisor<'_> {
-    /// One sentence: the remedy for the line's main fight, or for its false sharing where neither
-    /// dominates.
+    /// A sentence for each remedy that the line's main fights need, the dearest first.
     pub(crate) fn advise(&self) -> String {
-        match self.sharing.verdict {
-            Verdict::NoContention => "Nothing to do.".to_owned(),
-            Verdict::FalseSharing => self.part(FightKind::FalseSharing),
-            Verdict::ReadMostlyWithHotWriter => self.part(FightKind::ReadMostlyWithHotWriter),
-            Verdict::Mixed => {
-                let mut fights = self.sharing.fights.iter().map(|fight| fight.kind);
-                let costliest = fights.find(|kind| kind.is_curable_by_layout());
-                self.part(costliest.unwrap_or(FightKind::FalseSharing))
+        if self.sharing.verdict == Verdict::NoContention {
+            return "Nothing to do.".to_owned();
+        }
+        if self.is_of_allocator {
+            return allocators::advice(&self.fought_over());
+        }
+        let remedies = self.remedies();
+        let is_only = remedies.len() == 1;
+        let sentences: Vec<String> = remedies
+            .into_iter()
+            .map(|remedy| match remedy {
+                Remedy::Layout(kind) => self.part(kind),
+                Remedy::LockLess => self.lock_less(is_only),
+                Remedy::ShareLess => self.share_less(is_only),
+            })
+            .collect();
+        sentences.join(" ")
+    }
+
+    fn remedies(&self) -> Vec<Remedy> {
+        let mut remedies: Vec<Remedy> = Vec::new();
+        for kind in self.sharing.main_kinds() {
+            let remedy = match kind {
+                FightKind::Lock => Remedy::LockLess,
+                FightKind::TrueSharing => Remedy::ShareLess,
+                layout => Remedy::Layout(layout),
+            };
+            let is_layout = |other: &Remedy| matches!(other, Remedy::Layout(_));
+            if !(is_layout(&remedy) && remedies.iter().any(is_layout)) {
+                remedies.push(remedy);
             }
-            Verdict::Lock => self.lock_less(),
-            Verdict::TrueSharing => self.share_less(),
+        }
+        remedies
+    }
+
+    /// Cycles lost in fights of some kinds, as a part of a sentence; empty where they are not known.
+    fn cost(&self, is_wanted: impl Fn(FightKind) -> bool) -> String {
+        let fights = self.sharing.fights.iter();
+        let wanted = fights.filter(|fight| is_wanted(fight.kind));
+        let cycles = wanted.fold(0_u64, |all, fight| all.saturating_add(fight.lost_cycles));
+        match cycles > 0 && !self.are_samples {
+            true => format!("costs {} cycles", grouped(cycles)),
+            false => String::new(),
         }
     }
 
@@ -54,12 +101,9 @@ impl Advisor<'_> {
             FightKind::ReadMostlyWithHotWriter => self.move_hot_writer(),
             _ => self.separate_writers(),
         };
-        match self.sharing.layout_cycles() {
-            cycles if cycles > 0 && !self.are_samples => format!(
-                "{how}: the false sharing that this ends costs {} cycles.",
-                grouped(cycles)
-            ),
-            _ => format!("{how}."),
+        match self.cost(FightKind::is_curable_by_layout) {
+            cost if cost.is_empty() => format!("{how}."),
+            cost => format!("{how}: the false sharing that this ends {cost}."),
         }
     }
 
@@ -81,21 +125,21 @@ impl Advisor<'_> {
             (_, Some(object)) if is_array(object) => format!(
                 "Align {} to 64 bytes and pad its elements to a multiple of 64, so that no element \
                  shares a line with its neighbour, and assert the size at compile time",
-                object.name
+                brief(&object.name)
             ),
             ([object], _) if is_array(object) => format!(
                 "Pad the elements of {} to 64 bytes and align it to 64, so that each thread's \
                  element has a line of its own, and assert the size at compile time",
-                object.name
+                brief(&object.name)
             ),
             ([object], Some(_)) => format!(
                 "Align {} to 64 bytes: it starts inside a line and spreads over more lines than it \
                  needs; then give each thread's part of it a line of its own",
-                object.name
+                brief(&object.name)
             ),
             ([object], None) if object.members.is_empty() || object.is_array => format!(
                 "Give what each thread writes in the {} a cache line of its own (align to 64 bytes)",
-                object.name
+                brief(&object.name)
             ),
             ([_], None) => self.separate_members(bytes),
             (several, _) => {
@@ -164,47 +208,105 @@ impl Advisor<'_> {
         )
     }
 
-    fn lock_less(&self) -> String {
+    /// `is_only`: the line has no other fight that is worth a word, so that its cost needs none here.
+    fn lock_less(&self, is_only: bool) -> String {
         let word = self.sharing.lock_word;
         let known = self.locks.iter().find(|lock| lock.mask & word != 0);
         let members = self.names.members_in(word);
         let name = match known {
-            Some(lock) => lock.name.clone(),
+            Some(lock) => brief(&lock.name),
             None if members.is_empty() => "the lock".to_owned(),
             None => list(&members),
         };
-        if known.is_some_and(|lock| lock.kind == LockKind::ConditionVariable) {
+        let cost = match self.cost(|kind| kind == FightKind::Lock) {
+            cost if is_only || cost.is_empty() => String::new(),
+            cost => format!(", which {cost},"),
+        };
+        if known.is_some_and(|lock| lock.is_only_read) {
+            let count = list(&self.names.written_in(word));
+            let cost = cost.trim_end_matches(',');
+            let threads = counted(self.thread_count, "thread");
             return format!(
-                "Wait for and signal the condition variable {name} less often: pass more work at a \
+                "{threads} hardly do more than read under {name}, and fight over the count of its readers, \
+                 {count}{cost}: copy it for each thread or CPU, or publish a snapshot that is read without it."
+            );
+        }
+        if known.is_some_and(|lock| lock.kind == SyncKind::ConditionVariable) {
+            return format!(
+                "Wait for and signal the condition variable {name}{cost} less often: pass more work at a \
                  time, and signal only when what its waiters wait for has come true."
             );
         }
         if self.sharing.guarded == 0 {
             return format!(
-                "Take {name} less often or for less: split it into locks over smaller chunks of the \
+                "Take {name}{cost} less often or for less: split it into locks over smaller chunks of the \
                  data, or shorten what is done under it."
             );
         }
         format!(
-            "Take {name} less often or for less (locks over smaller chunks of the data, shorter \
+            "Take {name}{cost} less often or for less (locks over smaller chunks of the data, shorter \
              critical sections); waiters that spin on it also steal the line of the data beside it, \
              so move written data to the next line if the lock stays contended."
         )
     }
 
-    fn share_less(&self) -> String {
-        let shared = self.bytes_of(|kind| kind == FightKind::TrueSharing);
-        let shared = self.names.written_in(shared);
+    /// The object of the dearest fight.
+    fn fought_over(&self) -> String {
+        let bytes = self.sharing.fights.first().map_or(0, |fight| fight.bytes);
+        let lock = self.locks.iter().find(|lock| lock.mask & bytes != 0);
+        match lock {
+            Some(lock) => brief(&lock.name),
+            None => list(&self.names.members_in(bytes)),
+        }
+    }
+
+    /// The bytes of the truly shared places that cost a tenth of all of them, at least.
+    fn truly_shared(&self) -> u64 {
+        let fights = self.sharing.fights.iter();
+        let fights = fights.filter(|fight| fight.kind == FightKind::TrueSharing);
+        let cost = |fight: &Fight| (fight.lost_cycles, fight.contended_count);
+        let all = fights.clone().map(cost).fold((0_u64, 0_u64), |all, one| {
+            (all.0.saturating_add(one.0), all.1.saturating_add(one.1))
+        });
+        let is_main = |fight: &&Fight| {
+            let (part, whole) = match all.0 {
+                0 => (fight.contended_count, all.1),
+                lost => (fight.lost_cycles, lost),
+            };
+            part.saturating_mul(FIGHT_SHARE_DIVISOR) >= whole
+        };
+        fights
+            .filter(is_main)
+            .fold(0, |bytes, fight| bytes | fight.bytes)
+    }
+
+    fn share_less(&self, is_only: bool) -> String {
+        let bytes = self.truly_shared();
+        let shared = self.names.written_in(bytes);
         let shared = if shared.is_empty() {
             "these bytes".to_owned()
         } else {
             list(&shared)
         };
-        format!(
-            "The threads need the same bytes, so no layout helps: write {shared} less often, or give \
-             each thread (or node) a copy on a line of its own and combine the copies when they are \
-             read."
-        )
+        let of_counts = self.locks.iter().filter(|one| one.kind == SyncKind::Count);
+        let counts = of_counts.fold(0, |all, count| all | count.mask);
+        let less = match bytes & !counts == 0 {
+            true => {
+                "change {} less often (pass a reference on instead of taking one more), or give each thread (or \
+                     node) a count of its own that is added up when it is read"
+            }
+            false => {
+                "write {} less often, or give each thread (or node) a copy on a line of its own and combine \
+                      the copies when they are read"
+            }
+        };
+        let less = less.replace("{}", &shared);
+        match self.cost(|kind| kind == FightKind::TrueSharing) {
+            cost if is_only || cost.is_empty() => {
+                format!("The threads need the same bytes, so no layout helps: {less}.")
+            }
+            cost => format!("What no layout ends {cost}: {less}."),
+        }
     }
 }
 
@@ -218,12 +320,12 @@ fn is_array(object: &ObjectUse) -> bool {
     }
 }
 
-/// `a`, `a and b`, `a, b and c`, `a, b, c, d and 3 more`.
+/// `a`, `a and b`, `a, b and c`, `a, b, c, d and 3 more`, each in brief.
 fn list(names: &[&str]) -> String {
-    let names = without_repeats(names);
+    let names: Vec<String> = without_repeats(names).into_iter().map(brief).collect();
     match names.as_slice() {
         [] => String::new(),
-        [one] => (*one).to_owned(),
+        [one] => one.clone(),
         [head @ .., last] if names.len() <= NAMED_MAX => format!("{} and {last}", head.join(", ")),
         _ => {
             let (named, rest) = names.split_at(NAMED_MAX);

@@ -7,11 +7,13 @@ mod lines;
 mod locks;
 mod objects;
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
+use hitm::recording::SyncKind;
+use hitm_base::{CodeAddr, Cycles, LineAddr, Machine, ThreadId};
 use hitm_coherence::sharing::{Known, Sharing, Verdict, judge};
-use hitm_coherence::stats::{LineStats, Statistics};
+use hitm_coherence::stats::{LineStats, RowStats, Statistics};
 
 use hitm_trace::Waits;
 
@@ -90,6 +92,9 @@ pub struct ThreadFacts {
 /// what two runs of one program differ by.
 pub const RUN_SHARE_MIN: f64 = 0.001;
 
+/// Part of the threads' time, 0 to 1, from which on something is worth a change.
+pub const WORTH_SHARE_MIN: f64 = 0.01;
+
 /// Limits on the size of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportOptions {
@@ -130,16 +135,49 @@ impl<'a> Judged<'a> {
         if locks.is_empty() {
             return self;
         }
-        let masks: Vec<u64> = locks.iter().map(|lock| lock.mask).collect();
+        let (counts, of_locks): (Vec<&LineLock>, Vec<&LineLock>) = locks
+            .iter()
+            .partition(|object| object.kind == SyncKind::Count);
+        let masks: Vec<u64> = of_locks.iter().map(|lock| lock.mask).collect();
         let known = Known {
             are_samples,
             lock_objects: &masks,
+            counts: counts.iter().fold(0, |all, count| all | count.mask),
         };
         Judged {
             sharing: judge(self.stats, &known),
             locks,
             ..self
         }
+    }
+}
+
+impl Judged<'_> {
+    /// Returns true if no access of the program's own contends.
+    fn is_runtime(&self, names: &dyn Names) -> bool {
+        let contended = |row: &RowStats| row.sources.contended() > 0 || row.contention_stall.0 > 0;
+        let rows = self.stats.rows.iter().filter(|(_, row)| contended(row));
+        let places: BTreeSet<(u8, CodeAddr)> =
+            rows.map(|(key, _)| (key.offset, key.code)).collect();
+        let addr = |offset: u8| self.line.first_byte() + u64::from(offset);
+        let mut places = places.into_iter();
+        places.all(|(offset, code)| names.is_of_runtime(addr(offset), code))
+    }
+
+    /// Kind of the object at which most was lost.
+    fn kind(&self, names: &dyn Names) -> String {
+        let mut lost: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
+        for (key, row) in &self.stats.rows {
+            let place = lost.entry(key.offset).or_default();
+            place.0 = place.0.saturating_add(row.contention_stall.0);
+            place.1 += row.sources.contended();
+        }
+        let first = lost
+            .into_iter()
+            .max_by_key(|(offset, lost)| (*lost, Reverse(*offset)));
+        let kind =
+            first.and_then(|(offset, _)| names.kind(self.line.first_byte() + u64::from(offset)));
+        kind.unwrap_or_default()
     }
 }
 
@@ -201,7 +239,7 @@ impl Report {
         let judged: Vec<Judged<'_>> = judged
             .map(|line| line.with_locks(names, are_samples))
             .collect();
-        let flagged = flagged(&judged, &totals);
+        let flagged = flagged(&judged, names, &totals);
         let shown = judged.len().min(options.lines_max);
         quiet.left_out_line_count = (judged.len() - shown) as u64;
         quiet.left_out_lost_cycles = flagged[shown..].iter().map(|line| line.lost_cycles).sum();
@@ -338,7 +376,7 @@ fn judge_all<'a>(
     };
     let known = Known {
         are_samples,
-        lock_objects: &[],
+        ..Known::default()
     };
     for (&line, stats) in &statistics.lines {
         let sharing = judge(stats, &known);
@@ -361,7 +399,7 @@ fn judge_all<'a>(
     (judged, quiet)
 }
 
-fn flagged(judged: &[Judged<'_>], totals: &Totals) -> Vec<Flagged> {
+fn flagged(judged: &[Judged<'_>], names: &dyn Names, totals: &Totals) -> Vec<Flagged> {
     let lines = judged.iter().map(|one| Flagged {
         line: one.line,
         verdict: one.sharing.verdict,
@@ -370,6 +408,8 @@ fn flagged(judged: &[Judged<'_>], totals: &Totals) -> Vec<Flagged> {
         false_sharing_cycles: one.sharing.layout_cycles(),
         false_sharing_run_share: share(one.sharing.layout_cycles(), totals.thread_cycles),
         has_false_sharing: one.sharing.has_layout_fight(),
+        is_runtime: one.is_runtime(names),
+        kind: one.kind(names),
     });
     lines.collect()
 }

@@ -8,14 +8,15 @@ use hitm_base::LineAddr;
 use hitm_coherence::sharing::Verdict;
 use thiserror::Error;
 
-use crate::{Flagged, LineReport, RUN_SHARE_MIN, Report};
+use crate::{Flagged, LineReport, RUN_SHARE_MIN, Report, WORTH_SHARE_MIN};
 
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// A line loses at least [`RUN_SHARE_MIN`] of the run, and at least a tenth of its whole loss,
-    /// between threads that use different bytes. That is false sharing, or read-mostly bytes beside
-    /// a hot writer. Its main verdict may be another.
+    /// Lines lose together at least [`WORTH_SHARE_MIN`] of the run, and each at least [`RUN_SHARE_MIN`] and
+    /// more than a fifth of its whole loss, between threads that use different bytes. That is false
+    /// sharing, or read-mostly bytes beside a hot writer. The main verdict may be another. Lines of the C
+    /// library, the loader and runtimes are no program's to lay out, and do not count.
     FalseSharing,
     /// A line loses more than this many cycles to contention of any kind.
     Cycles(u64),
@@ -117,6 +118,9 @@ pub fn failures(report: &Report, gates: &[Gate]) -> Vec<GateFailure> {
     let mut failures = Vec::new();
     for gate in gates {
         let lines = report.flagged.iter().filter(|line| breaks(line, *gate));
+        if *gate == Gate::FalseSharing && !is_worth_it(lines.clone()) {
+            continue;
+        }
         failures.extend(lines.map(|line| {
             let (lost_cycles, run_share) = cost_of(line, *gate);
             GateFailure {
@@ -140,12 +144,20 @@ fn cost_of(line: &Flagged, gate: Gate) -> (u64, f64) {
     }
 }
 
+/// Returns true if the false sharing of lines is worth a change. Samples and a recording that was cut short do
+/// not say how long the threads ran.
+fn is_worth_it<'a>(lines: impl Iterator<Item = &'a Flagged> + Clone) -> bool {
+    let is_run_known = lines.clone().all(|line| line.run_share > 0.0);
+    let shares = lines.map(|line| line.false_sharing_run_share);
+    !is_run_known || shares.sum::<f64>() >= WORTH_SHARE_MIN
+}
+
 fn breaks(line: &Flagged, gate: Gate) -> bool {
     match gate {
-        // Samples and a recording that was cut short do not say how long the threads ran.
         Gate::FalseSharing => {
             let is_run_known = line.run_share > 0.0;
             line.has_false_sharing
+                && !line.is_runtime
                 && (!is_run_known || line.false_sharing_run_share >= RUN_SHARE_MIN)
         }
         Gate::Cycles(cycles_max) => line.lost_cycles > cycles_max,

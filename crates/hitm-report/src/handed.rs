@@ -14,9 +14,6 @@ use crate::model::{Totals, share};
 /// Objects, and functions, that are listed one by one.
 pub const HANDED_ROWS_MAX: usize = 10;
 
-/// Part of all threads' time, 0 to 1, from which on text shows the tables.
-pub const HANDED_SHARE_MIN: f64 = 0.01;
-
 /// Bytes between the places of a line that are asked for a name. Allocators align to so many.
 pub(crate) const NAME_STEP_BYTES: usize = 16;
 

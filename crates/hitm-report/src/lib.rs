@@ -11,6 +11,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod advice;
+mod allocators;
 pub mod baseline;
 mod build;
 pub mod by;
@@ -42,16 +43,18 @@ pub mod text;
 mod waiting;
 pub mod whatif;
 
-pub use build::{RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts};
+pub use build::{
+    RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts, WORTH_SHARE_MIN,
+};
 pub use by::{By, Filters, Pattern, Selection, SortKey};
-pub use handed::{HANDED_ROWS_MAX, HANDED_SHARE_MIN, HandedOver, HandedRow};
+pub use handed::{HANDED_ROWS_MAX, HandedOver, HandedRow};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, ProcessSummary,
     Quiet, Report, RowReport, RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
 };
-pub use names::{CodeName, DataName, LockKind, LockName, Names};
+pub use names::{CodeName, DataName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
 pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow, SideSums};
 pub use skip::{Glob, SkippedFunctions};
-pub use waiting::{WAITING_ROWS_MAX, WAITING_SHARE_MIN, WaitRow, Waiting};
+pub use waiting::{WAITING_ROWS_MAX, WaitRow, Waiting};

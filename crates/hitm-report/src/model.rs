@@ -51,6 +51,13 @@ pub struct Report {
     pub diagnostics: Vec<String>,
 }
 
+impl Report {
+    /// Returns true for samples of which none says what data it used.
+    pub fn has_no_address(&self) -> bool {
+        self.run.sampled.is_some() && self.totals.counts.total() == 0
+    }
+}
+
 /// Command, machine model and settings of a run, and the completeness of its recording.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunHeader {
@@ -168,6 +175,11 @@ impl AccessCounts {
     /// All accesses.
     pub fn total(&self) -> u64 {
         self.loads.total() + self.stores.total() + self.locked.total()
+    }
+
+    /// Those whose data, or whose right to write, came from another CPU.
+    pub fn contended_count(&self) -> u64 {
+        self.loads.contended() + self.stores.contended() + self.locked.contended()
     }
 
     /// Loads and locked operations with this source: what perf counts as loads.
@@ -465,6 +477,11 @@ pub struct Flagged {
     pub false_sharing_run_share: f64,
     /// True if such fights are large enough to be worth a word.
     pub has_false_sharing: bool,
+    /// True if the C library, the dynamic loader or a language's runtime alone contends on it, for something of
+    /// their own.
+    pub is_runtime: bool,
+    /// Kind of the object that was contended most; empty when unknown.
+    pub kind: String,
 }
 
 /// Lines that are counted only.

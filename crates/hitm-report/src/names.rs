@@ -1,6 +1,6 @@
 //! Names of addresses and threads, as the report needs them.
 
-use hitm::recording::KnownAs;
+use hitm::recording::{KnownAs, SyncObject};
 use hitm_base::{CodeAddr, ThreadId};
 
 /// Names for what a recording knows as numbers only. Every method must answer the same for the same
@@ -25,6 +25,12 @@ pub trait Names {
     /// allocation site, are of one kind. `None` when nothing is known about it.
     fn kind(&self, addr: u64) -> Option<String> {
         self.data(addr, 1).map(|name| name.kind())
+    }
+
+    /// Returns true for an access that is none of the program's own: by a language's runtime, or by the C
+    /// library or the dynamic loader to their own variables.
+    fn is_of_runtime(&self, _addr: u64, _code: CodeAddr) -> bool {
+        false
     }
 
     /// The category of an address of a recorded machine; `None` when nothing identifies it.
@@ -53,12 +59,13 @@ pub trait Names {
         None
     }
 
-    /// The lock or condition variable that an access of `size` bytes at `addr` touches, by its type.
-    fn lock(&self, _addr: u64, _size: u8) -> Option<LockName> {
+    /// The object by which threads agree that an access of `size` bytes at `addr` touches, by its type.
+    fn sync_object(&self, _addr: u64, _size: u8) -> Option<SyncObject> {
         None
     }
 
-    /// Returns true if the type of the object at `addr` is known, so that [`Names::lock`] would know a lock.
+    /// Returns true if the type of the object at `addr` is known, so that [`Names::sync_object`] would
+    /// know a lock.
     fn has_type(&self, _addr: u64, _size: u8) -> bool {
         false
     }
@@ -67,28 +74,6 @@ pub trait Names {
     fn shown(&self, addr: u64) -> u64 {
         addr
     }
-}
-
-/// A kind of object that threads wait for each other by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LockKind {
-    /// A mutex, a read-write lock, a semaphore, a barrier.
-    Lock,
-    /// A condition variable.
-    ConditionVariable,
-}
-
-/// A lock or a condition variable.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LockName {
-    /// Its name.
-    pub name: String,
-    /// Address of its first byte.
-    pub addr: u64,
-    /// Its size in bytes.
-    pub size_bytes: u64,
-    /// Its kind.
-    pub kind: LockKind,
 }
 
 /// A variable or a heap block, and the part of it that is accessed.
@@ -166,6 +151,32 @@ impl CodeName {
     }
 }
 
+/// Longest name that sentences have as it is.
+const BRIEF_MAX: usize = 48;
+
+/// A name for a sentence: of a long one, what its types are generic over, and the members of types without a
+/// name, are left out.
+pub(crate) fn brief(name: &str) -> String {
+    if name.chars().count() <= BRIEF_MAX {
+        return name.to_owned();
+    }
+    let (mut kept, mut depth) = (String::new(), 0_usize);
+    for c in name.chars() {
+        let closes = matches!(c, '>' | '}') && depth > 0;
+        depth -= usize::from(closes);
+        if depth == 0 {
+            kept.push(c);
+        }
+        if matches!(c, '<' | '{') {
+            if depth == 0 {
+                kept.push_str("..");
+            }
+            depth += 1;
+        }
+    }
+    kept
+}
+
 /// Names for one sentence: of places in one heap block, mapping or stack, all but the first are their
 /// offsets alone.
 pub(crate) fn without_repeats<T: AsRef<str>>(names: &[T]) -> Vec<&str> {
@@ -188,6 +199,16 @@ pub(crate) fn without_repeats<T: AsRef<str>>(names: &[T]) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_names_lose_what_they_are_generic_over() {
+        assert_eq!(brief("Vec<u8>.len"), "Vec<u8>.len");
+        let long = "ArcInner<std::sync::rwlock::RwLock<alloc::vec::Vec<u8>>>.data.inner";
+        assert_eq!(brief(long), "ArcInner<..>.data.inner");
+        let shape = "go.shape.struct { main.buf []main.frame; main.next sync/atomic.Int64 }.next.v";
+        assert_eq!(brief(shape), "go.shape.struct {..}.next.v");
+        assert_eq!(brief(&"a->b".repeat(20)), "a->b".repeat(20));
+    }
 
     #[test]
     fn names_without_numbers() {

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use hitm::recording::{AddressNames, CodeLabel, KnownAs, Recording};
+use hitm::recording::{AddressNames, CodeLabel, KnownAs, Recording, SyncObject};
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
 use hitm_trace::EndReason;
 
 use crate::{
-    CodeName, DataName, LockKind, LockName, MachineSummary, Names, ProcessSummary, Report,
-    ReportOptions, RunFacts, SampledEvent, SampledFacts, Selection, ThreadFacts, ThreadSummary,
-    TypeReport,
+    CodeName, DataName, MachineSummary, Names, ProcessSummary, Report, ReportOptions, RunFacts,
+    SampledEvent, SampledFacts, Selection, ThreadFacts, ThreadSummary, TypeReport,
 };
 
 impl Names for AddressNames<'_> {
@@ -44,17 +43,12 @@ impl Names for AddressNames<'_> {
         AddressNames::thread(self, thread)
     }
 
-    fn lock(&self, addr: u64, size: u8) -> Option<LockName> {
-        let lock = AddressNames::lock(self, addr, size)?;
-        Some(LockName {
-            name: lock.name,
-            addr: lock.addr,
-            size_bytes: lock.size_bytes,
-            kind: match lock.is_condition_variable {
-                true => LockKind::ConditionVariable,
-                false => LockKind::Lock,
-            },
-        })
+    fn sync_object(&self, addr: u64, size: u8) -> Option<SyncObject> {
+        AddressNames::sync_object(self, addr, size)
+    }
+
+    fn is_of_runtime(&self, addr: u64, code: CodeAddr) -> bool {
+        AddressNames::is_of_runtime(self, addr, code)
     }
 
     fn has_type(&self, addr: u64, size: u8) -> bool {

@@ -1,24 +1,21 @@
 //! A run in five sentences: what is lost, where, why, what to do, what to run next.
 
+mod quiet;
+mod waits;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use hitm_base::{counted, grouped};
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::SourceCounts;
 
-use hitm_trace::WaitKind;
-
-use crate::Report;
-use crate::fields::{
-    LINE_FIELDS, TOTALS_FIELDS, WAIT_ROW_FIELDS, WAITING_FIELDS, by_id, kind_text,
-};
-use crate::handed::HANDED_SHARE_MIN;
-use crate::model::{AccessCounts, LineReport, share, upgrades_of};
+use crate::fields::{LINE_FIELDS, TOTALS_FIELDS, by_id};
+use crate::model::{AccessCounts, Flagged, LineReport, share, upgrades_of};
+use crate::names::brief;
 use crate::pictures::Structure;
-use crate::waiting::{WAITING_SHARE_MIN, WaitRow};
-
-/// Part of the waits of one kind from which on what most of them are for stands for all. Assumed 0.8.
-const ONE_IS_ALL: f64 = 0.8;
+use crate::{Report, WORTH_SHARE_MIN};
 
 /// A sentence of the summary.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,11 +36,11 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
         text,
         is_command: false,
     };
-    let [place, reason, advice] = match (waited_for(report), report.lines.first()) {
+    let [place, reason, advice] = match (waits::waited_for(report), subject(report)) {
         (Some(wait), _) => [
-            wait_place(wait),
-            wait_reason(report, wait),
-            wait_advice(wait),
+            waits::place(wait),
+            waits::reason(report, wait),
+            waits::advice(wait),
         ],
         (None, Some(line)) => [
             place(report, line),
@@ -52,8 +49,8 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
         ],
         (None, None) => [
             elsewhere(report),
-            "No line has fights worth a verdict.".into(),
-            "Nothing about cache lines.".into(),
+            quiet::reason(report),
+            quiet::advice(report).to_owned(),
         ],
     };
     vec![
@@ -78,8 +75,11 @@ fn lost(report: &Report) -> String {
         count => format!("{} lines are contended", grouped(count)),
     };
     match &report.run.sampled {
+        Some(_) if report.has_no_address() => {
+            "Cannot tell: no sample has a data address.".to_owned()
+        }
         Some(_) => format!("{} samples: {lines}.", figure("access_count")),
-        None if report.waiting.first().is_some() => waits(report),
+        None if report.waiting.first().is_some() => waits::lost(report),
         None => format!(
             "{} of the threads' time, {} of {} cycles: {lines}.",
             figure("run_share"),
@@ -89,93 +89,56 @@ fn lost(report: &Report) -> String {
     }
 }
 
-/// How the threads wait: `87.2% of the threads' time is waiting: 86.1% spinning for tail, 1.1% for lines.`
-fn waits(report: &Report) -> String {
-    let waiting = &report.waiting;
-    let of_whole = |cycles| share(cycles, waiting.whole_cycles);
-    let lines = report.totals.lost_cycles;
-    let all = waiting.run_share() + of_whole(lines);
-    let kinds = [
-        (WaitKind::Spinning, waiting.spinning_cycles),
-        (WaitKind::Asleep, waiting.asleep_cycles),
-    ];
-    let mut parts: Vec<String> = Vec::new();
-    for (kind, cycles) in kinds {
-        let of_kind = waiting.rows.iter().find(|row| row.kind == Some(kind));
-        let Some(first) = of_kind.filter(|_| of_whole(cycles) >= WAITING_SHARE_MIN) else {
-            continue;
-        };
-        // The first one stands for all if it is nearly all.
-        let most = match first.cycles as f64 >= ONE_IS_ALL * cycles as f64 {
-            true => "",
-            false => "most of all ",
-        };
-        let (share, name) = (percent(of_whole(cycles)), &first.name);
-        parts.push(format!("{share} {} {most}for {name}", kind_text(kind)));
+/// Part of the threads' time from which on a line of the C library or of a runtime is worth a word. Assumed: to
+/// start and to end its threads costs a short program less.
+const RUNTIME_SHARE_MIN: f64 = 0.05;
+
+/// The contended lines that are worth a word here.
+fn told(report: &Report) -> impl Iterator<Item = (usize, &Flagged)> {
+    let flagged = report.flagged.iter().enumerate();
+    flagged.filter(|(_, line)| !line.is_runtime || line.run_share >= RUNTIME_SHARE_MIN)
+}
+
+/// The line that the summary is about: the costliest one of the kind of objects whose lines cost most together.
+fn subject(report: &Report) -> Option<&LineReport> {
+    let mut kinds: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
+    for (index, line) in told(report) {
+        let kind = kinds.entry(&line.kind).or_insert((0, index));
+        kind.0 = kind.0.saturating_add(line.lost_cycles);
     }
-    parts.push(format!("{} for lines", percent(of_whole(lines))));
-    format!(
-        "{} of the threads' time is waiting: {}.",
-        percent(all),
-        parts.join(", ")
-    )
-}
-
-/// What threads wait for longer than for all lines together.
-fn waited_for(report: &Report) -> Option<&WaitRow> {
-    let first = report.waiting.first();
-    first.filter(|row| row.cycles > report.totals.lost_cycles)
-}
-
-fn wait_place(wait: &WaitRow) -> String {
-    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
-    let kind = figure("kind");
-    let within = match wait.waiters.as_slice() {
-        [] => String::new(),
-        functions => format!(", in {}", functions.join(", ")),
-    };
-    let changed = match wait.releasers.as_slice() {
-        [] => String::new(),
-        functions => format!("; changed in {}", functions.join(", ")),
-    };
-    let (share, name, address) = (figure("run_share"), figure("name"), figure("address"));
-    let at = match name == address {
-        true => String::new(),
-        false => format!(" at {address}"),
-    };
-    format!("{share} {kind} for {name}{at}{within}{changed}.")
-}
-
-fn wait_reason(report: &Report, wait: &WaitRow) -> String {
-    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
-    let busy = by_id(WAITING_FIELDS, "busy_threads_mean").text(&report.waiting);
-    format!(
-        "{} threads wait for it, {} of {} cycles; {busy} of {} get on at a time.",
-        figure("thread_count"),
-        counted(wait.wait_count, "time"),
-        figure("cycles_mean"),
-        report.threads.len()
-    )
-}
-
-fn wait_advice(wait: &WaitRow) -> String {
-    format!(
-        "Do less until {} is let go, take it less often, or split what it guards; no layout helps.",
-        wait.name
-    )
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
+    // Lines without a name have nothing in common.
+    let nameless = told(report).find(|(_, line)| line.kind.is_empty());
+    if let Some((index, line)) = nameless {
+        kinds.insert("", (line.lost_cycles, index));
+    }
+    let dearest = kinds
+        .into_values()
+        .max_by_key(|(lost, index)| (*lost, Reverse(*index)));
+    let (_, index) = dearest?;
+    report.lines.get(index).or(report.lines.first())
 }
 
 fn place(report: &Report, line: &LineReport) -> String {
-    let share = by_id(LINE_FIELDS, "lost_share").text(line);
     let what = match &report.run.sampled {
         Some(_) => "the sampled latency",
         None => "it",
     };
     let address = by_id(LINE_FIELDS, "address").text(line);
+    let kind = told(report).find(|(_, flagged)| flagged.line == line.line);
+    let kind = kind.map_or("", |(_, flagged)| flagged.kind.as_str());
+    let of_kind = told(report).filter(|(_, flagged)| flagged.kind == kind && !kind.is_empty());
+    let lines: Vec<u64> = of_kind.map(|(_, flagged)| flagged.lost_cycles).collect();
+    if lines.len() > 1 {
+        let lost = lines
+            .iter()
+            .fold(0_u64, |all, lost| all.saturating_add(*lost));
+        let share = share(lost, report.totals.lost_cycles) * 100.0;
+        let (count, kind) = (grouped(lines.len() as u64), brief(kind));
+        return format!(
+            "{share:.1}% of {what} on {count} lines of {kind}, the costliest at {address}."
+        );
+    }
+    let share = by_id(LINE_FIELDS, "lost_share").text(line);
     let name = line.name();
     let at = match name == address {
         true => String::new(),
@@ -187,12 +150,13 @@ fn place(report: &Report, line: &LineReport) -> String {
 fn elsewhere(report: &Report) -> String {
     let handed = &report.handed;
     let first = handed.objects.iter().find(|row| !row.name.is_empty());
-    match first.filter(|_| handed.run_share >= HANDED_SHARE_MIN) {
+    match first.filter(|_| handed.run_share >= WORTH_SHARE_MIN) {
         Some(row) => format!(
             "{} lines that pass from CPU to CPU, most of all {}.",
             grouped(handed.line_count),
             row.name
         ),
+        None if !report.flagged.is_empty() => "On no line of the program's own.".to_owned(),
         None => "On no line in particular.".to_owned(),
     }
 }
@@ -234,10 +198,10 @@ fn hand_overs(counts: &AccessCounts) -> String {
 /// The command that says most about the costliest line.
 fn next(report: &Report, structures: &[Structure], input: &Path) -> String {
     let input = quoted(&input.display().to_string());
-    let Some(line) = report.lines.first() else {
+    let Some(line) = subject(report) else {
         return format!("hitm report -i {input} --by object,function");
     };
-    if waited_for(report).is_some() {
+    if waits::waited_for(report).is_some() {
         return format!("hitm report -i {input} --by function,source");
     }
     if let Some(structure) = structures.iter().find(|one| one.ranks.contains(&line.rank)) {

@@ -4,15 +4,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hitm::recording::SyncKind;
 use hitm_base::{AccessOp, CodeAddr, LineAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_trace::{WaitKind, Waits};
 
 use crate::model::share;
-use crate::{Names, RunFacts};
-
-/// Part of the threads' time, 0 to 1, from which on text speaks of waiting.
-pub const WAITING_SHARE_MIN: f64 = 0.01;
+use crate::{Names, RunFacts, WORTH_SHARE_MIN};
 
 /// Words for which threads wait that are listed one by one.
 pub const WAITING_ROWS_MAX: usize = 20;
@@ -77,7 +75,7 @@ impl Waiting {
     /// The costliest thing that threads waited for, if it is worth a word.
     pub fn first(&self) -> Option<&WaitRow> {
         let first = self.rows.first().filter(|row| row.kind.is_some());
-        first.filter(|row| row.run_share >= WAITING_SHARE_MIN)
+        first.filter(|row| row.run_share >= WORTH_SHARE_MIN)
     }
 
     /// Sums up waits; all threads together ran for `thread_cycles`.
@@ -133,7 +131,8 @@ fn name_of(names: &dyn Names, word: u64) -> String {
     if word == 0 {
         return String::new();
     }
-    if let Some(lock) = names.lock(word, 1) {
+    let lock = names.sync_object(word, 1);
+    if let Some(lock) = lock.filter(|one| one.kind != SyncKind::Count) {
         return lock.name;
     }
     match names.data(word, 1) {

@@ -32,7 +32,7 @@ use crate::perf_data::ExtraNames;
 use crate::record::Caveat;
 pub(crate) use budget::Budget;
 pub(crate) use file::RecordingFile;
-pub use locks::LockLabel;
+pub use locks::{SyncKind, SyncObject};
 pub use machine::{KnownAs, TypePlace};
 pub use names::{AddressNames, CodeLabel, DataLabel};
 pub(crate) use names::{element_name, symbolizer};

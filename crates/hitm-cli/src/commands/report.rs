@@ -346,6 +346,10 @@ fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Res
             .note("a gate over nothing: the recording has no instruction of a followed process");
         return Ok(Exit::GateFailed);
     }
+    if has_gates && report.has_no_address() {
+        terminal.note("a gate that cannot tell: no sample has a data address");
+        return Ok(Exit::Usage);
+    }
     if has_gates && !report.run.complete {
         terminal.note("a gate over a part of a run: the recording is incomplete");
         return Ok(Exit::Usage);

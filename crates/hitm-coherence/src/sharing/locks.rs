@@ -16,8 +16,8 @@
 use hitm_base::{AccessOp, CodeAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::SPIN_LOADS_PER_LOCKED;
 use super::uses::{ThreadUse, Threads};
+use super::{Known, SPIN_LOADS_PER_LOCKED};
 
 /// A lock in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,15 +30,18 @@ pub(super) struct Lock {
     pub(super) scope: u64,
 }
 
-/// The locks among the places of a line; `objects` are those known as locks. No two overlap.
-pub(super) fn find(threads: &Threads, objects: &[u64]) -> Vec<Lock> {
+/// The locks among the places of a line. No two overlap.
+pub(super) fn find(threads: &Threads, known: &Known<'_>) -> Vec<Lock> {
     let mut locks: Vec<Lock> = Vec::new();
-    let known = objects.iter().fold(0, |all, object| all | object);
+    let objects = known.lock_objects.iter();
+    let known_bytes = objects
+        .clone()
+        .fold(known.counts, |all, object| all | object);
     for object in objects {
         locks.extend(known_lock(threads, *object));
     }
-    for word in locked_words(threads, known) {
-        locks.extend(found_lock(threads, word, known));
+    for word in locked_words(threads, known_bytes) {
+        locks.extend(found_lock(threads, word, known_bytes));
     }
     join_overlapping(locks)
 }

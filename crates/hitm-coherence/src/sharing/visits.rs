@@ -52,7 +52,9 @@ fn fight_of(visit: &Visit, locks: &[Lock], read_mostly: u64) -> ((FightKind, u64
     } else {
         visit.met
     };
-    let lock = locks.iter().find(|lock| lock.scope & own != 0);
+    // What meets others on more than a lock meets them on the rest.
+    let is_at = |lock: &&Lock| lock.scope & own != 0 && (visit.met & !lock.scope == 0);
+    let lock = locks.iter().find(is_at);
     match lock.map(|lock| (lock, is_met(visit, lock))) {
         Some((lock, true)) => {
             let bytes = if visit.met == 0 { visit.at } else { visit.met };

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId, Topology};
-use hitm_coherence::sharing::{Fight, FightKind, Sharing, Verdict};
+use hitm_coherence::sharing::{Fight, FightKind, Verdict};
 use hitm_coherence::stats::{CpuSet, LatencySum, LineStats, RowKey, RowStats};
 
 use super::Judged;
@@ -11,6 +11,7 @@ use super::calls::CallPaths;
 use super::objects::{LineNames, MemberUse};
 use crate::Names;
 use crate::advice::Advisor;
+use crate::allocators::is_of_allocator;
 use crate::model::{AccessCounts, FightReport, LineReport, RowReport, Totals, share, store_hits};
 
 /// Context shared by all lines of a report.
@@ -96,11 +97,13 @@ impl LineBuilder<'_> {
             line,
             address: self.names.shown(line.first_byte()),
             verdict: sharing.verdict,
-            verdict_text: verdict_text(sharing),
+            verdict_text: verdict_text(judged),
             advice: Advisor {
                 sharing,
                 names: &names,
                 locks: &judged.locks,
+                thread_count: stats.threads.len() as u64,
+                is_of_allocator: self.is_of_allocator(stats),
                 are_samples: self.are_samples,
             }
             .advise(),
@@ -127,6 +130,23 @@ impl LineBuilder<'_> {
             rows_left_out_lost_cycles: chosen.left_out_lost_cycles,
             objects: names.into_objects(),
         }
+    }
+
+    /// Returns true if functions of an allocator lost most of a line's cycles.
+    fn is_of_allocator(&self, stats: &LineStats) -> bool {
+        let mut lost: BTreeMap<CodeAddr, u64> = BTreeMap::new();
+        for (key, row) in &stats.rows {
+            let of_code = lost.entry(key.code).or_default();
+            *of_code = of_code.saturating_add(row.contention_stall.0);
+        }
+        let all = lost
+            .values()
+            .fold(0_u64, |all, lost| all.saturating_add(*lost));
+        let of_allocator = lost.iter().filter(|(code, lost)| {
+            **lost > 0 && is_of_allocator(&self.names.code(**code).function)
+        });
+        let part = of_allocator.fold(0_u64, |all, (_, lost)| all.saturating_add(*lost));
+        part > all / 2
     }
 
     fn line_names(&self, line: LineAddr, stats: &LineStats) -> LineNames {
@@ -249,11 +269,16 @@ fn places_of(fight: &Fight, judged: &Judged<'_>, names: &LineNames) -> Vec<Strin
 }
 
 /// The verdict in words, and the fights that need another remedy.
-fn verdict_text(sharing: &Sharing) -> String {
+fn verdict_text(judged: &Judged<'_>) -> String {
+    let sharing = &judged.sharing;
+    let mut locks = judged.locks.iter();
+    let lock = locks.find(|lock| lock.mask & sharing.lock_word != 0);
+    let is_only_read = lock.is_some_and(|lock| lock.is_only_read);
     let of_kind = |kind| match kind {
         FightKind::FalseSharing => "false sharing",
         FightKind::TrueSharing => "true sharing",
         FightKind::ReadMostlyWithHotWriter => "read-mostly with a hot writer",
+        FightKind::Lock if is_only_read => "a lock's count of readers",
         FightKind::Lock if sharing.guarded != 0 => "lock with its data",
         FightKind::Lock => "lock",
     };

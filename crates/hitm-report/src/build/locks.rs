@@ -7,60 +7,109 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hitm::recording::{SyncKind, SyncObject};
 use hitm_base::{CodeAddr, LINE_SIZE, LineAddr};
 use hitm_coherence::stats::{LineStats, byte_mask};
 
-use crate::Names;
-use crate::names::{LockKind, LockName};
+use crate::{CodeName, Names};
 
-/// A lock object, as far as it lies in a line.
+/// An object by which threads agree, as far as it lies in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LineLock {
     /// Its bytes in the line.
     pub(crate) mask: u64,
-    pub(crate) kind: LockKind,
+    pub(crate) kind: SyncKind,
     pub(crate) name: String,
+    /// Hardly anybody holds it alone: what is contended is the readers' count.
+    pub(crate) is_only_read: bool,
 }
 
 /// Functions by a part of their name, what they work on, and its size in bytes: glibc's objects on
-/// 64-bit machines and those of Go's package sync.
-const LOCK_FUNCTIONS: &[(&str, LockKind, u64)] = &[
-    ("pthread_mutex_", LockKind::Lock, 40),
-    ("lll_mutex_", LockKind::Lock, 40),
-    ("pthread_cond_", LockKind::ConditionVariable, 48),
-    ("__condvar_", LockKind::ConditionVariable, 48),
-    ("wide_counter_", LockKind::ConditionVariable, 48),
-    ("pthread_barrier_", LockKind::Lock, 32),
-    ("pthread_rwlock_", LockKind::Lock, 56),
-    ("sync.(*Mutex).", LockKind::Lock, 8),
-    ("sync.(*RWMutex).", LockKind::Lock, 24),
+/// 64-bit machines, those of Go's package sync, of Rust's library and of parking_lot.
+const LOCK_FUNCTIONS: &[(&str, SyncKind, u64)] = &[
+    ("pthread_mutex_", SyncKind::Lock, 40),
+    ("lll_mutex_", SyncKind::Lock, 40),
+    ("pthread_cond_", SyncKind::ConditionVariable, 48),
+    ("__condvar_", SyncKind::ConditionVariable, 48),
+    ("wide_counter_", SyncKind::ConditionVariable, 48),
+    ("pthread_barrier_", SyncKind::Lock, 32),
+    ("pthread_rwlock_", SyncKind::ReadWriteLock, 56),
+    ("sync.(*Mutex).", SyncKind::Lock, 8),
+    ("sync.(*RWMutex).", SyncKind::ReadWriteLock, 24),
+    ("futex::Mutex::", SyncKind::Lock, 4),
+    ("futex::RwLock::", SyncKind::ReadWriteLock, 8),
+    ("futex_mutex::Mutex::", SyncKind::Lock, 4),
+    ("futex_rwlock::RwLock::", SyncKind::ReadWriteLock, 8),
+    ("RawMutex", SyncKind::Lock, 1),
+    ("RawRwLock", SyncKind::ReadWriteLock, 8),
 ];
 
-/// The lock objects in a line; no two overlap.
+/// Bytes of the lock that glibc's functions for all kinds of locks work on.
+const LOW_LEVEL_LOCK_BYTES: u64 = 4;
+
+/// Parts of the names of functions that hold a read-write lock together with others.
+const READERS: &[&str] = &[
+    "rdlock",
+    "RLock",
+    "RUnlock",
+    "RwLock::read",
+    "lock_shared",
+    "read_lock",
+    "read_unlock",
+    "down_read",
+    "up_read",
+];
+
+/// The same of those that hold one alone. What gives a lock back may serve both.
+const WRITERS: &[&str] = &[
+    "wrlock",
+    "RWMutex).Lock",
+    "RWMutex).Unlock",
+    "RwLock::write",
+    "lock_exclusive",
+    "write_lock",
+    "write_unlock",
+    "down_write",
+    "up_write",
+];
+
+/// A lock is only read if at most this part (one in ...) of the operations that change it is by writers.
+const WRITER_SHARE_DIVISOR: u64 = 10;
+
+/// The objects by which threads agree in a line; no two overlap.
 pub(super) fn lock_objects(names: &dyn Names, line: LineAddr, stats: &LineStats) -> Vec<LineLock> {
-    let mut codes: BTreeMap<(u8, u8), BTreeSet<CodeAddr>> = BTreeMap::new();
-    for key in stats.rows.keys() {
+    let mut codes: BTreeMap<(u8, u8), BTreeMap<CodeAddr, u64>> = BTreeMap::new();
+    for (key, row) in &stats.rows {
         let place = codes.entry((key.offset, key.size)).or_default();
-        place.insert(key.code);
+        let changes = if key.op.is_write() {
+            row.sources.total()
+        } else {
+            0
+        };
+        *place.entry(key.code).or_default() += changes;
     }
     let mut found = Found::default();
     for (offset, size) in codes.keys().copied() {
         let addr = line.first_byte() + u64::from(offset);
-        if let Some(lock) = names.lock(addr, size) {
+        // A wider access is to more than a lock, such as to a lockref's lock and count.
+        let fits = |object: &SyncObject| {
+            object.kind == SyncKind::Count || object.size_bytes >= u64::from(size)
+        };
+        if let Some(lock) = names.sync_object(addr, size).filter(fits) {
             found.add(line, byte_mask(offset, size), lock);
         }
     }
-    let mut functions = Functions::default();
+    let mut functions = Functions::new(names);
     for ((offset, size), codes) in &codes {
         let addr = line.first_byte() + u64::from(*offset);
         let mask = byte_mask(*offset, *size);
         if found.has(mask) || names.has_type(addr, *size) {
             continue;
         }
-        if let Some((kind, size_bytes)) = functions.work_on(names, codes) {
+        if let Some((kind, size_bytes)) = functions.work_on(codes.keys()) {
             let name = names.data(addr, *size);
             let name = name.map(|name| name.object + &name.member);
-            let lock = LockName {
+            let lock = SyncObject {
                 name: name.unwrap_or_else(|| format!("{:#x}", names.shown(addr))),
                 addr,
                 size_bytes,
@@ -68,6 +117,13 @@ pub(super) fn lock_objects(names: &dyn Names, line: LineAddr, stats: &LineStats)
             };
             found.add(line, mask, lock);
         }
+    }
+    for lock in &mut found.locks {
+        let places = codes.iter();
+        let places =
+            places.filter(|((offset, size), _)| lock.mask & byte_mask(*offset, *size) != 0);
+        let codes = places.flat_map(|(_, codes)| codes);
+        lock.is_only_read = lock.kind == SyncKind::ReadWriteLock && functions.are_readers(codes);
     }
     found.locks
 }
@@ -83,7 +139,7 @@ impl Found {
     }
 
     /// Adds the lock around an accessed place, unless it is known.
-    fn add(&mut self, line: LineAddr, accessed: u64, lock: LockName) {
+    fn add(&mut self, line: LineAddr, accessed: u64, lock: SyncObject) {
         if self.has(accessed) {
             return;
         }
@@ -93,6 +149,7 @@ impl Found {
             mask: mask | accessed,
             kind: lock.kind,
             name: lock.name,
+            is_only_read: false,
         });
     }
 }
@@ -113,7 +170,7 @@ fn mask_of(line: LineAddr, addr: u64, size_bytes: u64) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
     /// On a kind of lock object of this size.
-    On(LockKind, u64),
+    On(SyncKind, u64),
     /// On some lock: code that kinds of locks share.
     OnSomeLock,
     /// On something else.
@@ -121,30 +178,69 @@ enum Work {
 }
 
 /// The work of instructions, each asked for once.
-#[derive(Debug, Default)]
-struct Functions(BTreeMap<CodeAddr, Work>);
+struct Functions<'a> {
+    names: &'a dyn Names,
+    works: BTreeMap<CodeAddr, Work>,
+}
 
-impl Functions {
-    /// The kind of object and its size, when all of the instructions work on one kind of lock.
-    fn work_on(
+impl<'a> Functions<'a> {
+    fn new(names: &'a dyn Names) -> Functions<'a> {
+        Functions {
+            names,
+            works: BTreeMap::new(),
+        }
+    }
+
+    /// The kind of object and its size, when all of the instructions work on one kind of lock, or one of them on
+    /// some lock.
+    fn work_on<'c>(
         &mut self,
-        names: &dyn Names,
-        codes: &BTreeSet<CodeAddr>,
-    ) -> Option<(LockKind, u64)> {
-        let mut works: BTreeSet<Work> = codes
-            .iter()
-            .map(|code| *self.0.entry(*code).or_insert_with(|| work_of(names, *code)))
-            .collect();
-        works.remove(&Work::OnSomeLock);
+        codes: impl Iterator<Item = &'c CodeAddr>,
+    ) -> Option<(SyncKind, u64)> {
+        let mut works: BTreeSet<Work> = codes.map(|code| self.work_of(*code)).collect();
+        let is_some_lock = works.remove(&Work::OnSomeLock);
         match works.into_iter().collect::<Vec<_>>().as_slice() {
             [Work::On(kind, size_bytes)] => Some((*kind, *size_bytes)),
-            _ => None,
+            _ => is_some_lock.then_some((SyncKind::Lock, LOW_LEVEL_LOCK_BYTES)),
         }
+    }
+
+    fn work_of(&mut self, code: CodeAddr) -> Work {
+        let names = self.names;
+        *self.works.entry(code).or_insert_with(|| {
+            let frames = names.code_frames(code).into_iter();
+            let mut works = frames
+                .chain([names.code(code)])
+                .map(|frame| work_of(&frame));
+            works
+                .find(|work| *work != Work::Other)
+                .unwrap_or(Work::Other)
+        })
+    }
+
+    /// Returns true if hardly any of the operations that change a lock, by instruction, is by those that hold it
+    /// alone.
+    fn are_readers<'c>(&self, codes: impl Iterator<Item = (&'c CodeAddr, &'c u64)>) -> bool {
+        let (mut readers, mut writers) = (0_u64, 0_u64);
+        for (code, changes) in codes.filter(|(_, changes)| **changes > 0) {
+            let frames = self.names.code_frames(*code).into_iter();
+            let frames = frames.chain([self.names.code(*code)]);
+            let functions: Vec<String> = frames.map(|frame| frame.function).collect();
+            let is_one_of = |parts: &[&str]| {
+                let mut functions = functions.iter();
+                functions.any(|function| parts.iter().any(|part| function.contains(part)))
+            };
+            match (is_one_of(READERS), is_one_of(WRITERS)) {
+                (true, false) => readers = readers.saturating_add(*changes),
+                (false, true) => writers = writers.saturating_add(*changes),
+                _ => {}
+            }
+        }
+        readers > 0 && writers.saturating_mul(WRITER_SHARE_DIVISOR) <= readers
     }
 }
 
-fn work_of(names: &dyn Names, code: CodeAddr) -> Work {
-    let code = names.code(code);
+fn work_of(code: &CodeName) -> Work {
     let file = code.file.rsplit('/').next().unwrap_or_default();
     let mut known = LOCK_FUNCTIONS.iter();
     let found = known.find(|(part, _, _)| code.function.contains(part) || file.starts_with(part));

@@ -89,12 +89,10 @@ impl LineNames {
         self.names(self.contended_in(mask))
     }
 
-    /// The same, of places that are written.
+    /// The names of the places that `mask` touches and that are written.
     pub(crate) fn written_in(&self, mask: u64) -> Vec<&str> {
-        self.names(
-            self.contended_in(mask)
-                .filter(|member| member.used.is_written),
-        )
+        let members = self.members.iter();
+        self.names(members.filter(|member| member.mask & mask != 0 && member.used.is_written))
     }
 
     fn contended_in(&self, mask: u64) -> impl Iterator<Item = &Member> {

@@ -3,12 +3,13 @@
 use super::Writer;
 use super::style::Style;
 use super::table::{Align, Column, Table};
+use crate::WORTH_SHARE_MIN;
 use crate::fields::{HANDED_FIELDS, HANDED_ROW_FIELDS, by_id};
-use crate::handed::{HANDED_SHARE_MIN, HandedOver, HandedRow};
+use crate::handed::{HandedOver, HandedRow};
 
 impl Writer {
     pub(super) fn handed(&mut self, handed: &HandedOver) {
-        if handed.run_share < HANDED_SHARE_MIN {
+        if handed.run_share < WORTH_SHARE_MIN {
             return;
         }
         self.title("Handed over: lines that pass from CPU to CPU, each too rarely for a verdict");

@@ -3,8 +3,9 @@
 use super::Writer;
 use super::style::Style;
 use super::table::{Align, Column, Table};
+use crate::WORTH_SHARE_MIN;
 use crate::fields::{WAIT_ROW_FIELDS, WAITING_FIELDS, by_id};
-use crate::waiting::{WAITING_SHARE_MIN, Waiting};
+use crate::waiting::Waiting;
 
 /// Rows that text shows, and the least part of the threads' time that each needs.
 const ROWS_MAX: usize = 10;
@@ -24,7 +25,7 @@ const COLUMNS: &[(&str, Align)] = &[
 
 impl Writer {
     pub(super) fn waiting(&mut self, waiting: &Waiting) {
-        if waiting.run_share() < WAITING_SHARE_MIN {
+        if waiting.run_share() < WORTH_SHARE_MIN {
             return;
         }
         self.title("Waiting: threads that spin or sleep until another one lets them go on");

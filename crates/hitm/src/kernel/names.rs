@@ -150,13 +150,29 @@ impl KernelNames {
     /// region.
     pub(crate) fn instance(&self, region: &Region, addr: u64, wanted: &str) -> Option<u64> {
         let start = region.range.start();
-        let offset = addr - start;
         if let RegionKind::Object { type_name, .. } = &region.kind
             && MOVED.contains(&start)
         {
             return (type_name == wanted).then_some(start);
         }
+        let inner = self.in_object(region, addr, |types, of, offset| {
+            instance_at(types, of, wanted, offset).map(|inner| (inner, offset))
+        });
+        inner.map(|(inner, offset)| addr - offset + inner)
+    }
+
+    /// Asks about the object in a region that holds the byte at `addr`: its type, and the byte's offset in it. Not
+    /// about those with moved members.
+    pub(crate) fn in_object<T>(
+        &self,
+        region: &Region,
+        addr: u64,
+        ask: impl FnOnce(&TypeStore, TypeId, u64) -> Option<T>,
+    ) -> Option<T> {
+        let start = region.range.start();
+        let offset = addr - start;
         let (base, of) = match &region.kind {
+            RegionKind::Object { .. } if MOVED.contains(&start) => return None,
             RegionKind::Object { type_name, .. } => (start, self.type_id(type_name)?),
             RegionKind::Slab {
                 type_name,
@@ -174,8 +190,7 @@ impl KernelNames {
             _ => return None,
         };
         let btf = self.btf.as_ref()?.borrow();
-        let inner = instance_at(btf.types(), of, wanted, addr - base)?;
-        Some(base + inner)
+        ask(btf.types(), of, addr - base)
     }
 
     fn type_id(&self, type_name: &str) -> Option<TypeId> {

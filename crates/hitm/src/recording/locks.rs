@@ -1,62 +1,151 @@
-//! Lock objects of a program, by their types.
+//! Locks, condition variables and counts of references of a program or a kernel, by their types.
 
 use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
 
 use super::AddressNames;
 
-/// A mutex, a condition variable or the like.
+/// Kind of object by which threads agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SyncKind {
+    /// A mutex, a spin lock, a semaphore, a barrier.
+    Lock,
+    /// A lock that readers hold together: they count themselves in it.
+    ReadWriteLock,
+    /// A condition variable: threads wait on it for something to come true.
+    ConditionVariable,
+    /// A count of references or the like: whoever changes it excludes nobody.
+    Count,
+}
+
+/// An object by which threads agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LockLabel {
+pub struct SyncObject {
     /// Its name: the variable with the way to the member.
     pub name: String,
     /// Address of its first byte.
     pub addr: u64,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// True if threads wait on it for something to come true.
-    pub is_condition_variable: bool,
+    /// Its kind.
+    pub kind: SyncKind,
 }
 
-/// Types that are locks, without their namespaces. C++'s mutexes and Rust's of before 2022 are made of
-/// those of POSIX; Rust's own are one word.
-const LOCK_TYPES: &[&str] = &[
-    "pthread_mutex_t",
-    "pthread_rwlock_t",
-    "pthread_spinlock_t",
-    "pthread_barrier_t",
-    "sem_t",
-    "mtx_t",
-    "sync.Mutex",
-    "sync.RWMutex",
-    "RawMutex",
-    "RawRwLock",
+/// Types by their kind, without their namespaces and what they are generic over: those of POSIX (of which C++'s
+/// are made), C11, glibc itself, Rust (where `Mutex` and `RwLock` without parameters are those of `std::sys`),
+/// Go, abseil, folly and oneTBB, and those of Linux.
+const TYPES: &[(SyncKind, &[&str])] = &[
+    (
+        SyncKind::Lock,
+        &[
+            "pthread_mutex_t",
+            "pthread_spinlock_t",
+            "pthread_barrier_t",
+            "sem_t",
+            "mtx_t",
+            "__libc_lock_t",
+            "__libc_lock_recursive_t",
+            "__rtld_lock_recursive_t",
+            "_IO_lock_t",
+            "sync.Mutex",
+            "runtime.mutex",
+            "RawMutex",
+            "WordLock",
+            "Mutex",
+            "SpinLock",
+            "MicroLock",
+            "MicroLockCore",
+            "MicroSpinLock",
+            "DistributedMutex",
+            "spin_mutex",
+            "queuing_mutex",
+            "mutex",
+            "rt_mutex",
+            "rt_mutex_base",
+            "semaphore",
+            "spinlock",
+            "spinlock_t",
+            "raw_spinlock",
+            "raw_spinlock_t",
+            "arch_spinlock_t",
+            "qspinlock",
+            "optimistic_spin_queue",
+            "seqcount",
+            "seqcount_t",
+        ],
+    ),
+    (
+        SyncKind::ReadWriteLock,
+        &[
+            "pthread_rwlock_t",
+            "sync.RWMutex",
+            "RawRwLock",
+            "RwLock",
+            "SharedMutexImpl",
+            "RWSpinLock",
+            "spin_rw_mutex",
+            "queuing_rw_mutex",
+            "rw_semaphore",
+            "rwlock_t",
+            "qrwlock",
+            "percpu_rw_semaphore",
+        ],
+    ),
+    (
+        SyncKind::ConditionVariable,
+        &["pthread_cond_t", "cnd_t", "Condvar"],
+    ),
+    (
+        SyncKind::Count,
+        &[
+            "_Atomic_word",
+            "atomic_t",
+            "atomic64_t",
+            "atomic_long_t",
+            "refcount_struct",
+            "refcount_t",
+            "rcuref_t",
+            "kref",
+            "percpu_ref",
+            "percpu_ref_data",
+        ],
+    ),
 ];
 
-/// Types that are condition variables.
-const CONDITION_TYPES: &[&str] = &["pthread_cond_t", "cnd_t"];
+/// Members that are counts, or flags of many bits, by the type that they are in (empty: any) and their name.
+const COUNTS: &[(&str, &str)] = &[
+    ("ArcInner", "strong"),
+    ("ArcInner", "weak"),
+    ("page", "flags"),
+    ("folio", "flags"),
+    ("", "refcount"),
+    ("", "ref_count"),
+    ("", "refcnt"),
+    ("", "ob_refcnt"),
+    ("", "use_count_"),
+    ("", "refs"),
+];
 
 /// Deepest nesting of types that is looked through.
 const DEPTH_MAX: usize = 64;
 
 impl AddressNames<'_> {
-    /// The lock or condition variable that an access of `size` bytes at `addr` touches, when the type of
-    /// the variable there says so.
-    pub fn lock(&self, addr: u64, size: u8) -> Option<LockLabel> {
+    /// The object by which threads agree that an access of `size` bytes at `addr` touches, when the type of the
+    /// variable there says so.
+    pub fn sync_object(&self, addr: u64, size: u8) -> Option<SyncObject> {
         if let Some(place) = self.typed_place(addr, size) {
             let mut symbolizer = self.symbolizer.borrow_mut();
             let store = symbolizer.file(&place.of.path)?.types();
-            let found = lock_at(store, place.of.id, addr - place.base)?;
+            let found = find(store, place.of.id, addr - place.base)?;
             let index = place.element.map(|(index, _, _)| format!("[{index}]"));
-            return Some(LockLabel {
-                name: format!(
-                    "{}{}{}",
-                    place.of.name,
-                    index.unwrap_or_default(),
-                    found.path
-                ),
-                addr: place.base + found.offset,
-                size_bytes: found.size_bytes,
-                is_condition_variable: found.is_condition_variable,
+            let name = format!("{}{}", place.of.name, index.unwrap_or_default());
+            return Some(found.named(&name, place.base));
+        }
+        if let Some(region) = self.kernel_regions.at(addr) {
+            let label = self.kernel_label(region, addr, size);
+            let kernel = self.kernel.as_ref()?;
+            return kernel.in_object(region, addr, |store, of, offset| {
+                let found = find(store, of, offset)?;
+                Some(found.named(&label.object, addr - offset))
             });
         }
         if self.is_without_type(addr) {
@@ -67,13 +156,8 @@ impl AddressNames<'_> {
         let location = name.location?;
         let of = location.object.type_id?;
         let store = symbolizer.file(&name.path?)?.types();
-        let found = lock_at(store, of, location.offset)?;
-        Some(LockLabel {
-            name: location.object.name + &found.path,
-            addr: location.object.start + found.offset,
-            size_bytes: found.size_bytes,
-            is_condition_variable: found.is_condition_variable,
-        })
+        let found = find(store, of, location.offset)?;
+        Some(found.named(&location.object.name, location.object.start))
     }
 
     /// Returns true if the object at `addr` has a known type.
@@ -93,65 +177,128 @@ impl AddressNames<'_> {
     }
 }
 
-struct FoundLock {
+/// An object in another one.
+struct Found {
     path: String,
     offset: u64,
     size_bytes: u64,
-    is_condition_variable: bool,
+    kind: SyncKind,
 }
 
-/// The lock that holds the byte at `offset` of an object, the outermost one.
-fn lock_at(store: &TypeStore, of: TypeId, offset: u64) -> Option<FoundLock> {
-    let (mut of, mut base, mut path) = (of, 0, String::new());
-    for _ in 0..DEPTH_MAX {
-        let id = store.resolve(of);
-        if let Some(is_condition_variable) = lock_type(store, of) {
-            return Some(FoundLock {
-                path,
-                offset: base,
-                size_bytes: store.get(id).size?,
-                is_condition_variable,
-            });
-        }
-        let inner = offset - base;
-        match &store.get(id).kind {
-            TypeKind::Aggregate(layout) => {
-                let member = member_at(layout, inner)?;
-                if let Some(name) = &member.name {
-                    path = format!("{path}.{name}");
-                }
-                base += member.byte_offset();
-                of = member.type_id;
-            }
-            TypeKind::Array { element, .. } => {
-                let size = store.get(store.resolve(*element)).size;
-                let size = size.filter(|size| *size > 0)?;
-                path = format!("{path}[{}]", inner / size);
-                base += inner / size * size;
-                of = *element;
-            }
-            _ => return None,
+impl Found {
+    fn named(self, object: &str, base: u64) -> SyncObject {
+        SyncObject {
+            name: format!("{object}{}", self.path),
+            addr: base + self.offset,
+            size_bytes: self.size_bytes,
+            kind: self.kind,
         }
     }
-    None
 }
 
-fn member_at(layout: &StructLayout, offset: u64) -> Option<&hitm_layout::Member> {
-    let holds =
-        |member: &&hitm_layout::Member| (member.byte_offset()..member.byte_end()).contains(&offset);
-    layout.members.iter().find(holds)
+/// The object that holds the byte at `offset` of one of type `of`, the outermost one.
+fn find(store: &TypeStore, of: TypeId, offset: u64) -> Option<Found> {
+    let path = Path {
+        text: String::new(),
+        base: 0,
+        depth: 0,
+    };
+    path.find(store, of, offset)
 }
 
-/// Returns true if a type, or one that it stands for, is a lock (`false`) or a condition variable (`true`).
-fn lock_type(store: &TypeStore, mut id: TypeId) -> Option<bool> {
+/// The way to a part of an object.
+#[derive(Debug, Clone)]
+struct Path {
+    text: String,
+    base: u64,
+    depth: usize,
+}
+
+impl Path {
+    fn find(self, store: &TypeStore, of: TypeId, offset: u64) -> Option<Found> {
+        let id = store.resolve(of);
+        if let Some(kind) = kind_of_type(store, of) {
+            return self.found(store, id, kind);
+        }
+        let inner = offset.checked_sub(self.base)?;
+        match &store.get(id).kind {
+            TypeKind::Aggregate(layout) if self.depth < DEPTH_MAX => {
+                let whole = bare(&store.get(id).name);
+                self.find_in_members(store, (whole, layout), offset)
+            }
+            TypeKind::Array { element, .. } if self.depth < DEPTH_MAX => {
+                let size = store.get(store.resolve(*element)).size;
+                let size = size.filter(|size| *size > 0)?;
+                let path = Path {
+                    text: format!("{}[{}]", self.text, inner / size),
+                    base: self.base + inner / size * size,
+                    depth: self.depth + 1,
+                };
+                path.find(store, *element, offset)
+            }
+            _ => None,
+        }
+    }
+
+    /// A union has several members at one offset.
+    fn find_in_members(
+        &self,
+        store: &TypeStore,
+        (whole, layout): (&str, &StructLayout),
+        offset: u64,
+    ) -> Option<Found> {
+        let inner = offset - self.base;
+        let members = layout.members.iter();
+        let mut holding =
+            members.filter(|member| (member.byte_offset()..member.byte_end()).contains(&inner));
+        holding.find_map(|member| {
+            let name = member.name.as_deref().unwrap_or_default();
+            let path = Path {
+                text: match name {
+                    "" => self.text.clone(),
+                    name => format!("{}.{name}", self.text),
+                },
+                base: self.base + member.byte_offset(),
+                depth: self.depth + 1,
+            };
+            let is_count =
+                |(of, count): &(&str, &str)| *count == name && (of.is_empty() || *of == whole);
+            let found = path.clone().find(store, member.type_id, offset);
+            found.or_else(|| {
+                let id = store.resolve(member.type_id);
+                let count = COUNTS.iter().any(is_count).then_some(SyncKind::Count)?;
+                path.found(store, id, count)
+            })
+        })
+    }
+
+    fn found(self, store: &TypeStore, id: TypeId, kind: SyncKind) -> Option<Found> {
+        Some(Found {
+            path: self.text,
+            offset: self.base,
+            size_bytes: store.get(id).size?,
+            kind,
+        })
+    }
+}
+
+/// A type's name without its namespaces and parameters. A generic lock (`Mutex<T>`, `RwLock<T>` of Rust) holds
+/// the data that it guards: it is looked into, and has no name here.
+fn bare(name: &str) -> &str {
+    let name = name.split_once('<').map_or(name, |(before, _)| before);
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+/// The kind of a type, or of one that it stands for.
+fn kind_of_type(store: &TypeStore, mut id: TypeId) -> Option<SyncKind> {
+    const HOLDING_DATA: &[&str] = &["Mutex", "RwLock"];
     loop {
         let one = store.get(id);
-        let bare = one.name.rsplit("::").next().unwrap_or(&one.name);
-        if CONDITION_TYPES.contains(&bare) {
-            return Some(true);
-        }
-        if LOCK_TYPES.contains(&bare) {
-            return Some(false);
+        let name = bare(&one.name);
+        let holds_data = one.name.contains('<') && HOLDING_DATA.contains(&name);
+        let mut kinds = TYPES.iter().filter(|_| !holds_data);
+        if let Some((kind, _)) = kinds.find(|(_, names)| names.contains(&name)) {
+            return Some(*kind);
         }
         match one.kind {
             TypeKind::Alias(target) => id = target,

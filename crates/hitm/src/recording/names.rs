@@ -316,6 +316,27 @@ impl<'a> AddressNames<'a> {
         Some(program.rsplit('/').next()?.to_owned())
     }
 
+    /// Returns true for an access that is none of the program's own: by a language's runtime, or by the C
+    /// library or the dynamic loader to their own variables.
+    pub fn is_of_runtime(&self, addr: u64, code: CodeAddr) -> bool {
+        let mut mappings = self.recording.objects.mappings.iter();
+        let holding = mappings.find(|mapping| mapping.range.contains(code.0));
+        let path = holding.map_or("", |mapping| mapping.path.as_str());
+        if is_one_of(path, LANGUAGE_FILES) || self.is_of_go_runtime(code) {
+            return true;
+        }
+        let of_file = || self.symbolizer.borrow_mut().data(addr, 1).path;
+        is_one_of(path, C_FILES) && of_file().is_some_and(|path| is_one_of(&path, C_FILES))
+    }
+
+    /// Go links its runtime into the program: its functions are known by their package.
+    fn is_of_go_runtime(&self, code: CodeAddr) -> bool {
+        let frames = self.code_frames(code);
+        let outermost = frames.first().map(|frame| frame.function.as_str());
+        let packages = ["runtime.", "internal/runtime/", "runtime/internal/"];
+        outermost.is_some_and(|function| packages.iter().any(|of| function.starts_with(of)))
+    }
+
     /// The type of the variable at an address.
     pub(super) fn file_type(&self, addr: u64, size: u8) -> Option<String> {
         if let Some(place) = self.typed_place(addr, size) {
@@ -584,6 +605,27 @@ const ALLOCATORS: &[&str] = &[
     "libmimalloc",
     "libsnmalloc",
 ];
+
+/// Beginnings of the names of the files of the C library, what compilers add to it, and the dynamic loader.
+const C_FILES: &[&str] = &[
+    "libc.so",
+    "libc-2",
+    "ld-linux",
+    "ld-musl",
+    "libpthread",
+    "libgcc_s",
+    "libstdc++",
+    "libc++",
+];
+
+/// The same of languages' runtimes.
+const LANGUAGE_FILES: &[&str] = &["libjvm.so", "libnode", "node", "libpython"];
+
+/// Returns true if the name of a path's file begins with one of these.
+fn is_one_of(path: &str, files: &[&str]) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    files.iter().any(|begin| file.starts_with(begin))
+}
 
 /// The file in a place such as `libz.so.1+0x120`.
 fn module_of(place: &str) -> &str {

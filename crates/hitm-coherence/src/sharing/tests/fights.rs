@@ -7,8 +7,8 @@ fn judge_knowing(steps: Vec<Step>, lock_objects: &[u64]) -> Sharing {
     let statistics = run(steps);
     let line = statistics.lines.values().next();
     let known = Known {
-        are_samples: false,
         lock_objects,
+        ..Known::default()
     };
     judge(line.expect("a line was touched"), &known)
 }

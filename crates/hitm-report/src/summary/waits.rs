@@ -1,0 +1,98 @@
+//! The sentences about a run whose threads wait for locks and flags more than for lines.
+
+use hitm_base::counted;
+use hitm_trace::WaitKind;
+
+use crate::allocators::{self, is_of_allocator};
+use crate::fields::{WAIT_ROW_FIELDS, WAITING_FIELDS, by_id, kind_text};
+use crate::model::share;
+use crate::names::brief;
+use crate::waiting::WaitRow;
+use crate::{Report, WORTH_SHARE_MIN};
+
+/// Part of the waits of one kind from which on what most of them are for stands for all. Assumed 0.8.
+const ONE_IS_ALL: f64 = 0.8;
+
+/// How the threads wait: `87.2% of the threads' time is waiting: 86.1% spinning for tail, 1.1% for lines.`
+pub(super) fn lost(report: &Report) -> String {
+    let waiting = &report.waiting;
+    let of_whole = |cycles| share(cycles, waiting.whole_cycles);
+    let lines = report.totals.lost_cycles;
+    let all = waiting.run_share() + of_whole(lines);
+    let kinds = [
+        (WaitKind::Spinning, waiting.spinning_cycles),
+        (WaitKind::Asleep, waiting.asleep_cycles),
+    ];
+    let mut parts: Vec<String> = Vec::new();
+    for (kind, cycles) in kinds {
+        let of_kind = waiting.rows.iter().find(|row| row.kind == Some(kind));
+        let Some(first) = of_kind.filter(|_| of_whole(cycles) >= WORTH_SHARE_MIN) else {
+            continue;
+        };
+        // The first one stands for all if it is nearly all.
+        let most = match first.cycles as f64 >= ONE_IS_ALL * cycles as f64 {
+            true => "",
+            false => "most of all ",
+        };
+        let (share, name) = (percent(of_whole(cycles)), &first.name);
+        parts.push(format!("{share} {} {most}for {name}", kind_text(kind)));
+    }
+    parts.push(format!("{} for lines", percent(of_whole(lines))));
+    format!(
+        "{} of the threads' time is waiting: {}.",
+        percent(all),
+        parts.join(", ")
+    )
+}
+
+/// What threads wait for longer than for all lines together.
+pub(super) fn waited_for(report: &Report) -> Option<&WaitRow> {
+    let first = report.waiting.first();
+    first.filter(|row| row.cycles > report.totals.lost_cycles)
+}
+
+pub(super) fn place(wait: &WaitRow) -> String {
+    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
+    let kind = figure("kind");
+    let within = match wait.waiters.as_slice() {
+        [] => String::new(),
+        functions => format!(", in {}", functions.join(", ")),
+    };
+    let changed = match wait.releasers.as_slice() {
+        [] => String::new(),
+        functions => format!("; changed in {}", functions.join(", ")),
+    };
+    let (share, name, address) = (figure("run_share"), figure("name"), figure("address"));
+    let at = match name == address {
+        true => String::new(),
+        false => format!(" at {address}"),
+    };
+    format!("{share} {kind} for {name}{at}{within}{changed}.")
+}
+
+pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
+    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
+    let busy = by_id(WAITING_FIELDS, "busy_threads_mean").text(&report.waiting);
+    format!(
+        "{} threads wait for it, {} of {} cycles; {busy} of {} get on at a time.",
+        figure("thread_count"),
+        counted(wait.wait_count, "time"),
+        figure("cycles_mean"),
+        report.threads.len()
+    )
+}
+
+pub(super) fn advice(wait: &WaitRow) -> String {
+    let mut functions = wait.waiters.iter().chain(&wait.releasers);
+    if functions.any(|function| is_of_allocator(function)) {
+        return allocators::advice(&brief(&wait.name));
+    }
+    format!(
+        "Do less until {} is let go, take it less often, or split what it guards; no layout helps.",
+        brief(&wait.name)
+    )
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", share * 100.0)
+}
