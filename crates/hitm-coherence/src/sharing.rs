@@ -50,7 +50,7 @@ mod uses;
 mod visits;
 
 use crate::stats::LineStats;
-use matrix::Matrix;
+use matrix::{Cost, Matrix};
 
 /// Contended accesses that a line needs before it is worth a verdict. Handing a buffer to another
 /// thread, creating and joining a thread, or a barrier cost a line fewer. Lower values flag start-up
@@ -313,7 +313,13 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
         false => uses::read_mostly(&threads),
     } & !of_locks;
     let fights = match is_in_order {
-        true => visits::fights(&line.visits, &locks, read_mostly),
+        true => {
+            let all = Cost {
+                contended: contended_count,
+                lost_cycles: line.contention_stall.0,
+            };
+            visits::fights(&line.visits, &locks, (read_mostly, all))
+        }
         false => Matrix::of(&threads, &locks, read_mostly).fights(),
     };
     sharing.written = threads.values().fold(0, |mask, t| mask | t.written());

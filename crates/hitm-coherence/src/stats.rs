@@ -28,7 +28,7 @@ pub use histogram::LatencyHistogram;
 pub(crate) use rows::{RowId, RowTable};
 pub use tally::{Handovers, LineTally, RestOfLines};
 pub use traffic::{Giving, Traffic, TrafficCollector, TrafficPlan, Transfers};
-use visits::VisitFinder;
+use visits::VisitsByLine;
 pub use visits::{Visit, VisitSum, Visits};
 
 /// Counts by [`DataSource`], indexed by its number.

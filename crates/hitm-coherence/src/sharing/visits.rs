@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::locks::Lock;
 use super::matrix::{Cost, fights_of};
 use super::{Fight, FightKind, READS_PER_WRITE_MIN};
-use crate::stats::{Visit, Visits};
+use crate::stats::{Visit, VisitSum, Visits};
 
 /// The bytes that are read-mostly: threads fetched the line for them, unchanged, at least
 /// [`READS_PER_WRITE_MIN`] times as often as a visit wrote them.
@@ -30,19 +30,38 @@ pub(super) fn read_mostly(visits: &Visits) -> u64 {
     bytes.fold(0, |mask, byte| mask | 1 << byte)
 }
 
-/// The fights, the costliest first.
-pub(super) fn fights(visits: &Visits, locks: &[Lock], read_mostly: u64) -> Vec<Fight> {
+/// The fights, the costliest first. `all` is what the line lost: of some visits the kind is not known, and they are
+/// taken to be as the others.
+pub(super) fn fights(
+    visits: &Visits,
+    locks: &[Lock],
+    (read_mostly, all): (u64, Cost),
+) -> Vec<Fight> {
     let mut costs: BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>> = BTreeMap::new();
     for (visit, sum) in visits {
         let (fight, bytes) = fight_of(visit, locks, read_mostly);
-        let cost = Cost {
-            contended: sum.contended_count,
-            lost_cycles: sum.lost.0,
-        };
         let places = costs.entry(fight).or_default();
-        places.entry(bytes).or_default().add(cost);
+        places.entry(bytes).or_default().add(cost_of(sum));
     }
-    fights_of(costs)
+    let mut known = Cost::default();
+    visits.values().for_each(|sum| known.add(cost_of(sum)));
+    let part = |amount: u64, all: u64, known: u64| {
+        let scaled = (u128::from(amount) * u128::from(all)).checked_div(known.into());
+        scaled.map_or(amount, |scaled| scaled as u64)
+    };
+    let mut fights = fights_of(costs);
+    for fight in &mut fights {
+        fight.contended_count = part(fight.contended_count, all.contended, known.contended);
+        fight.lost_cycles = part(fight.lost_cycles, all.lost_cycles, known.lost_cycles);
+    }
+    fights
+}
+
+fn cost_of(sum: &VisitSum) -> Cost {
+    Cost {
+        contended: sum.contended_count,
+        lost_cycles: sum.lost.0,
+    }
 }
 
 /// The fight that a visit belongs to, with what tells it from others of its kind, and the bytes it is over.
@@ -72,13 +91,12 @@ fn fight_of(visit: &Visit, locks: &[Lock], read_mostly: u64) -> ((FightKind, u64
 
 /// Returns true if others have used a lock since the thread used it last.
 fn is_met(visit: &Visit, lock: &Lock) -> bool {
-    let others = visit.others_read | visit.others_written;
-    let has_used = visit.before & lock.scope != 0 && others != 0;
-    others & lock.scope != 0 || (visit.met != 0 && !has_used)
+    let has_used = visit.before & lock.scope != 0 && visit.others != 0;
+    visit.others & lock.scope != 0 || (visit.met != 0 && !has_used)
 }
 
 /// Returns true if the visit reads what is read-mostly, or writes and lost the line to nobody but such readers.
 fn is_beside_read_mostly(visit: &Visit, read_mostly: u64) -> bool {
-    let others = visit.others_read | visit.others_written;
+    let others = visit.others;
     visit.at & !read_mostly == 0 || (others != 0 && others & !read_mostly == 0)
 }

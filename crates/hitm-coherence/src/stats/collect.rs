@@ -2,10 +2,10 @@
 
 use hitm_base::{Access, AccessOp, Cycles, DataSource, LineAddr, Outcome};
 use indexmap::IndexSet;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use rustc_hash::FxBuildHasher;
 
 use super::rows::{RowId, RowTable};
-use super::{Statistics, VisitFinder};
+use super::{Statistics, VisitsByLine};
 
 /// Accesses that are counted together. Rows are found in tables that do not fit the host's caches.
 /// The parts that so many accesses need are fetched at the same time, instead of one after another.
@@ -16,9 +16,7 @@ const BLOCK: usize = 32;
 pub struct Collector {
     ids: IndexSet<LineAddr, FxBuildHasher>,
     rows: RowTable,
-    /// By line: of those that some access has found gone.
-    visits: FxHashMap<usize, VisitFinder>,
-    visit_rows: usize,
+    visits: VisitsByLine,
     /// At most [`BLOCK`], not counted yet.
     waiting: Vec<(Access, Outcome)>,
 }
@@ -63,13 +61,7 @@ impl Collector {
         for ((access, outcome), (_, row)) in self.waiting.drain(..).zip(found) {
             self.rows.add(*row, &outcome);
             let line = self.rows.line(*row);
-            let finder = match outcome.is_handed_over() {
-                true => Some(self.visits.entry(line).or_default()),
-                false => self.visits.get_mut(&line),
-            };
-            if let Some(finder) = finder {
-                self.visit_rows += finder.add(&access, &outcome);
-            }
+            self.visits.add(line, &access, &outcome);
         }
     }
 
@@ -77,7 +69,7 @@ impl Collector {
     /// accesses are not in it.
     pub fn size_in_rows(&self) -> usize {
         const ROWS_OF_LINE: usize = 16;
-        self.rows.len() + self.visit_rows + ROWS_OF_LINE * self.ids.len()
+        self.rows.len() + self.visits.size_in_rows() + ROWS_OF_LINE * self.ids.len()
     }
 
     /// The statistics of everything that was counted.
@@ -86,8 +78,7 @@ impl Collector {
         // Outcomes come with their own latencies: no hit is counted without.
         let lines = self.rows.finish(|_| Cycles::ZERO).enumerate();
         let lines = lines.map(|(index, mut stats)| {
-            let finder = self.visits.remove(&index);
-            stats.visits = finder.map(VisitFinder::finish).unwrap_or_default();
+            stats.visits = self.visits.take(index);
             stats
         });
         Statistics {

@@ -13,6 +13,7 @@
 //! Accesses must come in the order in which the line saw them: samples and sums of hits have no visits.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use hitm_base::{Access, AccessOp, Cycles, LINE_SIZE, Outcome, ThreadId};
 use indexmap::IndexMap;
@@ -22,14 +23,14 @@ use super::{byte_mask, saturating_sum};
 
 /// Kinds of visits to one line that are told apart by all their bytes; further ones by where they begin and
 /// by what they meet.
-const KINDS_MAX: usize = 1024;
+const KINDS_MAX: usize = 256;
 
 /// Threads of one line that are told apart. When there are more, all begin anew: what the others did meanwhile is
 /// told to each of them.
 const MEMBERS_MAX: usize = 512;
 
 /// A kind of visit. Bit i of a mask is byte i of the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Visit {
     /// The bytes of the access that found the line gone.
     pub at: u64,
@@ -43,10 +44,23 @@ pub struct Visit {
     pub written: u64,
     /// The bytes that the thread used in its visit before.
     pub before: u64,
-    /// The bytes that others have read since that began; if they did not come, those that they had read by then.
-    pub others_read: u64,
-    /// The bytes that others have written since.
-    pub others_written: u64,
+    /// The bytes that others have used since that began; if they did not come, those that they had used by then.
+    pub others: u64,
+}
+
+impl Hash for Visit {
+    /// Masks have their bits together, anywhere: each pair is spread over all bits of a product before it meets
+    /// the others.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+        let spread = |a: u64, b: u64| {
+            let product = u128::from(a ^ SPREAD) * u128::from(b ^ SPREAD.rotate_left(32));
+            product as u64 ^ (product >> 64) as u64
+        };
+        let used = spread(self.read, self.written).rotate_left(21);
+        let others = spread(self.before, self.others).rotate_left(42);
+        state.write_u64(spread(self.at, self.met) ^ used ^ others ^ self.op as u64);
+    }
 }
 
 /// Visits of one kind.
@@ -81,8 +95,7 @@ struct Member {
     changed: u64,
     /// Bytes that others have used since this thread wrote them.
     used: u64,
-    others_read: u64,
-    others_written: u64,
+    others: u64,
     /// A visit has begun since others came.
     are_others_old: bool,
     /// Others have come since the member used the line.
@@ -98,9 +111,60 @@ struct Member {
     seen: u64,
 }
 
+/// Accesses that find a line gone before its visits are told apart: most lines have fewer, and no fights.
+const HANDED_MIN: u32 = 8;
+
+/// Finds the visits to lines that change hands.
+#[derive(Debug, Clone, Default)]
+pub(super) struct VisitsByLine {
+    /// By line: the accesses that found it gone, below [`HANDED_MIN`]; from there on the index of its finder.
+    of: Vec<u32>,
+    finders: Vec<VisitFinder>,
+    size_in_rows: usize,
+}
+
+impl VisitsByLine {
+    /// Looks at the next access to a line, by its dense index.
+    #[inline]
+    pub(super) fn add(&mut self, line: usize, access: &Access, outcome: &Outcome) {
+        let of = self.of.get(line).copied().unwrap_or(0);
+        if let Some(finder) = of.checked_sub(HANDED_MIN) {
+            self.size_in_rows += self.finders[finder as usize].add(access, outcome);
+        } else if outcome.is_handed_over() {
+            self.count(line, of + 1);
+        }
+    }
+
+    fn count(&mut self, line: usize, handed: u32) {
+        if self.of.len() <= line {
+            self.of.resize(line + 1, 0);
+        }
+        self.of[line] = handed;
+        if handed == HANDED_MIN {
+            let finder = u32::try_from(self.finders.len());
+            self.of[line] += finder.expect("lines are fewer than 2^31");
+            self.finders.push(VisitFinder::default());
+        }
+    }
+
+    /// Memory that they take, in rows of a table.
+    pub(super) fn size_in_rows(&self) -> usize {
+        self.size_in_rows
+    }
+
+    /// The visits to a line.
+    pub(super) fn take(&mut self, line: usize) -> Visits {
+        let of = self.of.get(line).copied().unwrap_or(0);
+        match of.checked_sub(HANDED_MIN) {
+            Some(finder) => std::mem::take(&mut self.finders[finder as usize]).finish(),
+            None => Visits::new(),
+        }
+    }
+}
+
 /// Finds the visits to one line.
 #[derive(Debug, Clone, Default)]
-pub(super) struct VisitFinder {
+struct VisitFinder {
     members: Vec<Member>,
     index: IndexMap<ThreadId, usize, FxBuildHasher>,
     /// All bytes read and written so far.
@@ -111,12 +175,14 @@ pub(super) struct VisitFinder {
     /// Number of accesses that found the line gone: in between nobody has to be told anything twice.
     phase: u64,
     kinds: IndexMap<Visit, VisitSum, FxBuildHasher>,
+    /// Index of the kind that came last.
+    last_kind: usize,
 }
 
 impl VisitFinder {
     /// The next access to the line. Locked operations read and write. Returns the memory that it takes more,
     /// in rows of a table.
-    pub(super) fn add(&mut self, access: &Access, outcome: &Outcome) -> usize {
+    fn add(&mut self, access: &Access, outcome: &Outcome) -> usize {
         let before = self.size_in_rows();
         let offset = (access.addr % LINE_SIZE) as u8;
         let bytes = byte_mask(offset, access.size.min(LINE_SIZE as u8 - offset));
@@ -126,7 +192,15 @@ impl VisitFinder {
             bytes
         };
         let written = if access.op.is_write() { bytes } else { 0 };
-        let member = self.member(access.thread);
+        let member = match self.members.get(self.last) {
+            Some(last) if last.thread == access.thread => {
+                if !outcome.is_handed_over() && last.has_told((read, written), self.phase) {
+                    return 0;
+                }
+                self.last
+            }
+            _ => self.member(access.thread),
+        };
         if outcome.is_handed_over() {
             self.phase += 1;
             if self.last != member && !self.members[member].has_lost_it(written != 0) {
@@ -155,11 +229,12 @@ impl VisitFinder {
     }
 
     fn size_in_rows(&self) -> usize {
-        2 * self.members.len() + self.kinds.len()
+        // A row takes twice what a member or a kind of visit does.
+        (self.members.len() + self.kinds.len()) / 2
     }
 
     /// The visits, those that were not over as well.
-    pub(super) fn finish(mut self) -> Visits {
+    fn finish(mut self) -> Visits {
         self.end_visits();
         self.kinds.into_iter().collect()
     }
@@ -184,8 +259,7 @@ impl VisitFinder {
                 thread,
                 changed: self.written,
                 used: self.read | self.written,
-                others_read: self.read,
-                others_written: self.written,
+                others: self.read | self.written,
                 are_others_old: false,
                 is_read_by_others: true,
                 is_written_by_others: true,
@@ -204,7 +278,14 @@ impl VisitFinder {
         if visit.met == 0 && unknown != 0 {
             return;
         }
-        let is_told_apart = self.kinds.len() < KINDS_MAX || self.kinds.contains_key(&visit);
+        // Visits come in runs of a kind.
+        if let Some((kind, all)) = self.kinds.get_index_mut(self.last_kind)
+            && *kind == visit
+        {
+            return all.merge(&sum);
+        }
+        let is_full = self.kinds.len() >= KINDS_MAX;
+        let is_told_apart = !is_full || self.kinds.contains_key(&visit);
         let visit = match is_told_apart {
             true => visit,
             false => Visit {
@@ -215,12 +296,13 @@ impl VisitFinder {
                 },
                 written: if visit.op.is_write() { visit.at } else { 0 },
                 before: 0,
-                others_read: 0,
-                others_written: 0,
+                others: 0,
                 ..visit
             },
         };
-        self.kinds.entry(visit).or_default().merge(&sum);
+        let kind = self.kinds.entry(visit);
+        self.last_kind = kind.index();
+        kind.or_default().merge(&sum);
     }
 
     fn tell(&mut self, member: usize, (read, written): (u64, u64)) {
@@ -234,10 +316,9 @@ impl VisitFinder {
             other.used |= read | written;
             other.seen |= read | written;
             if std::mem::take(&mut other.are_others_old) {
-                (other.others_read, other.others_written) = (0, 0);
+                other.others = 0;
             }
-            other.others_read |= read;
-            other.others_written |= written;
+            other.others |= read | written;
         }
     }
 }
@@ -254,8 +335,7 @@ impl Member {
             before: self
                 .open
                 .map_or(0, |open| open.visit.read | open.visit.written),
-            others_read: self.others_read,
-            others_written: self.others_written,
+            others: self.others,
         };
         let sum = VisitSum {
             count: 1,
@@ -271,6 +351,11 @@ impl Member {
     /// Returns true if it is known why the line is gone for the member, that is to write it or only to read it.
     fn has_lost_it(&self, is_to_write: bool) -> bool {
         self.is_written_by_others || (is_to_write && self.is_read_by_others)
+    }
+
+    /// Returns true if it has used these bytes in a phase already, and nobody else has used the line since.
+    fn has_told(&self, (read, written): (u64, u64), phase: u64) -> bool {
+        self.told_phase == phase && read & !self.told.0 == 0 && written & !self.told.1 == 0
     }
 
     /// Uses bytes; returns true if the others do not know that in this phase.

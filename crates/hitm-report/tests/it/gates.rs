@@ -18,8 +18,8 @@ fn false_sharing_fails_the_gate_and_a_lock_does_not() {
     check(
         &[Gate::FalseSharing],
         &[
-            "false-sharing: line 0x4040c0 (f) lost 693770 cycles to false sharing, 17.3% of the run: false-sharing",
-            "false-sharing: line 0x7f000040 (slots (heap)) lost 15930 cycles to false sharing, 0.4% of the run: false-sharing",
+            "false-sharing: line 0x4040c0 (f) lost 695000 cycles to false sharing, 17.4% of the run: false-sharing",
+            "false-sharing: line 0x7f000040 (slots (heap)) lost 16200 cycles to false sharing, 0.4% of the run: false-sharing",
         ],
     );
 }
