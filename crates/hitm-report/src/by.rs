@@ -215,7 +215,8 @@ impl Filters {
         .collect()
     }
 
-    fn lists(&self) -> [(&'static str, &[Pattern]); 5] {
+    /// The patterns of each option.
+    pub fn lists(&self) -> [(&'static str, &[Pattern]); 5] {
         [
             ("object", &self.object),
             ("function", &self.function),

@@ -1,6 +1,7 @@
 //! `hitm report`.
 
 mod ci;
+mod filters;
 mod sweep;
 
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use hitm::perf_data::{self, KernelSource};
 use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
 use hitm_report::baseline::Tolerance;
+use hitm_report::by::Filtered;
 use hitm_report::gate::{Gate, failures};
 use hitm_report::pictures::Pictures;
 use hitm_report::text::TextOptions;
@@ -314,6 +316,12 @@ fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Res
             (report, Some(comparison))
         }
     };
+    let matches_nothing = |filtered: &Filtered| filtered.access_count == 0;
+    if report.filtered.as_ref().is_some_and(matches_nothing)
+        && let Some(error) = filters::no_match(&recording, &selection.filters)
+    {
+        return Err(error);
+    }
     let failures = failures(&report, &args.fail_on);
     let checked = ci::Checked {
         report: &report,

@@ -134,7 +134,7 @@ impl Cost {
         }
     }
 
-    fn without(self, other: Cost) -> Cost {
+    pub(super) fn without(self, other: Cost) -> Cost {
         Cost {
             contended: self.contended - other.contended,
             lost_cycles: self.lost_cycles - other.lost_cycles,
@@ -146,6 +146,9 @@ impl Cost {
         self.lost_cycles = self.lost_cycles.saturating_add(other.lost_cycles);
     }
 }
+
+/// Costs by the kind of fight and what tells fights of a kind apart, and by the bytes that they are over.
+pub(super) type Costs = BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>>;
 
 /// A place as a group uses it: a row of the matrix.
 #[derive(Debug, Clone, Copy)]
@@ -177,7 +180,7 @@ pub(super) struct Matrix<'a> {
     places: Vec<Place>,
     /// By place and group, once known.
     reasons: Vec<Option<Reason>>,
-    costs: BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>>,
+    costs: Costs,
 }
 
 impl<'a> Matrix<'a> {
@@ -321,8 +324,8 @@ impl<'a> Matrix<'a> {
     }
 }
 
-/// The fights of costs by kind, by what tells fights of a kind apart, and by place; the costliest first.
-pub(super) fn fights_of(costs: BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>>) -> Vec<Fight> {
+/// The fights of some costs, the costliest first.
+pub(super) fn fights_of(costs: Costs) -> Vec<Fight> {
     let mut fights: Vec<Fight> = Vec::new();
     for ((kind, _), places) in costs {
         let mut fight = fight_over(kind, &places);

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use super::locks::Lock;
-use super::matrix::{Cost, fights_of};
+use super::matrix::{Cost, Costs, fights_of};
 use super::{Fight, FightKind, READS_PER_WRITE_MIN};
 use crate::stats::{Visit, VisitSum, Visits};
 
@@ -37,24 +37,38 @@ pub(super) fn fights(
     locks: &[Lock],
     (read_mostly, all): (u64, Cost),
 ) -> Vec<Fight> {
-    let mut costs: BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>> = BTreeMap::new();
+    let mut costs = Costs::new();
     for (visit, sum) in visits {
         let (fight, bytes) = fight_of(visit, locks, read_mostly);
         let places = costs.entry(fight).or_default();
         places.entry(bytes).or_default().add(cost_of(sum));
     }
-    let mut known = Cost::default();
-    visits.values().for_each(|sum| known.add(cost_of(sum)));
+    scale(&mut costs, all);
+    fights_of(costs)
+}
+
+/// Makes the costs add up to those of all visits.
+fn scale(costs: &mut Costs, all: Cost) {
+    let places = costs.values().flat_map(BTreeMap::values);
+    let known = places.fold(Cost::default(), |mut known, cost| {
+        known.add(*cost);
+        known
+    });
     let part = |amount: u64, all: u64, known: u64| {
         let scaled = (u128::from(amount) * u128::from(all)).checked_div(known.into());
-        scaled.map_or(amount, |scaled| scaled as u64)
+        scaled.unwrap_or(0) as u64
     };
-    let mut fights = fights_of(costs);
-    for fight in &mut fights {
-        fight.contended_count = part(fight.contended_count, all.contended, known.contended);
-        fight.lost_cycles = part(fight.lost_cycles, all.lost_cycles, known.lost_cycles);
+    let scaled = |upto: Cost| Cost {
+        contended: part(upto.contended, all.contended, known.contended),
+        lost_cycles: part(upto.lost_cycles, all.lost_cycles, known.lost_cycles),
+    };
+    // What is left over by rounding goes to the next one.
+    let mut upto = Cost::default();
+    for cost in costs.values_mut().flat_map(BTreeMap::values_mut) {
+        let given = scaled(upto);
+        upto.add(*cost);
+        *cost = scaled(upto).without(given);
     }
-    fights
 }
 
 fn cost_of(sum: &VisitSum) -> Cost {

@@ -275,10 +275,10 @@ fn small_rows_are_one_row() {
         == Line 1: 0x4040c0 f ==================================================================================================
           verdict: false sharing
           advice: Give f.w, f.y and f.z, which different threads write, a cache line each, away from f.x, which is only read
-                  (align to 64 bytes), and assert the offsets at compile time: the false sharing that this ends costs 694,999
+                  (align to 64 bytes), and assert the offsets at compile time: the false sharing that this ends costs 695,000
                   cycles.
           fight: false-sharing 525,256 cycles (75.6%) on f.w, f.y, f.z
-          fight: read-mostly-with-hot-writer 169,743 cycles (24.4%) on f.x
+          fight: read-mostly-with-hot-writer 169,744 cycles (24.4%) on f.x
           object: f at 0x4040c0, 16 bytes: .w .x .y .z
           cost: lost cycles 695,000, stall cycles 701,000, lost 82.9%, run 17.4%
           accesses: loads 3,500, stores 3,000, locked 0; store hits 1,500, store misses 1,500

@@ -89,7 +89,7 @@ fn a_summary_comes_first() {
           Do     Give f.w, f.y and f.z, which different threads write, a cache line
                  each, away from f.x, which is only read (align to 64 bytes), and assert
                  the offsets at compile time: the false sharing that this ends costs
-                 694,999 cycles.
+                 695,000 cycles.
           Next   hitm report -i run.hitm --by function,source
     "#]]
     .assert_eq(above);

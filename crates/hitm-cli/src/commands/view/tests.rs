@@ -180,7 +180,7 @@ fn a_line_is_a_heat_map_of_its_bytes() {
               load  24.5 25.0  0.0      500 worker-0 (1000) read_x   examples/packed.c:21
 
             advice: Give f.w, f.y and f.z, which different threads write, a cache line each, away from f.x, which is only read (align to 64 bytes), and assert the offsets
-            at compile time: the false sharing that this ends costs 694,999 cycles.
+            at compile time: the false sharing that this ends costs 695,000 cycles.
             load mean 200, threads 4, CPUs 4, nodes 0-3
 
 
