@@ -76,7 +76,12 @@ fn near(pattern: &str, names: &[String]) -> Vec<String> {
         let holds = !wanted.is_empty() && own.windows(wanted.len()).any(|part| part == wanted);
         holds || common >= COMMON_MIN
     };
-    let like: Vec<String> = names.iter().filter(is_near).take(NEAR_MAX).cloned().collect();
+    let like: Vec<String> = names
+        .iter()
+        .filter(is_near)
+        .take(NEAR_MAX)
+        .cloned()
+        .collect();
     match like.is_empty() {
         true => names.iter().take(NEAR_MAX).cloned().collect(),
         false => like,
