@@ -108,7 +108,7 @@ fn spin_section(thread: u32, base: u8) -> [Step; 3] {
 fn neighbouring_locks_are_worth_a_line_each_where_they_part_a_section() {
     // Threads 0 and 2 share a lock, 1 and 3 another one. Taken in turn, each section finds its lock gone, wherever
     // it lies.
-    let base = |thread: u32| if thread % 2 == 0 { 0 } else { 32 };
+    let base = |thread: u32| if thread.is_multiple_of(2) { 0 } else { 32 };
     let in_turn: Vec<Step> = (0..4).flat_map(|t| spin_section(t, base(t))).collect();
     let sharing = check(rounds(100, &in_turn), Verdict::Lock);
     assert_eq!(sharing.disjoint_permille, 0);
