@@ -305,8 +305,11 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
         return sharing;
     }
     let locks = locks::find(&threads, known);
-    // A lock that is polled, and a mutex's kind, are no data that one would keep with other data.
-    let of_locks = locks.iter().fold(0, |all, lock| all | lock.scope);
+    // A lock that is polled, and a mutex's kind, are no data that one would keep with other data, be the mutex
+    // one thread's own or not.
+    let objects = known.lock_objects.iter();
+    let of_objects = objects.fold(0, |all, object| all | object);
+    let of_locks = locks.iter().fold(of_objects, |all, lock| all | lock.scope);
     let is_in_order = !known.are_samples && !line.visits.is_empty();
     let read_mostly = match is_in_order {
         true => visits::read_mostly(&line.visits),
