@@ -271,9 +271,9 @@ fn threads_that_read_a_flag_and_then_bump_one_atomic_counter() {
     let steps: Vec<Step> = (0..4)
         .flat_map(|t| [(t, 0, Load, 0x10), (t, 8, LockedRmw, 0x14)])
         .collect();
-    // Moving the flag away saves half: what is left is the counter.
+    // Moving the flag away saves half: what is left is the counter. First reads of the flag are not counted.
     let sharing = check(rounds(100, &steps), Verdict::Mixed);
-    assert_eq!(sharing.disjoint_permille, 500);
+    assert_eq!(sharing.disjoint_permille, 498);
 }
 
 #[test]

@@ -82,8 +82,8 @@ pub type Visits = BTreeMap<Visit, VisitSum>;
 struct Open {
     visit: Visit,
     sum: VisitSum,
-    /// The bytes of which it is known who used them before, when they are read and when they are written.
-    /// Nobody looked who used a line before its first visit.
+    /// The bytes of which it is known whether others have used them since, when they are read and when they are
+    /// written: those that the thread has used before. Nobody looked who used a line before its first visit.
     known: (u64, u64),
 }
 
@@ -107,8 +107,6 @@ struct Member {
     open: Option<Open>,
     /// All bytes that it has read and written.
     own: (u64, u64),
-    /// All bytes that others have used.
-    seen: u64,
 }
 
 /// Accesses that find a line gone before its visits are told apart: most lines have fewer, and no fights.
@@ -267,7 +265,6 @@ impl VisitFinder {
                 told_phase: 0,
                 open: None,
                 own: (0, 0),
-                seen: self.read | self.written,
             });
         }
         member
@@ -314,7 +311,6 @@ impl VisitFinder {
             other.is_written_by_others |= written != 0;
             other.changed |= written;
             other.used |= read | written;
-            other.seen |= read | written;
             if std::mem::take(&mut other.are_others_old) {
                 other.others = 0;
             }
@@ -344,7 +340,7 @@ impl Member {
         };
         self.are_others_old = true;
         let (read, written) = self.own;
-        let known = (self.seen | read | written, self.seen | written);
+        let known = (read | written, written);
         self.open.replace(Open { visit, sum, known })
     }
 
