@@ -193,6 +193,21 @@ impl KernelNames {
         ask(btf.types(), of, addr - base)
     }
 
+    /// Asks about the page's descriptor that holds the byte at `addr`.
+    pub(crate) fn in_page<T>(
+        &self,
+        addr: u64,
+        ask: impl FnOnce(&TypeStore, TypeId, u64) -> Option<T>,
+    ) -> Option<T> {
+        if !PAGE_DESCRIPTORS.contains(&addr) {
+            return None;
+        }
+        let of = self.type_id(PAGE_DESCRIPTOR)?;
+        let btf = self.btf.as_ref()?.borrow();
+        let offset = (addr - PAGE_DESCRIPTORS.start) % PAGE_DESCRIPTOR_BYTES;
+        ask(btf.types(), of, offset)
+    }
+
     fn type_id(&self, type_name: &str) -> Option<TypeId> {
         let type_name = type_name.strip_prefix("struct ").unwrap_or(type_name);
         let mut btf = self.btf.as_ref()?.borrow_mut();

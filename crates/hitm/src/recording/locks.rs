@@ -151,6 +151,14 @@ impl AddressNames<'_> {
         if self.is_without_type(addr) {
             return None;
         }
+        if let Some(kernel) = &self.kernel
+            && let Some(page) = kernel.variable(addr, size)
+        {
+            return kernel.in_page(addr, |store, of, offset| {
+                let found = find(store, of, offset)?;
+                Some(found.named(&page.object, addr - offset))
+            });
+        }
         let mut symbolizer = self.symbolizer.borrow_mut();
         let name = symbolizer.data(addr, size.into());
         let location = name.location?;
@@ -285,6 +293,11 @@ impl Path {
 /// A type's name without its namespaces and parameters. A generic lock (`Mutex<T>`, `RwLock<T>` of Rust) holds
 /// the data that it guards: it is looked into, and has no name here.
 fn bare(name: &str) -> &str {
+    let words = ["struct ", "union ", "class "];
+    let name = words
+        .iter()
+        .find_map(|word| name.strip_prefix(word))
+        .unwrap_or(name);
     let name = name.split_once('<').map_or(name, |(before, _)| before);
     name.rsplit("::").next().unwrap_or(name)
 }
