@@ -53,8 +53,7 @@ struct Debug {
     code: CodeIndex,
     variables: Option<VariableIndex>,
     types: TypeStore,
-    /// Types of Go by the descriptions of them, read when first needed.
-    go_types: Option<go_types::GoTypes>,
+    go_types: go_types::GoTypes,
     flow: FlowIndex,
 }
 
@@ -338,7 +337,7 @@ impl ObjectFile {
                 variables: None,
                 types: TypeStore::new(),
                 flow: FlowIndex::default(),
-                go_types: None,
+                go_types: go_types::GoTypes::default(),
             });
             self.note_all(problems);
         }

@@ -112,16 +112,15 @@ fn cpp_nodes_and_shared_pointers() {
     check("heap_nodes.cpp", &wanted, 85);
 }
 
-/// A block that threads use as two types has no name; one inside larger memory has its own.
+/// A block that threads use as two types has no name; one inside larger memory has its own. Few accesses with
+/// a type do not name a chunk of bytes.
 #[test]
 fn what_is_not_agreed_on_has_no_name() {
     let (typed, others) = lost_by_name("heap_uses.c");
     let names: Vec<&str> = typed.keys().map(String::as_str).collect();
     assert_eq!(names, ["counted.hits", "counted.misses"], "{others:#?}");
-    assert!(
-        others
-            .keys()
-            .any(|name| name.starts_with("heap block of 64 B from main")),
-        "{others:#?}"
-    );
+    for block in ["heap block of 64 B from main", "heap block of 65536 B from main"] {
+        let mut names = others.keys();
+        assert!(names.any(|name| name.starts_with(block)), "{others:#?}");
+    }
 }

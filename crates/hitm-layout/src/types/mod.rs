@@ -98,6 +98,12 @@ pub enum TypeKind {
     Broken(TypeFault),
 }
 
+/// Returns true for the name of what Go's generic code knows of a type: the type beneath its name alone
+/// (`go.shape.struct {..}`, cmd/compile/internal/noder).
+pub(crate) fn is_shape(name: &str) -> bool {
+    name.starts_with("go.shape.")
+}
+
 /// The types of one file that were read.
 #[derive(Debug)]
 pub struct TypeStore {
@@ -172,11 +178,30 @@ impl TypeStore {
         id
     }
 
-    /// Returns true if the two are one type, perhaps read from two units: they have one name and size.
+    /// Returns true if the two are one type, perhaps read from two units: they have one name and size. A shape
+    /// is the same as each type that has it.
     pub fn is_same(&self, one: TypeId, other: TypeId) -> bool {
         let (one, other) = (self.resolve(one), self.resolve(other));
         let (one_type, other_type) = (self.get(one), self.get(other));
-        one == other || (one_type.size == other_type.size && one_type.name == other_type.name)
+        let has_shape = || {
+            let are_shapes = is_shape(&one_type.name) != is_shape(&other_type.name);
+            are_shapes && self.are_members_alike(one, other)
+        };
+        one == other
+            || (one_type.size == other_type.size
+                && (one_type.name == other_type.name || has_shape()))
+    }
+
+    /// Returns true if two structures have members of the same names at the same places.
+    fn are_members_alike(&self, one: TypeId, other: TypeId) -> bool {
+        let members = |id: TypeId| {
+            let members = &self.layout(id)?.members;
+            let places = members.iter().map(|member| {
+                (member.name.clone(), member.bit_offset, member.bit_size)
+            });
+            Some(places.collect::<Vec<_>>())
+        };
+        members(one).is_some_and(|own| Some(own) == members(other))
     }
 
     /// Returns true if a structure ends in an array without a size.

@@ -641,6 +641,9 @@ fn is_stripped(label: &CodeLabel) -> bool {
     !is_allocator && unnamed.is_some_and(|(_, function)| function.starts_with(UNNAMED))
 }
 
+/// What gives out memory in HotSpot, the Java virtual machine, by beginnings of the names of functions.
+const HOTSPOT: &[&str] = &["os::", "VirtualSpace::", "G1PageBasedVirtualSpace::"];
+
 /// Source that belongs to an allocator's plumbing: the caller of it is who allocates. Go programs without debug
 /// information name functions and no files.
 fn is_allocator(label: &CodeLabel) -> bool {
@@ -648,6 +651,7 @@ fn is_allocator(label: &CodeLabel) -> bool {
     is_language_library(&label.file)
         || label.function.starts_with("operator new")
         || label.function.starts_with("__rust_alloc")
+        || HOTSPOT.iter().any(|begin| label.function.starts_with(begin))
         || (may_be_go && label.function.starts_with("runtime."))
 }
 

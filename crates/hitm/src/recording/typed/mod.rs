@@ -160,8 +160,11 @@ impl MemoryTypes {
         for (line, stats) in source.statistics.lines.range(first..=last) {
             for (key, row) in &stats.rows {
                 let addr = line.first_byte() + u64::from(key.offset);
-                if is_wanted(addr)
-                    && let Some((of, accessed)) = self.accessed(source, key.code)
+                if !is_wanted(addr) {
+                    continue;
+                }
+                votes.see(addr, row.sources.total());
+                if let Some((of, accessed)) = self.accessed(source, key.code)
                     && !ALLOCATORS_VIEWS.contains(&&*of.name)
                     && let Some(base) = addr.checked_sub(accessed.offset)
                 {
@@ -255,8 +258,10 @@ pub(super) fn file_type(
     path: &str,
     id: hitm_layout::TypeId,
 ) -> Option<FileType> {
-    let store = symbolizer.file(path)?.types();
-    let id = store.element_of(id);
+    let file = symbolizer.file(path)?;
+    let element = file.types().element_of(id);
+    let id = file.meant_type(element);
+    let store = file.types();
     let size = store.get(id).size.filter(|size| *size > 1)?;
     let own_name = store.layout(id).and_then(|layout| layout.name.clone());
     let name = own_name.unwrap_or_else(|| Arc::from(bare(&store.get(id).name)));

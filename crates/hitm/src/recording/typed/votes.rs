@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hitm_base::AddrRange;
 use hitm_layout::Symbolizer;
@@ -12,6 +13,11 @@ use super::{FileType, Tally, TypedPlace};
 /// With less, the last of several owners of a block names what the others did. With more, memory
 /// that is used in two ways has no name.
 pub(super) const AGREEING: (u64, u64) = (2, 3);
+
+/// Part of the accesses to an object that votes must be, as a numerator and a denominator, where its allocation
+/// does not say the same. Assumed, from 1/100 to 1/5. With less, a lock that lies somewhere in a block names all
+/// of it. With more, an object whose lock a library without debug information takes has no name.
+const TOLD: (u64, u64) = (1, 10);
 
 /// Types that are tried for a block: those of most votes.
 const CANDIDATES_MAX: usize = 8;
@@ -25,6 +31,8 @@ pub(super) struct Votes {
     types: Vec<FileType>,
     /// By type and vote.
     counts: BTreeMap<(usize, Vote), u64>,
+    /// All accesses, with those that have no vote, by address.
+    accesses: BTreeMap<u64, u64>,
 }
 
 /// A type's number and a vote for it, with the accesses that have it.
@@ -92,6 +100,8 @@ pub(super) struct Whole {
     first: u64,
     /// Elements; none for one object.
     count: Option<u64>,
+    /// Whether the block was allocated as one of the type.
+    is_allocated: bool,
     tally: Tally,
 }
 
@@ -104,6 +114,10 @@ pub(super) struct Instance {
 }
 
 impl Instance {
+    fn bytes(&self) -> Range<u64> {
+        self.base..self.base.saturating_add(self.of.size)
+    }
+
     /// Returns true if the object holds the byte at `addr`.
     pub(super) fn holds(&self, addr: u64) -> bool {
         addr >= self.base && addr - self.base < self.of.size
@@ -151,6 +165,18 @@ impl Whole {
 }
 
 impl Votes {
+    /// Counts accesses, whether they vote or not.
+    pub(super) fn see(&mut self, addr: u64, access_count: u64) {
+        let count = self.accesses.entry(addr).or_default();
+        *count = count.saturating_add(access_count);
+    }
+
+    /// Returns true if so many votes say enough of the accesses to some bytes.
+    fn tell(&self, vote_count: u64, bytes: Range<u64>) -> bool {
+        let accesses = self.accesses.range(bytes).map(|(_, count)| *count);
+        is_part(TOLD, vote_count, accesses.fold(0, u64::saturating_add))
+    }
+
     /// Counts a vote of some accesses.
     pub(super) fn add(
         &mut self,
@@ -208,12 +234,15 @@ impl Votes {
             let is_allocated = allocated == Some(*of);
             self.try_type((*of, is_allocated), block, &mut comparison)
         });
-        // Of two that agree with as much, the larger one says more.
+        // Of two that agree with as much, the larger one says more. What was allocated is the last one.
         let best = tried.max_by_key(|whole| (whole.tally.agreeing, whole.of.size))?;
         let votes = best.tally.votes;
+        let is_allocated = best.is_allocated;
         let is_agreed = agree(best.tally) && best.tally.agreeing > 0;
+        let bytes = block.start()..block.end();
+        let is_told = is_allocated || self.tell(votes, bytes);
         let is_only_allocated = votes == 0 && allocated.is_some();
-        (is_agreed || is_only_allocated).then_some(best)
+        ((is_agreed && is_told) || is_only_allocated).then_some(best)
     }
 
     /// The block as one of a type, or as an array, with the votes that agree.
@@ -256,6 +285,7 @@ impl Votes {
             of: candidate.clone(),
             first,
             count: is_array.then_some(count),
+            is_allocated,
             tally,
         })
     }
@@ -303,6 +333,7 @@ impl Votes {
             .into_iter()
             .map(|(of, base)| self.instance((of, base), &votes, &mut comparison))
             .filter(|instance| agree(instance.tally) && instance.tally.agreeing > 0)
+            .filter(|instance| self.tell(instance.tally.votes, instance.bytes()))
             .collect();
         found.sort_by_key(|instance| {
             let size = instance.of.size;
@@ -359,8 +390,12 @@ impl Votes {
 }
 
 fn agree(tally: Tally) -> bool {
-    let (part, whole) = AGREEING;
-    u128::from(tally.agreeing) * u128::from(whole) >= u128::from(tally.votes) * u128::from(part)
+    is_part(AGREEING, tally.agreeing, tally.votes)
+}
+
+/// Returns true if `count` is at least the part of `all` that a numerator and a denominator say.
+fn is_part((part, whole): (u64, u64), count: u64, all: u64) -> bool {
+    u128::from(count) * u128::from(whole) >= u128::from(all) * u128::from(part)
 }
 
 impl Comparison<'_> {
