@@ -15,8 +15,9 @@
 //!    dropped. So are, of each thread, the places with less than 1/[`PLACE_SHARE_DIVISOR`] of its
 //!    accesses and of its contended accesses. Fewer than two threads left: *no contention*.
 //! 3. Locks are found (`locks`): the parts of one lock object count as one place.
-//! 4. Each place's contended accesses and lost cycles are divided among the threads that can have taken
-//!    the line, by their contended accesses, and go to a fight (`matrix`):
+//! 4. What the line lost goes to fights. Where accesses come in their order, each visit of a thread says
+//!    whom it met, and on which bytes (`visits`, [`crate::stats::Visit`]). In samples it is divided among
+//!    the threads that can have taken the line, by their contended accesses (`matrix`):
 //!
 //! | the two threads | fight |
 //! |---|---|
@@ -38,10 +39,12 @@
 //!   line, cannot be told from a reference count. It is called true sharing, and it is.
 //! - Memory that one thread frees and another reuses counts as shared. The recorder knows of the reuse,
 //!   the line statistics do not.
-//! - Of several accesses to a line in a row, only the first one is contended. A thread that touches
-//!   a shared byte and then its own one has all its contended accesses on the shared byte. The
-//!   verdict says what a change of the first byte would save, which is the right order to work in.
+//! - Another layout changes the length of a line's queue and how often a poller looks as well. What a fight
+//!   lost is what its accesses took here; `hitm whatif` prices the layout.
+//! - Of samples, only the first of several accesses to a line in a row is contended. A thread that touches
+//!   a shared byte and then its own one has all its contended accesses on the shared byte.
 
+mod costs;
 mod locks;
 mod matrix;
 #[cfg(test)]
@@ -50,7 +53,8 @@ mod uses;
 mod visits;
 
 use crate::stats::LineStats;
-use matrix::{Cost, Matrix};
+use costs::Cost;
+use matrix::Matrix;
 
 /// Contended accesses that a line needs before it is worth a verdict. Handing a buffer to another
 /// thread, creating and joining a thread, or a barrier cost a line fewer. Lower values flag start-up
@@ -199,7 +203,12 @@ pub struct Sharing {
 impl Sharing {
     /// Cycles lost in fights that would end if the bytes lay on different lines.
     pub fn layout_cycles(&self) -> u64 {
-        self.sum_of(FightKind::is_curable_by_layout).1
+        self.lost_cycles_of(FightKind::is_curable_by_layout)
+    }
+
+    /// Cycles lost in fights of some kinds.
+    pub fn lost_cycles_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> u64 {
+        self.sum_of(is_wanted).1
     }
 
     /// Returns true if fights that would end if the bytes lay on different lines are more than

@@ -10,7 +10,6 @@ use hitm_base::{counted, grouped};
 use hitm_coherence::sharing::{FIGHT_SHARE_DIVISOR, Fight, FightKind, Sharing, Verdict};
 
 use crate::allocators;
-
 use crate::build::{LineLock, LineNames};
 use crate::model::ObjectUse;
 use crate::names::{brief, without_repeats};
@@ -37,7 +36,7 @@ pub(crate) struct Advisor<'a> {
     pub(crate) are_samples: bool,
 }
 
-/// What ends a fight.
+/// A change that ends a fight, or makes it cheaper.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
     /// Another layout, which ends fights of both kinds through the line.
@@ -86,9 +85,7 @@ impl Advisor<'_> {
 
     /// Cycles lost in fights of some kinds, as a part of a sentence; empty where they are not known.
     fn cost(&self, is_wanted: impl Fn(FightKind) -> bool) -> String {
-        let fights = self.sharing.fights.iter();
-        let wanted = fights.filter(|fight| is_wanted(fight.kind));
-        let cycles = wanted.fold(0_u64, |all, fight| all.saturating_add(fight.lost_cycles));
+        let cycles = self.sharing.lost_cycles_of(is_wanted);
         match cycles > 0 && !self.are_samples {
             true => format!("costs {} cycles", grouped(cycles)),
             false => String::new(),
@@ -291,16 +288,15 @@ impl Advisor<'_> {
         let of_counts = self.locks.iter().filter(|one| one.kind == SyncKind::Count);
         let counts = of_counts.fold(0, |all, count| all | count.mask);
         let less = match bytes & !counts == 0 {
-            true => {
-                "change {} less often (pass a reference on instead of taking one more), or give each thread (or \
-                     node) a count of its own that is added up when it is read"
-            }
-            false => {
-                "write {} less often, or give each thread (or node) a copy on a line of its own and combine \
-                      the copies when they are read"
-            }
+            true => format!(
+                "change {shared} less often (pass a reference on instead of taking one more), or give each \
+                 thread (or node) a count of its own that is added up when it is read"
+            ),
+            false => format!(
+                "write {shared} less often, or give each thread (or node) a copy on a line of its own and \
+                 combine the copies when they are read"
+            ),
         };
-        let less = less.replace("{}", &shared);
         match self.cost(|kind| kind == FightKind::TrueSharing) {
             cost if is_only || cost.is_empty() => {
                 format!("The threads need the same bytes, so no layout helps: {less}.")

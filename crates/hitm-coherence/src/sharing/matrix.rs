@@ -7,14 +7,14 @@
 //! *meet* on the place when the other uses one of its bytes and one of the two writes. All bytes of
 //! a lock count as one.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::CodeAddr;
 
+use super::costs::{Cost, Costs, fights_of};
 use super::locks::Lock;
 use super::uses::{Place, PlaceUse, ThreadUse, Threads};
-use super::{Fight, FightKind, PLACE_SHARE_DIVISOR};
+use super::{Fight, FightKind};
 
 /// Threads that use the same places in the same ways, taken together.
 #[derive(Debug, Default)]
@@ -116,39 +116,6 @@ fn permille(part: u64, whole: u64) -> u64 {
     let share = (u128::from(part) * 1000).checked_div(u128::from(whole));
     share.unwrap_or(0) as u64
 }
-
-/// A part of the contended accesses and lost cycles of a place.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Cost {
-    pub(super) contended: u64,
-    pub(super) lost_cycles: u64,
-}
-
-impl Cost {
-    /// `part` of `whole` of it. The parts of one whole, taken one after the other, add up to it.
-    fn part(self, part: u128, whole: u128) -> Cost {
-        let of = |amount| (u128::from(amount) * part).checked_div(whole).unwrap_or(0) as u64;
-        Cost {
-            contended: of(self.contended),
-            lost_cycles: of(self.lost_cycles),
-        }
-    }
-
-    pub(super) fn without(self, other: Cost) -> Cost {
-        Cost {
-            contended: self.contended - other.contended,
-            lost_cycles: self.lost_cycles - other.lost_cycles,
-        }
-    }
-
-    pub(super) fn add(&mut self, other: Cost) {
-        self.contended += other.contended;
-        self.lost_cycles = self.lost_cycles.saturating_add(other.lost_cycles);
-    }
-}
-
-/// Costs by the kind of fight and what tells fights of a kind apart, and by the bytes that they are over.
-pub(super) type Costs = BTreeMap<(FightKind, u64), BTreeMap<u64, Cost>>;
 
 /// A place as a group uses it: a row of the matrix.
 #[derive(Debug, Clone, Copy)]
@@ -321,52 +288,5 @@ impl<'a> Matrix<'a> {
     /// The fights, the costliest first.
     pub(super) fn fights(self) -> Vec<Fight> {
         fights_of(self.costs)
-    }
-}
-
-/// The fights of some costs, the costliest first.
-pub(super) fn fights_of(costs: Costs) -> Vec<Fight> {
-    let mut fights: Vec<Fight> = Vec::new();
-    for ((kind, _), places) in costs {
-        let mut fight = fight_over(kind, &places);
-        // A place that is truly shared as a word and as a part of it is one place.
-        fights.retain(|other| {
-            let same = kind == FightKind::TrueSharing
-                && other.kind == kind
-                && other.bytes & fight.bytes != 0;
-            if same {
-                fight.bytes |= other.bytes;
-                fight.contended_count += other.contended_count;
-                fight.lost_cycles = fight.lost_cycles.saturating_add(other.lost_cycles);
-            }
-            !same
-        });
-        fights.push(fight);
-    }
-    fights.retain(|fight| (fight.contended_count, fight.lost_cycles) != (0, 0));
-    fights.sort_by_key(|fight| {
-        (
-            Reverse((fight.lost_cycles, fight.contended_count)),
-            fight.kind,
-            fight.bytes,
-        )
-    });
-    fights
-}
-
-/// A fight over places, those left out that hardly took part.
-fn fight_over(kind: FightKind, places: &BTreeMap<u64, Cost>) -> Fight {
-    let mut sum = Cost::default();
-    places.values().for_each(|cost| sum.add(*cost));
-    let takes_part = |cost: &Cost| {
-        cost.contended.saturating_mul(PLACE_SHARE_DIVISOR) >= sum.contended.max(1)
-            || cost.lost_cycles.saturating_mul(PLACE_SHARE_DIVISOR) >= sum.lost_cycles.max(1)
-    };
-    let taking_part = places.iter().filter(|(_, cost)| takes_part(cost));
-    Fight {
-        kind,
-        bytes: taking_part.fold(0, |all, (mask, _)| all | mask),
-        contended_count: sum.contended,
-        lost_cycles: sum.lost_cycles,
     }
 }

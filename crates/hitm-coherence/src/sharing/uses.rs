@@ -136,18 +136,59 @@ pub(super) fn keep_what_counts(threads: &mut Threads) {
     }
 }
 
-/// The bytes that are read at least [`READS_PER_WRITE_MIN`] times as often as they are written.
-pub(super) fn read_mostly(threads: &Threads) -> u64 {
-    let mut reads = [0_u64; LINE_SIZE as usize];
-    let mut writes = [0_u64; LINE_SIZE as usize];
-    for (place, used) in threads.values().flat_map(|thread| &thread.places) {
-        for byte in (0..reads.len()).filter(|byte| place.mask >> byte & 1 == 1) {
-            reads[byte] += if place.reads() { used.accesses } else { 0 };
-            writes[byte] += if place.writes() { used.accesses } else { 0 };
+/// Reads and writes of each byte of a line.
+#[derive(Debug)]
+pub(super) struct ByteCounts {
+    reads: [u64; LINE_SIZE as usize],
+    writes: [u64; LINE_SIZE as usize],
+}
+
+impl Default for ByteCounts {
+    fn default() -> ByteCounts {
+        ByteCounts {
+            reads: [0; LINE_SIZE as usize],
+            writes: [0; LINE_SIZE as usize],
         }
     }
-    let bytes = (0..reads.len()).filter(|&byte| {
-        reads[byte] > 0 && reads[byte] >= writes[byte].saturating_mul(READS_PER_WRITE_MIN)
-    });
-    bytes.fold(0, |mask, byte| mask | 1 << byte)
+}
+
+impl ByteCounts {
+    /// Counts reads of the bytes of a mask.
+    pub(super) fn add_reads(&mut self, mask: u64, count: u64) {
+        add(&mut self.reads, mask, count);
+    }
+
+    /// Counts writes of the bytes of a mask.
+    pub(super) fn add_writes(&mut self, mask: u64, count: u64) {
+        add(&mut self.writes, mask, count);
+    }
+
+    /// The bytes that are read at least [`READS_PER_WRITE_MIN`] times as often as they are written.
+    pub(super) fn read_mostly(&self) -> u64 {
+        let counts = self.reads.iter().zip(&self.writes).enumerate();
+        let bytes = counts.filter(|(_, (reads, writes))| {
+            **reads > 0 && **reads >= writes.saturating_mul(READS_PER_WRITE_MIN)
+        });
+        bytes.fold(0, |mask, (byte, _)| mask | 1 << byte)
+    }
+}
+
+fn add(counts: &mut [u64], mask: u64, count: u64) {
+    for (byte, sum) in counts.iter_mut().enumerate() {
+        *sum += (mask >> byte & 1) * count;
+    }
+}
+
+/// The bytes that are read-mostly by how often threads access them.
+pub(super) fn read_mostly(threads: &Threads) -> u64 {
+    let mut counts = ByteCounts::default();
+    for (place, used) in threads.values().flat_map(|thread| &thread.places) {
+        if place.reads() {
+            counts.add_reads(place.mask, used.accesses);
+        }
+        if place.writes() {
+            counts.add_writes(place.mask, used.accesses);
+        }
+    }
+    counts.read_mostly()
 }

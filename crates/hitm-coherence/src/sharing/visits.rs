@@ -7,27 +7,22 @@
 
 use std::collections::BTreeMap;
 
+use super::costs::{Cost, Costs, fights_of};
 use super::locks::Lock;
-use super::matrix::{Cost, Costs, fights_of};
-use super::{Fight, FightKind, READS_PER_WRITE_MIN};
+use super::uses::ByteCounts;
+use super::{Fight, FightKind};
 use crate::stats::{Visit, VisitSum, Visits};
 
 /// The bytes that are read-mostly: threads fetched the line for them, unchanged, at least
 /// [`READS_PER_WRITE_MIN`] times as often as a visit wrote them.
 pub(super) fn read_mostly(visits: &Visits) -> u64 {
-    let mut reads = [0_u64; 64];
-    let mut writes = [0_u64; 64];
+    let mut counts = ByteCounts::default();
     for (visit, sum) in visits {
         let unchanged = if visit.met == 0 { visit.read } else { 0 };
-        for byte in 0..64 {
-            reads[byte] += (unchanged >> byte & 1) * sum.count;
-            writes[byte] += (visit.written >> byte & 1) * sum.count;
-        }
+        counts.add_reads(unchanged, sum.count);
+        counts.add_writes(visit.written, sum.count);
     }
-    let bytes = (0..64).filter(|&byte| {
-        reads[byte] > 0 && reads[byte] >= writes[byte].saturating_mul(READS_PER_WRITE_MIN)
-    });
-    bytes.fold(0, |mask, byte| mask | 1 << byte)
+    counts.read_mostly()
 }
 
 /// The fights, the costliest first. `all` is what the line lost: of some visits the kind is not known, and they are

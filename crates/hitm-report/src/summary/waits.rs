@@ -13,7 +13,7 @@ use crate::{Report, WORTH_SHARE_MIN};
 /// Part of the waits of one kind from which on what most of them are for stands for all. Assumed 0.8.
 const ONE_IS_ALL: f64 = 0.8;
 
-/// How the threads wait: `87.2% of the threads' time is waiting: 86.1% spinning for tail, 1.1% for lines.`
+/// The threads' waiting in its forms: `87.2% of the threads' time is waiting: 86.1% spinning for tail, 1.1% for lines.`
 pub(super) fn lost(report: &Report) -> String {
     let waiting = &report.waiting;
     let of_whole = |cycles| share(cycles, waiting.whole_cycles);
@@ -45,7 +45,7 @@ pub(super) fn lost(report: &Report) -> String {
     )
 }
 
-/// What threads wait for longer than for all lines together.
+/// The object that threads wait for longer than for all lines together.
 pub(super) fn waited_for(report: &Report) -> Option<&WaitRow> {
     let first = report.waiting.first();
     first.filter(|row| row.cycles > report.totals.lost_cycles)
