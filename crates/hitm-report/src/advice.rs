@@ -131,14 +131,15 @@ impl Advisor<'_> {
             ),
             ([object], Some(_)) => format!(
                 "Align {} to 64 bytes: it starts inside a line and spreads over more lines than it \
-                 needs; then give each thread's part of it a line of its own",
-                brief(&object.name)
+                 needs. {}",
+                brief(&object.name),
+                self.separate_members(object, bytes)
             ),
             ([object], None) if object.members.is_empty() || object.is_array => format!(
                 "Give what each thread writes in the {} a cache line of its own (align to 64 bytes)",
                 brief(&object.name)
             ),
-            ([_], None) => self.separate_members(bytes),
+            ([object], None) => self.separate_members(object, bytes),
             (several, _) => {
                 let names: Vec<&str> = several.iter().map(|object| object.name.as_str()).collect();
                 format!(
@@ -149,11 +150,23 @@ impl Advisor<'_> {
         }
     }
 
-    fn separate_members(&self, bytes: u64) -> String {
-        let read = self.names.members_in(bytes & self.sharing.read_mostly);
+    fn separate_members(&self, object: &ObjectUse, bytes: u64) -> String {
+        let groups = self.by_writers(object);
+        let grouped = groups.iter().fold(0, |all, group| all | group);
+        let read = self
+            .names
+            .members_in(bytes & self.sharing.read_mostly & !grouped);
         let written = self.things_in(bytes & !self.sharing.read_mostly);
         let written: Vec<&str> = written.iter().map(String::as_str).collect();
         let apart = match written.as_slice() {
+            _ if !groups.is_empty() => {
+                let groups = groups.iter().map(|group| self.group(*group));
+                format!(
+                    "Give {} a cache line each, by the threads that write them",
+                    groups.collect::<Vec<_>>().join(" | ")
+                )
+            }
+            [] => "Give each thread's part of it a cache line of its own".to_owned(),
             [one] => format!("Give {one}, which is written, a cache line of its own"),
             several => format!(
                 "Give {}, which different threads write, a cache line each",
@@ -166,6 +179,26 @@ impl Advisor<'_> {
             format!(", away from {}, which is only read", list(&read))
         };
         format!("{apart}{away} (align to 64 bytes), and assert the offsets at compile time")
+    }
+
+    /// The bytes of an object by those who write them; none if each is of another thread anyway, or somebody writes
+    /// all of them.
+    fn by_writers(&self, object: &ObjectUse) -> Vec<u64> {
+        let written = self.sharing.written & !self.sharing.read_mostly;
+        let groups = self.names.groups_of_writers(object, written);
+        let has_several = |group: &u64| self.names.used_in(*group).len() > 1;
+        match groups.len() > 1 && groups.iter().any(has_several) {
+            true => groups,
+            false => Vec::new(),
+        }
+    }
+
+    /// The members in some bytes: `a`, `{a and b}`.
+    fn group(&self, bytes: u64) -> String {
+        match self.names.used_in(bytes)[..] {
+            [one] => brief(one),
+            ref several => format!("{{{}}}", list(several)),
+        }
     }
 
     /// The written places in some bytes; a lock object is one.

@@ -155,7 +155,10 @@ impl LineBuilder<'_> {
         for (key, row) in &stats.rows {
             let used = seen.entry((key.offset, key.size)).or_default();
             used.contended += row.sources.contended();
-            used.is_written |= key.op.is_write();
+            *used.accesses.entry(key.thread).or_default() += row.sources.total();
+            if key.op.is_write() {
+                *used.writes.entry(key.thread).or_default() += row.sources.total();
+            }
         }
         for ((offset, size), used) in seen {
             let addr = line.first_byte() + u64::from(offset);

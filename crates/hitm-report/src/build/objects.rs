@@ -1,19 +1,48 @@
 //! Objects in a line, the members of them that are used, and a test for objects that straddle
 //! lines.
 
-use hitm_base::LINE_SIZE;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hitm_base::{LINE_SIZE, ThreadId};
 use hitm_coherence::stats::byte_mask;
 
 use crate::model::ObjectUse;
 use crate::names::DataName;
 
+/// A thread does not count with less than this part (one in ...) of a place's accesses: it may have initialised it.
+const THREAD_SHARE_DIVISOR: u64 = 20;
+
 /// Use of a place in a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct MemberUse {
     /// Its contended accesses.
     pub(crate) contended: u64,
-    /// True if it is written at all.
-    pub(crate) is_written: bool,
+    /// Accesses to it by thread.
+    pub(crate) accesses: BTreeMap<ThreadId, u64>,
+    /// Writes to it by thread.
+    pub(crate) writes: BTreeMap<ThreadId, u64>,
+}
+
+impl MemberUse {
+    fn is_written(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+}
+
+/// The threads that have a good part of some accesses.
+fn main_threads(accesses: &BTreeMap<ThreadId, u64>) -> BTreeSet<ThreadId> {
+    let all: u64 = accesses.values().sum();
+    let is_main = |count: u64| count.saturating_mul(THREAD_SHARE_DIVISOR) >= all;
+    let main = accesses.iter().filter(|(_, count)| is_main(**count));
+    main.map(|(thread, _)| *thread).collect()
+}
+
+/// Places that the same threads write, with what nobody else uses.
+#[derive(Debug)]
+struct Group {
+    writers: BTreeSet<ThreadId>,
+    bytes: u64,
 }
 
 /// A named place in a line.
@@ -89,10 +118,48 @@ impl LineNames {
         self.names(self.contended_in(mask))
     }
 
+    /// The names of all places that `mask` touches.
+    pub(crate) fn used_in(&self, mask: u64) -> Vec<&str> {
+        let members = self.members.iter();
+        self.names(members.filter(|member| member.mask & mask != 0))
+    }
+
     /// The names of the places that `mask` touches and that are written.
     pub(crate) fn written_in(&self, mask: u64) -> Vec<&str> {
         let members = self.members.iter();
-        self.names(members.filter(|member| member.mask & mask != 0 && member.used.is_written))
+        self.names(members.filter(|member| member.mask & mask != 0 && member.used.is_written()))
+    }
+
+    /// The bytes of an object by who writes them, each with those that nobody else uses; none if a thread writes
+    /// those of several groups. `mask` has those that are written often.
+    pub(crate) fn groups_of_writers(&self, object: &ObjectUse, mask: u64) -> Vec<u64> {
+        let own = |member: &&Member| self.objects[member.object].addr == object.addr;
+        let is_hot = |member: &&Member| member.mask & mask != 0 && member.used.is_written();
+        let members = self.members.iter().filter(own);
+        let mut groups: Vec<Group> = Vec::new();
+        for member in members.clone().filter(is_hot) {
+            let writers = main_threads(&member.used.writes);
+            match groups.iter_mut().find(|group| group.writers == writers) {
+                Some(group) => group.bytes |= member.mask,
+                None => groups.push(Group {
+                    writers,
+                    bytes: member.mask,
+                }),
+            }
+        }
+        let writer_count: usize = groups.iter().map(|group| group.writers.len()).sum();
+        let writers: BTreeSet<ThreadId> = groups.iter().flat_map(|g| g.writers.clone()).collect();
+        if writer_count != writers.len() {
+            return Vec::new();
+        }
+        for member in members.filter(|member| !is_hot(member)) {
+            let users = main_threads(&member.used.accesses);
+            let mut groups = groups.iter_mut();
+            if let Some(group) = groups.find(|group| users.is_subset(&group.writers)) {
+                group.bytes |= member.mask;
+            }
+        }
+        groups.into_iter().map(|group| group.bytes).collect()
     }
 
     fn contended_in(&self, mask: u64) -> impl Iterator<Item = &Member> {
@@ -124,6 +191,48 @@ fn straddles(addr: u64, size_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A ring's two ends: each side has an index that the other polls, and a copy of the other's.
+    #[test]
+    fn members_are_grouped_by_who_writes_them() {
+        let (writer, reader, starter) = (ThreadId(1), ThreadId(2), ThreadId(0));
+        let used = |accesses: &[(ThreadId, u64)], writes: &[(ThreadId, u64)]| MemberUse {
+            contended: 1,
+            accesses: accesses.iter().copied().collect(),
+            writes: writes.iter().copied().collect(),
+        };
+        let mut names = LineNames::default();
+        let mut add = |member: &str, offset: u8, used| {
+            let name = DataName {
+                object: "ring".to_owned(),
+                object_size: 64,
+                member: member.to_owned(),
+                ..DataName::default()
+            };
+            names.add(name, (offset, 8), used);
+        };
+        // Who set a member up counts no more than what is only read by all.
+        let polled = used(&[(writer, 100), (reader, 900)], &[(writer, 100), (starter, 1)]);
+        add(".head", 0, polled);
+        add(".tail_seen", 8, used(&[(writer, 500)], &[(writer, 5)]));
+        add(".tail", 16, used(&[(writer, 9), (reader, 100)], &[(reader, 100)]));
+        add(".size", 24, used(&[(writer, 100), (reader, 100)], &[]));
+        let object = names.objects[0].clone();
+        let of = |first: u8, count: u8| byte_mask(first, count);
+        assert_eq!(
+            names.groups_of_writers(&object, of(0, 8) | of(16, 8)),
+            [of(0, 16), of(16, 8)]
+        );
+        let both = used(&[(writer, 9), (reader, 9)], &[(writer, 9), (reader, 9)]);
+        let name = DataName {
+            object: "ring".to_owned(),
+            object_size: 64,
+            member: ".count".to_owned(),
+            ..DataName::default()
+        };
+        names.add(name, (32, 8), both);
+        assert!(names.groups_of_writers(&object, u64::MAX).is_empty());
+    }
 
     #[test]
     fn an_extent_straddles_when_it_touches_more_lines_than_it_needs() {

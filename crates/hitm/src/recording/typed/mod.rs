@@ -36,6 +36,9 @@ pub(super) struct FileType {
     pub(super) name: Arc<str>,
     /// Bytes.
     pub(super) size: u64,
+    /// Whether it has members. A number or a pointer votes for what is around it, and names nothing: `long` is no
+    /// answer to what threads fight over.
+    pub(super) has_members: bool,
 }
 
 /// Types by which glibc's allocator sees memory that is somebody else's object.
@@ -266,12 +269,14 @@ pub(super) fn file_type(
     let own_name = store.layout(id).and_then(|layout| layout.name.clone());
     let name = own_name.unwrap_or_else(|| Arc::from(bare(&store.get(id).name)));
     let is_named = !name.contains("(anonymous)") && !name.is_empty();
-    let is_memory = !matches!(store.get(store.resolve(id)).kind, TypeKind::Broken(_));
+    let kind = &store.get(store.resolve(id)).kind;
+    let is_memory = !matches!(kind, TypeKind::Broken(_));
     (is_named && is_memory).then(|| FileType {
         path: Arc::from(path),
         id,
         name,
         size,
+        has_members: matches!(kind, TypeKind::Aggregate(_)),
     })
 }
 

@@ -215,6 +215,7 @@ impl Votes {
         block: AddrRange,
         allocated: Option<FileType>,
     ) -> Option<Whole> {
+        let allocated = allocated.filter(|of| of.has_members);
         let allocated = allocated.map(|of| self.number(symbolizer, of));
         let mut by_type: BTreeMap<usize, u64> = BTreeMap::new();
         for ((of, _), count) in &self.counts {
@@ -224,6 +225,7 @@ impl Votes {
         let mut candidates: Vec<(u64, usize)> =
             by_type.iter().map(|(of, sum)| (*sum, *of)).collect();
         candidates.sort_by_key(|(sum, of)| (std::cmp::Reverse(*sum), *of));
+        candidates.retain(|(_, of)| self.types[*of].has_members);
         candidates.truncate(CANDIDATES_MAX);
         candidates.extend(allocated.map(|of| (0, of)));
         let mut comparison = Comparison {
@@ -324,7 +326,10 @@ impl Votes {
             symbolizer,
             known: BTreeMap::new(),
         };
-        let of_one = |key: &(usize, Vote)| Some((key.0, key.1.only_base()?));
+        let of_one = |key: &(usize, Vote)| {
+            let base = key.1.only_base().filter(|_| self.types[key.0].has_members);
+            Some((key.0, base?))
+        };
         let mut bases: Vec<(usize, u64)> = self.counts.keys().filter_map(of_one).collect();
         bases.dedup();
         let mut votes: Vec<Counted> = self.counts.iter().collect();
