@@ -31,12 +31,12 @@ const FUNCTIONS: &[&str] = &[
     "operator delete",
 ];
 
-/// Advice on a fight over something of an allocator.
+/// Advice on a fight over something of an allocator, or over blocks in which it keeps its lists.
 pub(crate) fn advice(name: &str) -> String {
     format!(
-        "{name} is the allocator's: allocate in larger pieces or keep blocks for the next use, free where was \
-         allocated, or give the allocator more arenas (glibc: glibc.malloc.arena_max, tcache_count; jemalloc: \
-         narenas, tcache)."
+        "The allocator's functions fight over {name}: allocate in larger pieces or keep blocks for the next use, \
+         free where was allocated, or give the allocator more arenas (glibc: glibc.malloc.arena_max, tcache_count; \
+         jemalloc: narenas, tcache)."
     )
 }
 

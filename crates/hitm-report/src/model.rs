@@ -4,6 +4,7 @@
 use crate::by::{Filtered, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
+use crate::names::brief;
 use crate::waiting::Waiting;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
 use hitm_coherence::sharing::{FightKind, Verdict};
@@ -225,7 +226,7 @@ pub struct LineReport {
     pub line: LineAddr,
     /// Address of its first byte, as the process sees it.
     pub address: u64,
-    /// Objects in the line that are accessed, by address.
+    /// Objects in the line that are accessed, the one with most contended accesses first.
     pub objects: Vec<ObjectUse>,
     /// Kind of contention.
     pub verdict: Verdict,
@@ -287,11 +288,21 @@ impl LineReport {
 
     /// The names of the objects, the first two written out; the address when none is known.
     pub fn name(&self) -> String {
-        match self.objects.as_slice() {
-            [] => format!("{:#x}", self.address),
-            [one] => one.name.clone(),
-            [one, two] => format!("{}, {}", one.name, two.name),
-            [one, two, rest @ ..] => format!("{}, {} +{} more", one.name, two.name, rest.len()),
+        self.name_by(str::to_owned)
+    }
+
+    /// The same for a sentence: what long names are generic over is left out.
+    pub(crate) fn brief_name(&self) -> String {
+        self.name_by(brief)
+    }
+
+    fn name_by(&self, shown: impl Fn(&str) -> String) -> String {
+        let mut names = self.objects.iter().map(|object| shown(&object.name));
+        match (names.next(), names.next(), names.len()) {
+            (None, ..) => format!("{:#x}", self.address),
+            (Some(one), None, _) => one,
+            (Some(one), Some(two), 0) => format!("{one}, {two}"),
+            (Some(one), Some(two), more) => format!("{one}, {two} +{more} more"),
         }
     }
 

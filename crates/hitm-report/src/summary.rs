@@ -139,7 +139,7 @@ fn place(report: &Report, line: &LineReport) -> String {
         );
     }
     let share = by_id(LINE_FIELDS, "lost_share").text(line);
-    let name = line.name();
+    let name = line.brief_name();
     let at = match name == address {
         true => String::new(),
         false => format!(" at {address}"),

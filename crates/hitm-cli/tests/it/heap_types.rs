@@ -119,7 +119,10 @@ fn what_is_not_agreed_on_has_no_name() {
     let (typed, others) = lost_by_name("heap_uses.c");
     let names: Vec<&str> = typed.keys().map(String::as_str).collect();
     assert_eq!(names, ["counted.hits", "counted.misses"], "{others:#?}");
-    for block in ["heap block of 64 B from main", "heap block of 65536 B from main"] {
+    for block in [
+        "heap block of 64 B from main",
+        "heap block of 65536 B from main",
+    ] {
         let mut names = others.keys();
         assert!(names.any(|name| name.starts_with(block)), "{others:#?}");
     }

@@ -196,9 +196,9 @@ impl TypeStore {
     fn are_members_alike(&self, one: TypeId, other: TypeId) -> bool {
         let members = |id: TypeId| {
             let members = &self.layout(id)?.members;
-            let places = members.iter().map(|member| {
-                (member.name.clone(), member.bit_offset, member.bit_size)
-            });
+            let places = members
+                .iter()
+                .map(|member| (member.name.clone(), member.bit_offset, member.bit_size));
             Some(places.collect::<Vec<_>>())
         };
         members(one).is_some_and(|own| Some(own) == members(other))

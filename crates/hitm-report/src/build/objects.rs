@@ -27,7 +27,6 @@ impl MemberUse {
     fn is_written(&self) -> bool {
         !self.writes.is_empty()
     }
-
 }
 
 /// The threads that have a good part of some accesses.
@@ -97,9 +96,15 @@ impl LineNames {
         });
     }
 
-    /// The objects, by address.
+    /// The objects, the one with most contended accesses first, then by address.
     pub(crate) fn into_objects(self) -> Vec<ObjectUse> {
-        self.objects
+        let mut contended = vec![0_u64; self.objects.len()];
+        for member in &self.members {
+            contended[member.object] += member.used.contended;
+        }
+        let mut objects: Vec<(u64, ObjectUse)> = contended.into_iter().zip(self.objects).collect();
+        objects.sort_by_key(|(contended, _)| std::cmp::Reverse(*contended));
+        objects.into_iter().map(|(_, object)| object).collect()
     }
 
     /// The objects that `mask` touches in contention, by address.
@@ -212,10 +217,17 @@ mod tests {
             names.add(name, (offset, 8), used);
         };
         // Who set a member up counts no more than what is only read by all.
-        let polled = used(&[(writer, 100), (reader, 900)], &[(writer, 100), (starter, 1)]);
+        let polled = used(
+            &[(writer, 100), (reader, 900)],
+            &[(writer, 100), (starter, 1)],
+        );
         add(".head", 0, polled);
         add(".tail_seen", 8, used(&[(writer, 500)], &[(writer, 5)]));
-        add(".tail", 16, used(&[(writer, 9), (reader, 100)], &[(reader, 100)]));
+        add(
+            ".tail",
+            16,
+            used(&[(writer, 9), (reader, 100)], &[(reader, 100)]),
+        );
         add(".size", 24, used(&[(writer, 100), (reader, 100)], &[]));
         let object = names.objects[0].clone();
         let of = |first: u8, count: u8| byte_mask(first, count);

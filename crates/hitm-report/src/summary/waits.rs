@@ -1,12 +1,14 @@
 //! The sentences about a run whose threads wait for locks and flags more than for lines.
 
+use std::collections::BTreeMap;
+
 use hitm_base::counted;
 use hitm_trace::WaitKind;
 
 use crate::allocators::{self, is_of_allocator};
 use crate::fields::{WAIT_ROW_FIELDS, WAITING_FIELDS, by_id, kind_text};
 use crate::model::share;
-use crate::names::brief;
+use crate::names::{brief, without_numbers};
 use crate::waiting::WaitRow;
 use crate::{Report, WORTH_SHARE_MIN};
 
@@ -25,8 +27,8 @@ pub(super) fn lost(report: &Report) -> String {
     ];
     let mut parts: Vec<String> = Vec::new();
     for (kind, cycles) in kinds {
-        let of_kind = waiting.rows.iter().find(|row| row.kind == Some(kind));
-        let Some(first) = of_kind.filter(|_| of_whole(cycles) >= WORTH_SHARE_MIN) else {
+        let rows = waiting.rows.iter().filter(|row| row.kind == Some(kind));
+        let Some(first) = dearest(rows).filter(|_| of_whole(cycles) >= WORTH_SHARE_MIN) else {
             continue;
         };
         // The first one stands for all if it is nearly all.
@@ -34,7 +36,7 @@ pub(super) fn lost(report: &Report) -> String {
             true => "",
             false => "most of all ",
         };
-        let (share, name) = (percent(of_whole(cycles)), &first.name);
+        let (share, name) = (percent(of_whole(cycles)), brief(&first.name));
         parts.push(format!("{share} {} {most}for {name}", kind_text(kind)));
     }
     parts.push(format!("{} for lines", percent(of_whole(lines))));
@@ -43,6 +45,32 @@ pub(super) fn lost(report: &Report) -> String {
         percent(all),
         parts.join(", ")
     )
+}
+
+/// Waits for objects of one name, numbers of elements apart.
+struct OfName {
+    name: String,
+    cycles: u64,
+}
+
+/// The object, or the elements of an array, that threads wait for longest.
+fn dearest<'a>(rows: impl Iterator<Item = &'a WaitRow>) -> Option<OfName> {
+    let mut sums: BTreeMap<String, OfName> = BTreeMap::new();
+    for row in rows {
+        let kind = without_numbers(row.name.chars());
+        let sum = sums.entry(kind.clone());
+        // One element has its number.
+        let sum = sum
+            .and_modify(|sum| sum.name = kind)
+            .or_insert_with(|| OfName {
+                name: row.name.clone(),
+                cycles: 0,
+            });
+        sum.cycles = sum.cycles.saturating_add(row.cycles);
+    }
+    // Of two alike the first name.
+    let sums = sums.into_values().rev();
+    sums.max_by_key(|sum| sum.cycles)
 }
 
 /// The object that threads wait for longer than for all lines together.

@@ -3,6 +3,7 @@
 use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
 
 use super::AddressNames;
+use super::typed::TypedPlace;
 
 /// Kind of object by which threads agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,12 +134,7 @@ impl AddressNames<'_> {
     /// variable there says so.
     pub fn sync_object(&self, addr: u64, size: u8) -> Option<SyncObject> {
         if let Some(place) = self.typed_place(addr, size) {
-            let mut symbolizer = self.symbolizer.borrow_mut();
-            let store = symbolizer.file(&place.of.path)?.types();
-            let found = find(store, place.of.id, addr - place.base)?;
-            let index = place.element.map(|(index, _, _)| format!("[{index}]"));
-            let name = format!("{}{}", place.of.name, index.unwrap_or_default());
-            return Some(found.named(&name, place.base));
+            return self.in_typed(&place, addr);
         }
         if let Some(region) = self.kernel_regions.at(addr) {
             let label = self.kernel_label(region, addr, size);
@@ -166,6 +162,21 @@ impl AddressNames<'_> {
         let store = symbolizer.file(&name.path?)?.types();
         let found = find(store, of, location.offset)?;
         Some(found.named(&location.object.name, location.object.start))
+    }
+
+    /// The same in an object of a known type: a lock in shells, as `Arc`'s, has the name that members have.
+    fn in_typed(&self, place: &TypedPlace, addr: u64) -> Option<SyncObject> {
+        let index = place.element.map(|(index, _, _)| format!("[{index}]"));
+        let index = index.unwrap_or_default();
+        let content = self.content(place, addr);
+        let whole = (place.of.clone(), place.base);
+        let mut symbolizer = self.symbolizer.borrow_mut();
+        let mut objects = content.into_iter().chain([whole]);
+        objects.find_map(|(of, base)| {
+            let store = symbolizer.file(&of.path)?.types();
+            let found = find(store, of.id, addr - base)?;
+            Some(found.named(&format!("{}{index}", of.name), base))
+        })
     }
 
     /// Returns true if the object at `addr` has a known type.

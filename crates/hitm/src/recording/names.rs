@@ -651,7 +651,9 @@ fn is_allocator(label: &CodeLabel) -> bool {
     is_language_library(&label.file)
         || label.function.starts_with("operator new")
         || label.function.starts_with("__rust_alloc")
-        || HOTSPOT.iter().any(|begin| label.function.starts_with(begin))
+        || HOTSPOT
+            .iter()
+            .any(|begin| label.function.starts_with(begin))
         || (may_be_go && label.function.starts_with("runtime."))
 }
 

@@ -93,7 +93,11 @@ impl AddressNames<'_> {
     }
 
     /// The object in the shells around it, with its address.
-    fn content(&self, place: &TypedPlace, addr: u64) -> Option<(FileType, u64)> {
+    pub(in crate::recording) fn content(
+        &self,
+        place: &TypedPlace,
+        addr: u64,
+    ) -> Option<(FileType, u64)> {
         let mut symbolizer = self.symbolizer.borrow_mut();
         let (mut of, mut offset) = (place.of.id, addr - place.base);
         let mut found = None;
