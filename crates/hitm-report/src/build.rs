@@ -3,17 +3,16 @@
 mod by;
 mod calls;
 mod functions;
+mod judged;
 mod lines;
 mod locks;
 mod objects;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use hitm::recording::SyncKind;
-use hitm_base::{CodeAddr, Cycles, LineAddr, Machine, ThreadId};
-use hitm_coherence::sharing::{Known, Sharing, Verdict, judge};
-use hitm_coherence::stats::{LineStats, RowStats, Statistics};
+use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
+use hitm_coherence::sharing::{Known, Verdict, judge};
+use hitm_coherence::stats::Statistics;
 
 use hitm_trace::Waits;
 
@@ -21,11 +20,12 @@ use crate::Names;
 use crate::by::{By, Selection, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::model::{
-    AccessCounts, Flagged, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
+    AccessCounts, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
 };
 use crate::waiting::Waiting;
 use by::{Left, Namer, line_order};
 use calls::CallPaths;
+use judged::{Judged, flagged};
 use lines::LineBuilder;
 pub(crate) use locks::LineLock;
 pub(crate) use objects::LineNames;
@@ -114,71 +114,6 @@ impl ReportOptions {
     pub const LINES_MAX_DEFAULT: usize = 20;
     /// Rows of a line that still fit on a screen.
     pub const ROWS_MAX_DEFAULT: usize = 16;
-}
-
-/// A line with its verdict, before it is named.
-struct Judged<'a> {
-    line: LineAddr,
-    stats: &'a LineStats,
-    sharing: Sharing,
-    /// Its lock objects, as far as they are known.
-    locks: Vec<LineLock>,
-}
-
-impl<'a> Judged<'a> {
-    /// Judges a line once more, with its lock objects. A line without locked operations has none.
-    fn with_locks(self, names: &dyn Names, are_samples: bool) -> Judged<'a> {
-        if self.stats.rmws.total() == 0 {
-            return self;
-        }
-        let locks = locks::lock_objects(names, self.line, self.stats);
-        if locks.is_empty() {
-            return self;
-        }
-        let (counts, of_locks): (Vec<&LineLock>, Vec<&LineLock>) = locks
-            .iter()
-            .partition(|object| object.kind == SyncKind::Count);
-        let masks: Vec<u64> = of_locks.iter().map(|lock| lock.mask).collect();
-        let known = Known {
-            are_samples,
-            lock_objects: &masks,
-            counts: counts.iter().fold(0, |all, count| all | count.mask),
-        };
-        Judged {
-            sharing: judge(self.stats, &known),
-            locks,
-            ..self
-        }
-    }
-}
-
-impl Judged<'_> {
-    /// Returns true if no access of the program's own contends.
-    fn is_runtime(&self, names: &dyn Names) -> bool {
-        let contended = |row: &RowStats| row.sources.contended() > 0 || row.contention_stall.0 > 0;
-        let rows = self.stats.rows.iter().filter(|(_, row)| contended(row));
-        let places: BTreeSet<(u8, CodeAddr)> =
-            rows.map(|(key, _)| (key.offset, key.code)).collect();
-        let addr = |offset: u8| self.line.first_byte() + u64::from(offset);
-        let mut places = places.into_iter();
-        places.all(|(offset, code)| names.is_of_runtime(addr(offset), code))
-    }
-
-    /// Kind of the object at which most was lost.
-    fn kind(&self, names: &dyn Names) -> String {
-        let mut lost: BTreeMap<u8, (u64, u64)> = BTreeMap::new();
-        for (key, row) in &self.stats.rows {
-            let place = lost.entry(key.offset).or_default();
-            place.0 = place.0.saturating_add(row.contention_stall.0);
-            place.1 += row.sources.contended();
-        }
-        let first = lost
-            .into_iter()
-            .max_by_key(|(offset, lost)| (*lost, Reverse(*offset)));
-        let kind =
-            first.and_then(|(offset, _)| names.kind(self.line.first_byte() + u64::from(offset)));
-        kind.unwrap_or_default()
-    }
 }
 
 impl Report {
@@ -397,21 +332,6 @@ fn judge_all<'a>(
     }
     judged.sort_by_key(|one| line_order(sort, one.line, one.stats));
     (judged, quiet)
-}
-
-fn flagged(judged: &[Judged<'_>], names: &dyn Names, totals: &Totals) -> Vec<Flagged> {
-    let lines = judged.iter().map(|one| Flagged {
-        line: one.line,
-        verdict: one.sharing.verdict,
-        lost_cycles: one.stats.contention_stall.0,
-        run_share: share(one.stats.contention_stall.0, totals.thread_cycles),
-        false_sharing_cycles: one.sharing.layout_cycles(),
-        false_sharing_run_share: share(one.sharing.layout_cycles(), totals.thread_cycles),
-        has_false_sharing: one.sharing.has_layout_fight(),
-        is_runtime: one.is_runtime(names),
-        kind: one.kind(names),
-    });
-    lines.collect()
 }
 
 fn lost_by_thread(statistics: &Statistics) -> LostByThread {

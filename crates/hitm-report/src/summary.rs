@@ -140,7 +140,8 @@ fn place(report: &Report, line: &LineReport) -> String {
     }
     let share = by_id(LINE_FIELDS, "lost_share").text(line);
     let name = line.brief_name();
-    let at = match name == address {
+    // Memory of several processes has no address that all of them know.
+    let at = match name == address || line.address == 0 {
         true => String::new(),
         false => format!(" at {address}"),
     };

@@ -4,6 +4,7 @@ mod accuracy;
 mod advice;
 mod advice_profiles;
 mod callers;
+mod cases;
 mod ci;
 mod clock;
 mod company;

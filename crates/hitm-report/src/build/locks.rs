@@ -140,7 +140,11 @@ impl Found {
 
     /// Adds the lock around an accessed place, unless it is known.
     fn add(&mut self, line: LineAddr, accessed: u64, lock: SyncObject) {
-        if self.has(accessed) {
+        if let Some(known) = self.locks.iter_mut().find(|one| one.mask & accessed != 0) {
+            // Counts beside each other may be read together.
+            if (known.kind, lock.kind) == (SyncKind::Count, SyncKind::Count) {
+                known.mask |= accessed;
+            }
             return;
         }
         let others = self.locks.iter().fold(0, |all, other| all | other.mask);

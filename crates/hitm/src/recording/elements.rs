@@ -12,6 +12,10 @@ use hitm_coherence::stats::{LineStats, Statistics};
 /// Elements smaller than this are members of one object rather than objects.
 const ELEMENT_SIZE_MIN: u64 = 8;
 
+/// A block of more elements than this has not one for each thread: it is memory of many objects. Assumed, from the
+/// threads of a large machine to 2^20.
+const ELEMENTS_MAX: u64 = 1 << 16;
+
 /// The size of an element of the block at `range`, if it looks like an array.
 pub(super) fn element_size(range: AddrRange, statistics: &Statistics) -> Option<u64> {
     let (first_line, last_line) = range.lines();
@@ -24,8 +28,10 @@ pub(super) fn element_size(range: AddrRange, statistics: &Statistics) -> Option<
         by_thread.values().map(move |addr| addr.abs_diff(first))
     });
     let size = distances.fold(0, gcd);
-    let is_array =
-        size >= ELEMENT_SIZE_MIN && size < range.len() && range.len().is_multiple_of(size);
+    let is_array = size >= ELEMENT_SIZE_MIN
+        && size < range.len()
+        && range.len().is_multiple_of(size)
+        && range.len() / size <= ELEMENTS_MAX;
     is_array.then_some(size)
 }
 

@@ -493,17 +493,24 @@ impl<'a> AddressNames<'a> {
             let mut sites = self.sites.borrow_mut();
             let site = sites.entry(Arc::clone(&block.stack));
             let site = site.or_insert_with(|| self.allocation_site(&block.stack));
-            return Some(format!("heap blocks from {site}"));
+            return Some(match memory_of_hotspot(site) {
+                Some(memory) => memory.to_owned(),
+                None => format!("heap blocks from {site}"),
+            });
         }
         let is_page = self.kernel.is_some() && PAGE_DESCRIPTORS.contains(&addr);
         is_page.then(|| PAGE_DESCRIPTOR.to_owned())
     }
 
-    /// Returns the label of a heap block: its size and the place that allocated it.
+    /// Returns the label of a heap block: its size and the place that allocated it, or what a virtual machine keeps
+    /// there.
     pub fn heap_block(&self, block: &HeapBlock) -> String {
         let site = self.allocation_site(&block.stack);
         let size = block_size(block.range.len());
-        format!("heap block of {size} from {site}")
+        match memory_of_hotspot(&site) {
+            Some(memory) => memory.to_owned(),
+            None => format!("heap block of {size} from {site}"),
+        }
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line, because allocators and
@@ -643,6 +650,24 @@ fn is_stripped(label: &CodeLabel) -> bool {
 
 /// What gives out memory in HotSpot, the Java virtual machine, by beginnings of the names of functions.
 const HOTSPOT: &[&str] = &["os::", "VirtualSpace::", "G1PageBasedVirtualSpace::"];
+
+/// Memory of HotSpot, by beginnings of the names of functions that give it out.
+const HOTSPOT_MEMORY: &[(&str, &str)] = &[
+    ("G1Regions", "Java heap"),
+    ("MutableSpace::", "Java heap"),
+    ("PSVirtualSpace::", "Java heap"),
+    ("DefNewGeneration::", "Java heap"),
+    ("TenuredGeneration::", "Java heap"),
+    ("metaspace::", "metaspace (classes and profiles of methods)"),
+    ("CodeHeap::", "compiled code of Java"),
+];
+
+/// What HotSpot keeps in the memory that an allocation site gave out.
+fn memory_of_hotspot(site: &str) -> Option<&'static str> {
+    let mut memory = HOTSPOT_MEMORY.iter();
+    let found = memory.find(|(begin, _)| site.starts_with(begin));
+    found.map(|(_, name)| *name)
+}
 
 /// Source that belongs to an allocator's plumbing: the caller of it is who allocates. Go programs without debug
 /// information name functions and no files.
