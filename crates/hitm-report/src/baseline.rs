@@ -1,18 +1,24 @@
 //! `--baseline`: compares a report with an earlier one, member by member.
 //!
-//! Members are told apart by name, as in [`SideBySide`](crate::SideBySide), without lines in the
-//! source. Addresses, elements and edits elsewhere in a file change from build to build.
+//! Members are told apart by name, as in [`SideBySide`](crate::SideBySide), without what changes from run to
+//! run and from build to build: addresses, elements, ids of threads, lines in the source and the
+//! program's own name.
+
+mod comparison;
+mod json;
+mod keys;
+mod tolerance;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
-use serde::Deserialize;
 use thiserror::Error;
 
 use crate::by::{By, TotalKind};
-use crate::fields::{COMPARED_FIELDS, by_id};
-use crate::{RUN_SHARE_MIN, Report, SCHEMA};
+use crate::{RUN_SHARE_MIN, Report, SCHEMA, WORTH_SHARE_MIN};
+pub use comparison::{Change, Compared, Comparison};
+use json::ReportJson;
+pub(crate) use keys::Keys;
+pub use tolerance::{NoTolerance, Tolerance};
 
 /// Errors of a baseline: there is nothing to compare with.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -70,54 +76,6 @@ pub enum BaselineError {
     },
 }
 
-/// Allowed growth of a member's cost over the baseline, in thousandths of a per cent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tolerance(u64);
-
-impl Tolerance {
-    /// Two recordings of a program that sleeps on no lock differ by up to this much on one host.
-    pub const DEFAULT: Tolerance = Tolerance(5_000);
-    /// A hundred times.
-    const MAX: u64 = 10_000_000;
-
-    /// The most that a member may lose.
-    fn ceiling(self, cycles: u64) -> u64 {
-        let more = u128::from(cycles) * u128::from(self.0) / 100_000;
-        cycles.saturating_add(u64::try_from(more).unwrap_or(u64::MAX))
-    }
-}
-
-/// A text that is no tolerance.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("\"{0}\" is no tolerance, expected per cent with at most three decimals, such as 5%")]
-pub struct NoTolerance(String);
-
-impl FromStr for Tolerance {
-    type Err = NoTolerance;
-
-    fn from_str(text: &str) -> Result<Tolerance, NoTolerance> {
-        let number = text.strip_suffix('%').unwrap_or(text);
-        let (whole, decimals) = number.split_once('.').unwrap_or((number, ""));
-        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        let legal = !whole.is_empty() && decimals.len() <= 3 && are_digits(whole);
-        let thousandths = format!("{whole}{decimals:0<3}").parse();
-        match (legal && are_digits(decimals), thousandths) {
-            (true, Ok(thousandths)) if thousandths <= Tolerance::MAX => Ok(Tolerance(thousandths)),
-            _ => Err(NoTolerance(text.to_owned())),
-        }
-    }
-}
-
-impl fmt::Display for Tolerance {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, decimals) = (self.0 / 1000, format!("{:03}", self.0 % 1000));
-        match decimals.trim_end_matches('0') {
-            "" => write!(f, "{whole}%"),
-            decimals => write!(f, "{whole}.{decimals}%"),
-        }
-    }
-}
-
 /// The earlier run: what each member lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Baseline {
@@ -125,41 +83,6 @@ pub struct Baseline {
     machine: String,
     filters: Vec<String>,
     lost: BTreeMap<String, u64>,
-}
-
-/// The parts of a report in JSON that a baseline needs.
-#[derive(Deserialize)]
-struct ReportJson {
-    schema: u64,
-    run: RunJson,
-    sampled_events: Option<serde::de::IgnoredAny>,
-    filtered: Option<FilteredJson>,
-    #[serde(default)]
-    totals_by: Vec<TotalsJson>,
-}
-
-#[derive(Deserialize)]
-struct RunJson {
-    machine: String,
-}
-
-#[derive(Deserialize)]
-struct FilteredJson {
-    filters: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct TotalsJson {
-    by: String,
-    rows: Vec<RowJson>,
-}
-
-#[derive(Deserialize)]
-struct RowJson {
-    name: String,
-    kind: String,
-    #[serde(default)]
-    lost_cycles: u64,
 }
 
 impl Baseline {
@@ -176,8 +99,9 @@ impl Baseline {
             label: label.clone(),
         })?;
         let mut lost = BTreeMap::new();
+        let keys = Keys::of(report);
         for row in rows.iter().filter(|row| row.kind != TotalKind::Rest) {
-            add(&mut lost, &row.name, row.lost_cycles);
+            add(&mut lost, keys.key(&row.name), row.lost_cycles);
         }
         Ok(Baseline {
             label,
@@ -207,6 +131,7 @@ impl Baseline {
         if report.sampled_events.is_some() {
             return Err(BaselineError::Samples { label });
         }
+        let keys = report.keys();
         let mut tables = report.totals_by.into_iter();
         let Some(members) = tables.find(|table| table.by == By::Member.id()) else {
             return Err(BaselineError::NoMembers { label });
@@ -214,7 +139,7 @@ impl Baseline {
         let mut lost = BTreeMap::new();
         for row in members.rows {
             if row.kind != TotalKind::Rest.id() {
-                add(&mut lost, &row.name, row.lost_cycles);
+                add(&mut lost, keys.key(&row.name), row.lost_cycles);
             }
         }
         Ok(Baseline {
@@ -226,7 +151,8 @@ impl Baseline {
     }
 
     /// Compares the members of a report with the baseline's, the costliest first. Members that lose less
-    /// than [`RUN_SHARE_MIN`] of the run are not among them.
+    /// than [`RUN_SHARE_MIN`] of the run are not among them. The baseline is broken by members that each lose
+    /// [`RUN_SHARE_MIN`] more than allowed, and together at least [`WORTH_SHARE_MIN`].
     ///
     /// # Errors
     /// The two are about different machines or different accesses, or the report is of samples.
@@ -237,10 +163,7 @@ impl Baseline {
     ) -> Result<Comparison, BaselineError> {
         let now = Baseline::of_report("the report", report)?;
         self.check_same(&now)?;
-        let thread_cycles = report.totals.thread_cycles;
-        let share = |cycles: u64| crate::model::share(cycles, thread_cycles);
-        // A recording that was cut short may not know how long its threads ran.
-        let matters = |cycles| thread_cycles == 0 || share(cycles) >= RUN_SHARE_MIN;
+        let run = RunTime(report.totals.thread_cycles);
         let rows = now.lost.iter().map(|(name, lost_cycles)| {
             let before = self.lost.get(name).copied();
             let added_cycles = lost_cycles.saturating_sub(before.unwrap_or(0));
@@ -248,18 +171,19 @@ impl Baseline {
             Compared {
                 name: name.clone(),
                 lost_cycles: *lost_cycles,
-                run_share: share(*lost_cycles),
+                run_share: run.share(*lost_cycles),
                 baseline_lost_cycles: before,
                 added_cycles,
-                change: match (exceeds && matters(added_cycles), before) {
+                change: match (exceeds && run.shows(added_cycles), before) {
                     (false, _) => Change::Within,
                     (true, Some(before)) if before > 0 => Change::Dearer,
                     (true, _) => Change::New,
                 },
             }
         });
-        let mut rows: Vec<Compared> = rows.filter(|row| matters(row.lost_cycles)).collect();
+        let mut rows: Vec<Compared> = rows.filter(|row| run.shows(row.lost_cycles)).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.lost_cycles));
+        forgive(&mut rows, run);
         Ok(Comparison {
             baseline: self.label.clone(),
             tolerance,
@@ -291,8 +215,37 @@ impl Baseline {
     }
 }
 
-fn add(lost: &mut BTreeMap<String, u64>, name: &str, cycles: u64) {
-    let sum = lost.entry(stable_name(name)).or_default();
+/// Cycles of all threads. A recording that was cut short may not know them: it has 0.
+#[derive(Debug, Clone, Copy)]
+struct RunTime(u64);
+
+impl RunTime {
+    fn share(self, cycles: u64) -> f64 {
+        crate::model::share(cycles, self.0)
+    }
+
+    /// Returns true if a member's cycles are worth showing.
+    fn shows(self, cycles: u64) -> bool {
+        self.0 == 0 || self.share(cycles) >= RUN_SHARE_MIN
+    }
+
+    /// Returns true if all members' cycles together are worth a change.
+    fn is_worth(self, cycles: u64) -> bool {
+        self.0 == 0 || self.share(cycles) >= WORTH_SHARE_MIN
+    }
+}
+
+/// Lets members pass that together add too little to the run, as `--fail-on false-sharing` does lines.
+fn forgive(rows: &mut [Compared], run: RunTime) {
+    let broken = rows.iter().filter(|row| row.change != Change::Within);
+    let added = broken.fold(0_u64, |sum, row| sum.saturating_add(row.added_cycles));
+    if !run.is_worth(added) {
+        rows.iter_mut().for_each(|row| row.change = Change::Within);
+    }
+}
+
+fn add(lost: &mut BTreeMap<String, u64>, key: String, cycles: u64) {
+    let sum = lost.entry(key).or_default();
     *sum = sum.saturating_add(cycles);
 }
 
@@ -304,149 +257,4 @@ fn members(report: &Report) -> Option<&[crate::by::TotalRow]> {
 
 fn filters(report: &Report) -> &[String] {
     report.filtered.as_ref().map_or(&[], |one| &one.filters)
-}
-
-/// The name without lines in the source: `heap block of 64 B from main.c:12` without `:12`.
-pub(crate) fn stable_name(name: &str) -> String {
-    let mut kept = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some(at) = rest.find(':') {
-        let (before, after) = (&rest[..at], &rest[at + 1..]);
-        let behind = after.trim_start_matches(|c: char| c.is_ascii_digit());
-        let is_line = behind.len() < after.len() && before.ends_with(|c: char| c != ':');
-        kept.push_str(before);
-        if !is_line {
-            kept.push(':');
-        }
-        rest = if is_line { behind } else { after };
-    }
-    kept.push_str(rest);
-    kept
-}
-
-/// A report beside its baseline.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
-    /// The baseline's label.
-    pub baseline: String,
-    /// Allowed growth of each member's cost.
-    pub tolerance: Tolerance,
-    /// The members that matter, the costliest first.
-    pub rows: Vec<Compared>,
-}
-
-/// Outcome of comparing a member with the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// As dear as it may be, or cheaper.
-    Within,
-    /// Dearer by more than the tolerance.
-    Dearer,
-    /// It lost nothing in the baseline.
-    New,
-}
-
-impl Change {
-    /// The name in files.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Change::Within => "within",
-            Change::Dearer => "dearer",
-            Change::New => "new",
-        }
-    }
-}
-
-/// A member and what it lost in both runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
-    /// Object and member, without numbers of elements and lines in the source.
-    pub name: String,
-    /// Cycles lost to contention.
-    pub lost_cycles: u64,
-    /// The same as a part of all threads' time, 0 to 1.
-    pub run_share: f64,
-    /// Cycles lost in the baseline; none when it has no such member.
-    pub baseline_lost_cycles: Option<u64>,
-    /// Cycles lost on top of the baseline's.
-    pub added_cycles: u64,
-    /// Outcome of the comparison.
-    pub change: Change,
-}
-
-impl Compared {
-    /// `added_cycles` as a part of the baseline's; none when that lost nothing.
-    pub fn added_share(&self) -> Option<f64> {
-        let before = self.baseline_lost_cycles.filter(|before| *before > 0)?;
-        Some(crate::model::share(self.added_cycles, before))
-    }
-}
-
-impl Comparison {
-    /// The members that are new or too dear, the costliest first. Empty: the gate holds.
-    pub fn regressions(&self) -> impl Iterator<Item = &Compared> {
-        let rows = self.rows.iter();
-        rows.filter(|row| row.change != Change::Within)
-    }
-
-    /// One sentence about a member.
-    pub fn text(&self, row: &Compared) -> String {
-        let figure = |id| by_id(COMPARED_FIELDS, id).text(row);
-        let lost = format!(
-            "{} lost {} cycles, {} of the run",
-            row.name,
-            figure("lost_cycles"),
-            figure("run_share")
-        );
-        let before = || format!("{} in {}", figure("baseline_lost_cycles"), self.baseline);
-        match row.change {
-            Change::New => format!("{lost}: it lost nothing in {}", self.baseline),
-            Change::Dearer => format!(
-                "{lost}: {} more than the {}, tolerance {}",
-                figure("added_share"),
-                before(),
-                self.tolerance
-            ),
-            Change::Within => match row.baseline_lost_cycles {
-                Some(_) => format!("{lost}: {}", before()),
-                None => format!("{lost}: it lost nothing in {}", self.baseline),
-            },
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tolerance_is_read_and_written_alike() {
-        for text in ["0%", "5%", "0.5%", "12.345%", "250%"] {
-            assert_eq!(text.parse::<Tolerance>().unwrap().to_string(), text);
-        }
-        assert_eq!("5".parse(), Ok(Tolerance::DEFAULT));
-        for text in ["", "%", "-5%", "5.%x", "1.2345%", "1e3", "10001%", ".5"] {
-            assert!(text.parse::<Tolerance>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_tolerance_is_rounded_down_and_does_not_wrap() {
-        let five = Tolerance::DEFAULT;
-        assert_eq!((five.ceiling(100), five.ceiling(119)), (105, 124));
-        assert_eq!(five.ceiling(u64::MAX), u64::MAX);
-        assert_eq!("0%".parse::<Tolerance>().unwrap().ceiling(7), 7);
-    }
-
-    #[test]
-    fn lines_in_the_source_are_left_out_of_names() {
-        let of = stable_name;
-        assert_eq!(
-            of("heap block of 64 B from main.c:12+0x8"),
-            "heap block of 64 B from main.c+0x8"
-        );
-        assert_eq!(of("std::vector::x"), "std::vector::x");
-        assert_eq!(of("a::1b"), "a::1b");
-        assert_eq!(of("f.x:"), "f.x:");
-    }
 }

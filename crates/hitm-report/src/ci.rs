@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use hitm_base::{Fnv1a, LineAddr};
 use hitm_coherence::sharing::Verdict;
 
-use crate::baseline::{Change, Compared, Comparison, stable_name};
+use crate::baseline::{Change, Compared, Comparison, Keys};
 use crate::fields::{LINE_FIELDS, QUIET_FIELDS, by_id};
 use crate::gate::{Gate, GateFailure};
 use crate::model::{LineReport, Report, RowReport};
@@ -198,6 +198,7 @@ struct OfLines<'a> {
     /// Of the lines that no finding is about yet.
     failures: BTreeMap<LineAddr, Vec<&'a GateFailure>>,
     with_false_sharing: BTreeSet<LineAddr>,
+    keys: Keys,
 }
 
 impl<'a> OfLines<'a> {
@@ -211,6 +212,7 @@ impl<'a> OfLines<'a> {
         OfLines {
             failures,
             with_false_sharing: flagged.map(|flagged| flagged.line).collect(),
+            keys: Keys::of(checked.report),
         }
     }
 }
@@ -238,7 +240,7 @@ fn of_line<'a>(
         name: line.name(),
         message,
         places: places_of(checked.source_root, &line.rows.iter().collect::<Vec<_>>()),
-        fingerprint: fingerprint(rule, &identity(line)),
+        fingerprint: fingerprint(rule, &identity(line, &of_lines.keys)),
         subject: Subject::Line(line),
     }
 }
@@ -264,12 +266,10 @@ fn line_text(report: &Report, line: &LineReport) -> String {
 }
 
 /// Returns the names that identify a line in every build: the accessed members, else the functions that access it.
-fn identity(line: &LineReport) -> Vec<String> {
+fn identity(line: &LineReport, keys: &Keys) -> Vec<String> {
     let of = |name: fn(&crate::RowReport) -> &String| {
         let rows = line.rows.iter().map(name).filter(|name| !name.is_empty());
-        let mut names: Vec<String> = rows
-            .map(|name| stable_name(&without_numbers(name)))
-            .collect();
+        let mut names: Vec<String> = rows.map(|name| keys.key(&without_numbers(name))).collect();
         names.sort();
         names.dedup();
         names
@@ -300,9 +300,10 @@ fn of_failure(failure: &GateFailure) -> Finding<'_> {
 
 /// The rows of each member, by the name that a baseline has for it.
 fn rows_by_member(report: &Report) -> BTreeMap<String, Vec<&RowReport>> {
+    let keys = Keys::of(report);
     let mut by_member: BTreeMap<String, Vec<&RowReport>> = BTreeMap::new();
     for row in report.lines.iter().flat_map(|line| &line.rows) {
-        let name = stable_name(&without_numbers(&row.member));
+        let name = keys.key(&without_numbers(&row.member));
         by_member.entry(name).or_default().push(row);
     }
     by_member
