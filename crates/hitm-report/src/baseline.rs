@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 use crate::by::{By, TotalKind};
+use crate::runs::Spread;
 use crate::{RUN_SHARE_MIN, Report, SCHEMA, WORTH_SHARE_MIN};
 pub use comparison::{Change, Compared, Comparison};
 use json::ReportJson;
@@ -76,17 +77,19 @@ pub enum BaselineError {
     },
 }
 
-/// The earlier run: what each member lost.
+/// The earlier run, or several: what each member lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Baseline {
     label: String,
     machine: String,
     filters: Vec<String>,
-    lost: BTreeMap<String, u64>,
+    run_count: usize,
+    lost: BTreeMap<String, Spread>,
 }
 
 impl Baseline {
-    /// The baseline that a report with totals by member makes; `label` names it in messages.
+    /// The baseline that a report with totals by member makes, with those of all its runs; `label` names it in
+    /// messages.
     ///
     /// # Errors
     /// The report has no such totals, or is about samples.
@@ -95,20 +98,23 @@ impl Baseline {
         if report.run.sampled.is_some() {
             return Err(BaselineError::Samples { label });
         }
-        let rows = members(report).ok_or_else(|| BaselineError::NoMembers {
-            label: label.clone(),
-        })?;
-        let mut lost = BTreeMap::new();
-        let keys = Keys::of(report);
-        for row in rows.iter().filter(|row| row.kind != TotalKind::Rest) {
-            add(&mut lost, keys.key(&row.name), row.lost_cycles);
-        }
+        let Some(members) = members(report) else {
+            return Err(BaselineError::NoMembers { label });
+        };
+        let several = report.runs.iter().flat_map(|runs| &runs.members);
+        let several = several.map(|member| (member.name.clone(), member.spread()));
         Ok(Baseline {
             label,
             machine: report.run.machine.clone(),
             filters: filters(report).to_vec(),
-            lost,
+            run_count: report.runs.as_ref().map_or(1, |runs| runs.runs.len()),
+            lost: or_single(several.collect(), members),
         })
+    }
+
+    /// Cycles that each member of a report's one run lost; none without totals by member.
+    pub(crate) fn members_of(report: &Report) -> BTreeMap<String, u64> {
+        members(report).unwrap_or_default()
     }
 
     /// The baseline in a report that was written as JSON.
@@ -131,28 +137,26 @@ impl Baseline {
         if report.sampled_events.is_some() {
             return Err(BaselineError::Samples { label });
         }
-        let keys = report.keys();
-        let mut tables = report.totals_by.into_iter();
-        let Some(members) = tables.find(|table| table.by == By::Member.id()) else {
+        let Some(members) = report.members() else {
             return Err(BaselineError::NoMembers { label });
         };
-        let mut lost = BTreeMap::new();
-        for row in members.rows {
-            if row.kind != TotalKind::Rest.id() {
-                add(&mut lost, keys.key(&row.name), row.lost_cycles);
-            }
-        }
+        let (run_count, several) = match report.several_runs() {
+            Ok(several) => several,
+            Err(reason) => return Err(BaselineError::NoReport { label, reason }),
+        };
         Ok(Baseline {
             label,
             machine: report.run.machine,
             filters: report.filtered.map_or_else(Vec::new, |one| one.filters),
-            lost,
+            run_count,
+            lost: or_single(several, members),
         })
     }
 
     /// Compares the members of a report with the baseline's, the costliest first. Members that lose less
-    /// than [`RUN_SHARE_MIN`] of the run are not among them. The baseline is broken by members that each lose
-    /// [`RUN_SHARE_MIN`] more than allowed, and together at least [`WORTH_SHARE_MIN`].
+    /// than [`RUN_SHARE_MIN`] of the run are not among them. Members break the baseline that lose more than
+    /// allowed and at least [`RUN_SHARE_MIN`] of the run on top of the baseline, and together at least
+    /// [`WORTH_SHARE_MIN`]. Of several runs the medians count.
     ///
     /// # Errors
     /// The two are about different machines or different accesses, or the report is of samples.
@@ -164,28 +168,17 @@ impl Baseline {
         let now = Baseline::of_report("the report", report)?;
         self.check_same(&now)?;
         let run = RunTime(report.totals.thread_cycles);
-        let rows = now.lost.iter().map(|(name, lost_cycles)| {
+        let rows = now.lost.iter().map(|(name, lost)| {
             let before = self.lost.get(name).copied();
-            let added_cycles = lost_cycles.saturating_sub(before.unwrap_or(0));
-            let exceeds = *lost_cycles > tolerance.ceiling(before.unwrap_or(0));
-            Compared {
-                name: name.clone(),
-                lost_cycles: *lost_cycles,
-                run_share: run.share(*lost_cycles),
-                baseline_lost_cycles: before,
-                added_cycles,
-                change: match (exceeds && run.shows(added_cycles), before) {
-                    (false, _) => Change::Within,
-                    (true, Some(before)) if before > 0 => Change::Dearer,
-                    (true, _) => Change::New,
-                },
-            }
+            compared((name, lost.median), before, (tolerance, run))
         });
         let mut rows: Vec<Compared> = rows.filter(|row| run.shows(row.lost_cycles)).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.lost_cycles));
         forgive(&mut rows, run);
         Ok(Comparison {
             baseline: self.label.clone(),
+            baseline_run_count: self.run_count,
+            run_count: now.run_count,
             tolerance,
             rows,
         })
@@ -235,6 +228,32 @@ impl RunTime {
     }
 }
 
+/// Compares one member's cycles with those that it lost before.
+fn compared(
+    (name, lost_cycles): (&str, u64),
+    before: Option<Spread>,
+    (tolerance, run): (Tolerance, RunTime),
+) -> Compared {
+    let spread = before.unwrap_or_default();
+    let added_cycles = lost_cycles.saturating_sub(spread.median);
+    let allowed_cycles = tolerance.ceiling(spread.median).max(spread.ceiling());
+    let exceeds = lost_cycles > allowed_cycles && run.shows(added_cycles);
+    Compared {
+        name: name.to_owned(),
+        lost_cycles,
+        run_share: run.share(lost_cycles),
+        baseline_lost_cycles: before.map(|spread| spread.median),
+        baseline_spread_cycles: before.map(Spread::cycles),
+        allowed_cycles,
+        added_cycles,
+        change: match (exceeds, spread.largest) {
+            (false, _) => Change::Within,
+            (true, 0) => Change::New,
+            (true, _) => Change::Dearer,
+        },
+    }
+}
+
 /// Lets members pass that together add too little to the run, as `--fail-on false-sharing` does lines.
 fn forgive(rows: &mut [Compared], run: RunTime) {
     let broken = rows.iter().filter(|row| row.change != Change::Within);
@@ -244,15 +263,39 @@ fn forgive(rows: &mut [Compared], run: RunTime) {
     }
 }
 
-fn add(lost: &mut BTreeMap<String, u64>, key: String, cycles: u64) {
-    let sum = lost.entry(key).or_default();
-    *sum = sum.saturating_add(cycles);
+/// Members of one run as those of several, where there are no several.
+fn or_single(
+    several: BTreeMap<String, Spread>,
+    single: BTreeMap<String, u64>,
+) -> BTreeMap<String, Spread> {
+    match several.is_empty() {
+        true => {
+            let single = single.into_iter();
+            single
+                .map(|(name, cycles)| (name, Spread::of(&[cycles])))
+                .collect()
+        }
+        false => several,
+    }
 }
 
-fn members(report: &Report) -> Option<&[crate::by::TotalRow]> {
+/// Sums by key.
+fn sums(rows: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
+    let mut lost: BTreeMap<String, u64> = BTreeMap::new();
+    for (key, cycles) in rows {
+        let sum = lost.entry(key).or_default();
+        *sum = sum.saturating_add(cycles);
+    }
+    lost
+}
+
+fn members(report: &Report) -> Option<BTreeMap<String, u64>> {
     let mut tables = report.totals_by.iter();
     let members = tables.find(|table| table.by == By::Member)?;
-    Some(&members.rows)
+    let keys = Keys::of(report);
+    let rows = members.rows.iter();
+    let rows = rows.filter(|row| row.kind != TotalKind::Rest);
+    Some(sums(rows.map(|row| (keys.key(&row.name), row.lost_cycles))))
 }
 
 fn filters(report: &Report) -> &[String] {

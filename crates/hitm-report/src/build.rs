@@ -193,6 +193,7 @@ impl Report {
         let lines = judged[..shown].iter().zip(1..);
         Report {
             run: header(facts),
+            runs: None,
             lines: lines
                 .map(|(line, rank)| builder.build(line, rank))
                 .collect(),

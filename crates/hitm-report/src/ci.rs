@@ -19,6 +19,7 @@ use crate::baseline::{Change, Compared, Comparison, Keys};
 use crate::fields::{LINE_FIELDS, QUIET_FIELDS, by_id};
 use crate::gate::{Gate, GateFailure};
 use crate::model::{LineReport, Report, RowReport};
+use crate::runs::Runs;
 use place::places_of;
 pub use place::{Place, SourceRoot};
 
@@ -351,7 +352,8 @@ fn number_twins(list: &mut [Finding<'_>]) {
 /// Returns notes on lines that are only counted and on a recording that was not closed, and all
 /// diagnostics.
 fn notes(report: &Report) -> Vec<String> {
-    let mut notes = Vec::new();
+    let runs = report.runs.iter();
+    let mut notes: Vec<String> = runs.map(Runs::shown_text).collect();
     let quiet = &report.quiet;
     if quiet.left_out_line_count > 0 {
         let figure = |id| by_id(QUIET_FIELDS, id).text(quiet);

@@ -13,6 +13,7 @@ mod pictures;
 mod review;
 mod rows;
 mod run;
+mod runs;
 mod sweep;
 mod waiting;
 mod whatif;
@@ -37,6 +38,7 @@ pub use review::{
 };
 pub use rows::{CALL_FRAME_FIELDS, CALL_PATH_FIELDS, ROW_FIELDS};
 pub use run::{PROCESS_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, TOTALS_FIELDS};
+pub use runs::{MEMBER_RUNS_FIELDS, ONE_RUN_FIELDS, RUNS_FIELDS};
 pub use sweep::{
     SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
     SWEEP_RUN_FIELDS,
@@ -364,6 +366,9 @@ mod tests {
         check(PROCESS_FIELDS);
         check(TOTAL_ROW_FIELDS);
         check(COMPARED_FIELDS);
+        check(RUNS_FIELDS);
+        check(ONE_RUN_FIELDS);
+        check(MEMBER_RUNS_FIELDS);
         check(FILTERED_FIELDS);
         check(MACHINE_FIELDS);
         check(UNNAMED_FIELDS);

@@ -12,13 +12,15 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::by::TotalsBy;
 use crate::fields::{
     CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS,
-    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, PROCESS_FIELDS, QUIET_FIELDS,
-    ROW_FIELDS, RUN_FIELDS, SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS,
-    UNNAMED_FIELDS, Unit, Value, WAIT_ROW_FIELDS, WAITING_FIELDS, exact_only, sampled_only,
+    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, MEMBER_RUNS_FIELDS, OBJECT_FIELDS,
+    ONE_RUN_FIELDS, PROCESS_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, RUNS_FIELDS,
+    SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value,
+    WAIT_ROW_FIELDS, WAITING_FIELDS, exact_only, sampled_only,
 };
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
 use crate::model::{AccessCounts, CallPath, LineReport, Report, RowReport, SCHEMA, SampledEvent};
+use crate::runs::Runs;
 use crate::waiting::Waiting;
 
 /// Decimals of a number: a millionth of a share, a millionth of a cycle. More would be noise.
@@ -119,6 +121,9 @@ impl Serialize for ReportJson<'_> {
             "run",
             &Fields(RUN_FIELDS, &report.run, left_out(report, exact_only::RUN)),
         )?;
+        if let Some(runs) = &report.runs {
+            map.serialize_entry("runs", &RunsJson(runs))?;
+        }
         if let Some(events) = &report.run.sampled {
             map.serialize_entry("sampled_events", &EventsJson(events))?;
         }
@@ -160,6 +165,22 @@ impl Serialize for ReportJson<'_> {
             map.serialize_entry("processes", &list(PROCESS_FIELDS, &report.processes, &[]))?;
         }
         map.serialize_entry("diagnostics", &report.diagnostics)?;
+        map.end()
+    }
+}
+
+struct RunsJson<'a>(&'a Runs);
+
+impl Serialize for RunsJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let runs = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        Fields(RUNS_FIELDS, runs, &[]).write(&mut map)?;
+        map.serialize_entry("runs", &list(ONE_RUN_FIELDS, &runs.runs, &[]))?;
+        if !runs.members.is_empty() {
+            let members = list(MEMBER_RUNS_FIELDS, &runs.members, &[]);
+            map.serialize_entry("members", &members)?;
+        }
         map.end()
     }
 }

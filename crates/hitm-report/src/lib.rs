@@ -31,6 +31,7 @@ pub mod perf_c2c;
 pub mod pictures;
 mod recording;
 pub mod review;
+pub mod runs;
 pub mod screen;
 mod side_by_side;
 pub mod sim;

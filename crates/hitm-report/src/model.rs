@@ -5,6 +5,7 @@ use crate::by::{Filtered, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
 use crate::names::brief;
+use crate::runs::Runs;
 use crate::waiting::Waiting;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId};
 use hitm_coherence::sharing::{FightKind, Verdict};
@@ -19,6 +20,8 @@ pub const SCHEMA: u32 = 1;
 pub struct Report {
     /// The run's command, machine model and settings.
     pub run: RunHeader,
+    /// The runs of a folder of recordings, of which this report shows one; none of a single recording.
+    pub runs: Option<Runs>,
     /// Sums over all lines.
     pub totals: Totals,
     /// Naming coverage of a recorded machine; none for a recorded program.

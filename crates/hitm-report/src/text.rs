@@ -265,6 +265,9 @@ impl Writer {
             run("seed")
         );
         self.paragraph(Style::Plain, "run", &how);
+        if let Some(runs) = &report.runs {
+            self.paragraph(Style::Plain, "runs", &runs.shown_text());
+        }
         if !report.run.complete {
             let text = "the recording ends before the run: what follows covers what was written";
             self.paragraph(Style::Warning, "incomplete", text);

@@ -18,6 +18,7 @@ pub mod perf_data;
 pub mod place;
 pub mod record;
 pub mod recording;
+pub mod runs;
 pub mod sim;
 pub mod streams;
 pub mod sweep;

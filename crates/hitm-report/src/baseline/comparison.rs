@@ -8,6 +8,10 @@ use crate::fields::{COMPARED_FIELDS, by_id};
 pub struct Comparison {
     /// The baseline's label.
     pub baseline: String,
+    /// Runs of the baseline.
+    pub baseline_run_count: usize,
+    /// Runs of the report.
+    pub run_count: usize,
     /// Allowed growth of each member's cost.
     pub tolerance: Tolerance,
     /// The members that matter, the costliest first.
@@ -19,7 +23,7 @@ pub struct Comparison {
 pub enum Change {
     /// As dear as it may be, or cheaper.
     Within,
-    /// Dearer by more than the tolerance.
+    /// Dearer than allowed.
     Dearer,
     /// It lost nothing in the baseline.
     New,
@@ -41,12 +45,16 @@ impl Change {
 pub struct Compared {
     /// Object and member, without numbers of elements and lines in the source.
     pub name: String,
-    /// Cycles lost to contention.
+    /// Cycles lost to contention, of several runs the median.
     pub lost_cycles: u64,
     /// The same as a part of all threads' time, 0 to 1.
     pub run_share: f64,
-    /// Cycles lost in the baseline; none when it has no such member.
+    /// Cycles lost in the baseline, of several runs the median; none when it has no such member.
     pub baseline_lost_cycles: Option<u64>,
+    /// The largest less the least of the baseline's runs; none when it has no such member.
+    pub baseline_spread_cycles: Option<u64>,
+    /// The most that the member may lose.
+    pub allowed_cycles: u64,
     /// Cycles lost on top of the baseline's.
     pub added_cycles: u64,
     /// Outcome of the comparison.
@@ -54,10 +62,26 @@ pub struct Compared {
 }
 
 impl Compared {
+    /// Cycles as a part of the baseline's; none when that lost nothing.
+    fn part_of_baseline(&self, cycles: u64) -> Option<f64> {
+        let before = self.baseline_lost_cycles.filter(|before| *before > 0)?;
+        Some(crate::model::share(cycles, before))
+    }
+
     /// `added_cycles` as a part of the baseline's; none when that lost nothing.
     pub fn added_share(&self) -> Option<f64> {
-        let before = self.baseline_lost_cycles.filter(|before| *before > 0)?;
-        Some(crate::model::share(self.added_cycles, before))
+        self.part_of_baseline(self.added_cycles)
+    }
+
+    /// Allowed growth as a part of the baseline's cycles; none when that lost nothing.
+    fn allowed_share(&self) -> Option<f64> {
+        let before = self.baseline_lost_cycles.unwrap_or(0);
+        self.part_of_baseline(self.allowed_cycles.saturating_sub(before))
+    }
+
+    /// `baseline_spread_cycles` as a part of the baseline's cycles; none when that lost nothing.
+    fn spread_share(&self) -> Option<f64> {
+        self.part_of_baseline(self.baseline_spread_cycles.unwrap_or(0))
     }
 }
 
@@ -72,24 +96,60 @@ impl Comparison {
     pub fn text(&self, row: &Compared) -> String {
         let figure = |id| by_id(COMPARED_FIELDS, id).text(row);
         let lost = format!(
-            "{} lost {} cycles, {} of the run",
+            "{} lost {} cycles{}, {} of the run",
             row.name,
             figure("lost_cycles"),
+            median_text(self.run_count),
             figure("run_share")
         );
-        let before = || format!("{} in {}", figure("baseline_lost_cycles"), self.baseline);
-        match row.change {
-            Change::New => format!("{lost}: it lost nothing in {}", self.baseline),
-            Change::Dearer => format!(
-                "{lost}: {} more than the {}, tolerance {}",
-                figure("added_share"),
-                before(),
-                self.tolerance
-            ),
-            Change::Within => match row.baseline_lost_cycles {
-                Some(_) => format!("{lost}: {}", before()),
-                None => format!("{lost}: it lost nothing in {}", self.baseline),
+        let before = format!(
+            "{} in {}{}",
+            figure("baseline_lost_cycles"),
+            self.baseline,
+            median_text(self.baseline_run_count)
+        );
+        let allowed = self.allowed_text(row);
+        match (row.change, row.baseline_lost_cycles) {
+            (Change::New, _) | (Change::Within, None) => {
+                format!("{lost}: it lost nothing in {}", self.baseline)
+            }
+            (Change::Within, Some(_)) => format!("{lost}: {before}"),
+            (Change::Dearer, _) => match row.added_share() {
+                Some(_) => {
+                    let more = figure("added_share");
+                    format!("{lost}: {more} more than the {before}, {allowed}")
+                }
+                None => format!("{lost}: {before}, {allowed}"),
             },
         }
+    }
+
+    /// The tolerance that decided: the one asked for, or the spread of the runs.
+    fn allowed_text(&self, row: &Compared) -> String {
+        let before = row.baseline_lost_cycles.unwrap_or(0);
+        if row.allowed_cycles <= self.tolerance.ceiling(before) {
+            return format!("tolerance {}", self.tolerance);
+        }
+        let runs = self.baseline_run_count;
+        match (row.allowed_share(), row.spread_share()) {
+            (Some(allowed), Some(spread)) => format!(
+                "tolerance {:.1}%: spread of {runs} runs {:.1}%",
+                allowed * 100.0,
+                spread * 100.0
+            ),
+            _ => format!(
+                "tolerance {} cycles: spread of {runs} runs {} cycles",
+                by_id(COMPARED_FIELDS, "allowed_cycles").text(row),
+                by_id(COMPARED_FIELDS, "baseline_spread_cycles").text(row)
+            ),
+        }
+    }
+}
+
+/// Says that cycles are those of several runs.
+fn median_text(run_count: usize) -> String {
+    match run_count {
+        1 => String::new(),
+        runs => format!(" (median of {runs} runs)"),
     }
 }

@@ -62,7 +62,10 @@ fn place_of_program(name: &str, program: &str) -> Option<usize> {
         return (after.is_empty() || after.starts_with([' ', '+'])).then_some(STACK.len());
     }
     let is_place = |after: &str, marks: &[&str]| marks.iter().any(|mark| after.starts_with(mark));
-    if name.strip_prefix(program).is_some_and(|after| is_place(after, &PLACES)) {
+    if name
+        .strip_prefix(program)
+        .is_some_and(|after| is_place(after, &PLACES))
+    {
         return Some(0);
     }
     let is_memory = name.starts_with("heap block of ") || name.starts_with("mapping from ");

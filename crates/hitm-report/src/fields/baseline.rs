@@ -16,14 +16,14 @@ pub const COMPARED_FIELDS: &[Field<Compared>] = &[
         id: "change",
         title: "change",
         unit: Unit::None,
-        description: "`within`: as dear as it may be; `dearer`: by more than the tolerance; `new`: lost nothing in the baseline",
+        description: "`within`: as dear as it may be; `dearer`: by more than allowed; `new`: lost nothing in the baseline",
         value: |row| Value::Text(row.change.id().to_owned()),
     },
     Field {
         id: "lost_cycles",
         title: "lost cycles",
         unit: Unit::Cycles,
-        description: "Cycles that threads lost to other CPUs' use of the lines",
+        description: "Cycles that threads lost to other CPUs' use of the lines, of several runs the median",
         value: |row| Value::Whole(row.lost_cycles),
     },
     Field {
@@ -39,6 +39,20 @@ pub const COMPARED_FIELDS: &[Field<Compared>] = &[
         unit: Unit::Cycles,
         description: "The same of the baseline, null when it has no such member",
         value: |row| Value::whole_or_missing(row.baseline_lost_cycles),
+    },
+    Field {
+        id: "baseline_spread_cycles",
+        title: "spread",
+        unit: Unit::Cycles,
+        description: "The largest less the least of the baseline's runs, null when it has no such member",
+        value: |row| Value::whole_or_missing(row.baseline_spread_cycles),
+    },
+    Field {
+        id: "allowed_cycles",
+        title: "allowed",
+        unit: Unit::Cycles,
+        description: "The most that the member may lose: by the tolerance, or by the spread of the baseline's runs",
+        value: |row| Value::Whole(row.allowed_cycles),
     },
     Field {
         id: "added_cycles",

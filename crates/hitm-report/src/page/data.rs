@@ -16,6 +16,7 @@ use crate::fields::{
 use crate::json::{LeftOut, ValueJson};
 use crate::model::{LineReport, Report};
 use crate::pictures::{Level, LineMap, Pictures, Stacks, TransferTable};
+use crate::runs::Runs;
 
 /// Significant digits of a value of a plot: more than a picture shows.
 const DIGITS: usize = 6;
@@ -84,6 +85,12 @@ pub(super) fn rounded(points: &[Vec<f64>]) -> Value {
     json!(points.collect::<Vec<_>>())
 }
 
+/// Notes on the runs that the report is of, and all diagnostics.
+fn notes(report: &Report) -> Vec<String> {
+    let runs = report.runs.iter().map(Runs::shown_text);
+    runs.chain(report.diagnostics.iter().cloned()).collect()
+}
+
 /// A report's tables.
 pub(super) fn report(report: &Report) -> Value {
     let is_sampled = report.run.sampled.is_some();
@@ -101,7 +108,7 @@ pub(super) fn report(report: &Report) -> Value {
         "lines": lines(report, is_sampled),
         "quiet": item(QUIET_FIELDS, &report.quiet, exact(exact_only::QUIET)),
         "threads": table(THREAD_FIELDS, &report.threads, exact(exact_only::THREAD)),
-        "diagnostics": printable_value(json!(report.diagnostics)),
+        "diagnostics": printable_value(json!(notes(report))),
         "is_sampled": is_sampled,
     });
     if !is_sampled {

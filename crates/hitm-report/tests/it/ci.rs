@@ -4,6 +4,7 @@ use expect_test::{expect, expect_file};
 use hitm_report::baseline::{Baseline, BaselineError, Tolerance};
 use hitm_report::ci::{Checked, Findings, Level, SourceRoot, github, junit, sarif};
 use hitm_report::gate::{Gate, failures};
+use hitm_report::runs::RunsReading;
 use hitm_report::{By, Report, Selection, json};
 use serde_json::Value;
 
@@ -315,4 +316,97 @@ fn names_stay_in_their_annotation_and_in_their_attribute() {
         "{}",
         &*xml
     );
+}
+
+/// A report of runs whose falsely shared struct went through so many rounds in each.
+fn runs(rounds: &[u64]) -> Report {
+    let mut reading = RunsReading::default();
+    let reports: Vec<Report> = rounds.iter().map(|rounds| run(*rounds, false)).collect();
+    for (report, number) in reports.iter().zip(1..) {
+        let file = format!("{number}.hitm");
+        reading.add(&file, report).expect("runs of one machine");
+    }
+    let runs = reading.finish();
+    let mut report = reports[runs.shown()].clone();
+    report.runs = Some(runs);
+    report
+}
+
+#[test]
+fn several_runs_allow_their_spread() {
+    let before = runs(&[500, 600, 530]);
+    assert!(broken(&before, &run(530, false), "5%").is_empty());
+    assert!(broken(&before, &run(690, false), "5%").is_empty());
+    let found = sorted(broken(&before, &run(800, false), "5%"));
+    expect!["f.w lost 280,000 cycles, 7.0% of the run: 50.9% more than the 185,500 in old (median of 3 runs), tolerance 32.1%: spread of 3 runs 18.9%"].assert_eq(&found[0]);
+    // The tolerance counts where it is more.
+    assert!(broken(&before, &run(800, false), "60%").is_empty());
+    // Of several new runs the median is compared.
+    let found = sorted(broken(&before, &runs(&[500, 800, 900]), "5%"));
+    expect!["f.w lost 280,000 cycles (median of 3 runs), 7.0% of the run: 50.9% more than the 185,500 in old (median of 3 runs), tolerance 32.1%: spread of 3 runs 18.9%"].assert_eq(&found[0]);
+    assert!(broken(&before, &runs(&[900, 550, 540]), "5%").is_empty());
+    assert!(!broken(&run(530, false), &runs(&[900, 600, 590]), "5%").is_empty());
+}
+
+#[test]
+fn json_of_several_runs_is_as_good_a_baseline_as_their_folder() {
+    let before = runs(&[500, 600, 530]);
+    let text = json::render(&before);
+    assert_eq!(
+        Baseline::of_json("old", &text),
+        Baseline::of_report("old", &before)
+    );
+    let wrong = text.replacen("\"count\": 3", "\"count\": 4", 1);
+    let error = Baseline::of_json("old", &wrong).unwrap_err().to_string();
+    assert!(
+        error.starts_with("old: found no report in JSON: runs: found 3 numbers of lost_cycles of ")
+    );
+    let value: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(value["runs"]["shown"], "3.hitm");
+    assert_eq!(
+        list(&value["runs"], "members")[0]["lost_cycles"]
+            .as_array()
+            .map(Vec::len),
+        Some(3)
+    );
+}
+
+#[test]
+fn runs_of_two_machines_do_not_belong_together() {
+    let mut reading = RunsReading::default();
+    let mut report = run(500, false);
+    reading.add("1.hitm", &report).expect("the first run");
+    report.run.machine = "toy-1s".to_owned();
+    let error = reading.add("2.hitm", &report).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "2.hitm: found a recording on toy-1s, expected one on toy-4s, as 1.hitm is"
+    );
+    report.run.sampled = Some(Vec::new());
+    assert!(reading.add("2.hitm", &report).is_err());
+}
+
+#[test]
+fn a_renamed_program_compares_member_by_member() {
+    let named = |program: &str| {
+        let mut report = run(500, false);
+        report.run.command[0] = format!("./{program}");
+        let rows = &mut report.totals_by[0].rows;
+        rows[0].name = format!("stack of {program}:12 (no name)");
+        rows[1].name = format!("{program} (no name)");
+        report
+    };
+    assert!(broken(&named("packed"), &named("padded"), "0%").is_empty());
+    let of_json = Baseline::of_json("old", &json::render(&named("packed"))).unwrap();
+    let compared = of_json.compare(&named("padded"), tolerance("0%")).unwrap();
+    assert_eq!(compared.regressions().count(), 0);
+}
+
+#[test]
+fn little_more_of_many_members_is_within_the_floor() {
+    // Four members lose 15 rounds more, together less than a hundredth of the run.
+    let found = broken(&run(500, false), &run(515, false), "0%");
+    assert!(found.is_empty(), "{found:?}");
+    // One of them more than a hundredth.
+    assert!(!broken(&run(500, false), &run(560, false), "0%").is_empty());
 }

@@ -38,7 +38,7 @@ pub use caveats::Caveat;
 pub(crate) use child::{end_with_this_thread, inherit};
 pub use control::{Begin, ControlFiles};
 pub(crate) use region::Region;
-pub use run::Ended;
+pub use run::{Ended, StoppedBy};
 pub(crate) use signals::Signals;
 pub use sink::Progress;
 pub(crate) use sink::Sink;

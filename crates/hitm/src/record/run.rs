@@ -59,6 +59,26 @@ pub struct Ended {
     pub unknown_commands: u64,
     /// Answers that programs got from the host, and refusals.
     pub caveats: Vec<Caveat>,
+    /// Who asked for the recording's end; none when the program ended by itself.
+    pub stopped_by: Option<StoppedBy>,
+}
+
+/// Who asked for a recording's end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StoppedBy {
+    /// A signal to this process.
+    Signal,
+    /// [`RecordConfig::duration`], or a command of [`RecordConfig::control`].
+    Config,
+}
+
+/// Returns who asked for the end. A signal counts first.
+fn stopped_by(signals: &Signals, control: &Control) -> Option<StoppedBy> {
+    match (signals.pending(), control.is_over()) {
+        (Some(_), _) => Some(StoppedBy::Signal),
+        (None, true) => Some(StoppedBy::Config),
+        (None, false) => None,
+    }
 }
 
 pub(crate) fn run(
@@ -136,6 +156,7 @@ pub(crate) fn run(
         left_alone: left_alone.clone(),
         unknown_commands: control.unknown_commands(),
         caveats: shared.caveats.found(),
+        stopped_by: stopped_by(&signals, &control),
     })
 }
 
