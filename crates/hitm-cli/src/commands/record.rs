@@ -1,5 +1,7 @@
 //! `hitm record`.
 
+mod runs;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +11,7 @@ use hitm::record::{
     AllocatorRules, Begin, ControlFiles, Ended, News, ProgramClock, Progress, RecordConfig, Stall,
     record,
 };
+use hitm::runs::{RUNS_MAX, RUNS_MIN};
 use hitm_base::Cycles;
 use hitm_trace::EndReason;
 use hitm_weave::{CpuChoice, Placement};
@@ -40,9 +43,14 @@ pub(crate) struct RecordArgs {
     /// have measured it; instead of the machine's
     #[arg(long, value_name = "CYCLES")]
     cpi: Option<f64>,
-    /// The file to write
+    /// The file to write; with --runs the folder
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     output: PathBuf,
+    /// Record the program N times, one after the other, into a new folder; hitm report shows the run whose lost
+    /// cycles are the median, and --baseline takes their spread as a tolerance
+    #[arg(long, value_name = "N", conflicts_with = "control",
+          value_parser = clap::value_parser!(u8).range(i64::from(RUNS_MIN)..=i64::from(RUNS_MAX)))]
+    runs: Option<u8>,
     /// The user-mode QEMU to use, instead of the one in PATH
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
@@ -110,6 +118,19 @@ enum Follow {
 }
 
 pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let run_count = args.runs;
+    let config = config(args)?;
+    match run_count {
+        Some(run_count) => runs::record_all(config, run_count, terminal),
+        None => {
+            let ended = record_one(&config, "recording", terminal)?;
+            terminal.note(&summary(&config, &ended));
+            Ok(Exit::OfProgram(ended.exit_code))
+        }
+    }
+}
+
+fn config(args: RecordArgs) -> Result<RecordConfig> {
     let machine = match args.cpi {
         Some(cpi) => hitm::machine::resolve_with_cpi(&args.machine, cpi),
         None => hitm::machine::resolve(&args.machine),
@@ -120,7 +141,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         begin != Begin::WhenAsked || args.control.is_some(),
         "--delay -1 needs --control: nothing else begins the recording"
     );
-    let config = RecordConfig {
+    Ok(RecordConfig {
         command: args.command,
         machine,
         placement: args.threads_to,
@@ -143,9 +164,13 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
             ClockChoice::Host => ProgramClock::Host,
             ClockChoice::Modelled => ProgramClock::Modelled,
         },
-    };
-    let spinner = Spinner::start("recording");
-    let ended = record(&config, &mut |news| match news {
+    })
+}
+
+/// Records the program once, and says all that the recorder noticed but the file's summary.
+fn record_one(config: &RecordConfig, what: &'static str, terminal: &mut Terminal) -> Result<Ended> {
+    let spinner = Spinner::start(what);
+    let ended = record(config, &mut |news| match news {
         News::Progress(progress) => spinner.say(&text(&progress)),
         News::Note(note) => spinner.aside(|| terminal.note(note)),
     })?;
@@ -165,8 +190,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
     for caveat in &ended.caveats {
         terminal.note(caveat.text());
     }
-    terminal.note(&summary(&config, &ended));
-    Ok(Exit::OfProgram(ended.exit_code))
+    Ok(ended)
 }
 
 /// `FIFO` or `FIFO,FIFO`, with `fifo:` before it for those who know perf.
@@ -204,6 +228,15 @@ fn left_alone(program: &str, count: u64) -> String {
 }
 
 fn summary(config: &RecordConfig, ended: &Ended) -> String {
+    let file = config.output.display();
+    format!(
+        "{}; read it with `hitm report -i {file}`",
+        outcome(config, ended)
+    )
+}
+
+/// The file and its size, and how it ends if it is not whole.
+fn outcome(config: &RecordConfig, ended: &Ended) -> String {
     let Ended {
         progress,
         exit_code: _,
@@ -212,8 +245,8 @@ fn summary(config: &RecordConfig, ended: &Ended) -> String {
         left_alone: _,
         unknown_commands: _,
         caveats: _,
+        stopped_by: _,
     } = ended;
-    let file = config.output.display();
     let note = match end {
         _ if !losses.is_empty() => ", incomplete",
         Some(EndReason::Exec) => {
@@ -225,7 +258,8 @@ fn summary(config: &RecordConfig, ended: &Ended) -> String {
         Some(_) => "",
     };
     format!(
-        "{file}: {} records, {}{note}; read it with `hitm report -i {file}`",
+        "{}: {} records, {}{note}",
+        config.output.display(),
         progress.record_count,
         size(progress.file_bytes),
     )

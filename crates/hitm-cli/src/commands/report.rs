@@ -2,6 +2,7 @@
 
 mod ci;
 mod filters;
+mod runs;
 mod sweep;
 
 use std::path::{Path, PathBuf};
@@ -11,23 +12,27 @@ use clap::{Args, ValueEnum};
 use hitm::perf_data::{self, KernelSource};
 use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
-use hitm_report::baseline::Tolerance;
+use hitm_report::baseline::{Comparison, Tolerance};
 use hitm_report::by::Filtered;
 use hitm_report::gate::{Gate, failures};
 use hitm_report::pictures::Pictures;
+use hitm_report::runs::Runs;
 use hitm_report::text::TextOptions;
-use hitm_report::{By, Report, ReportOptions, TypeReport, json, perf_c2c, summary, text};
+use hitm_report::{
+    By, Report, ReportOptions, Selection, TypeReport, json, perf_c2c, summary, text,
+};
 
 use crate::commands::select::SelectArgs;
 use crate::commands::{Format, KernelArgs, PageFormat, live, page, text_options, view};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
+pub(super) use runs::read_runs;
 
 /// Options of `hitm report`.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// The recording to read; what `hitm live --record` writes, perf.data, the text of perf script and the
-    /// folder or the table of a sweep are read as well
+    /// The recording to read, or the folder of `hitm record --runs`; what `hitm live --record` writes, perf.data,
+    /// the text of perf script and the folder or the table of a sweep are read as well
     #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
     input: PathBuf,
     /// Output format; docs/formats/report.md has the JSON
@@ -48,7 +53,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
     /// End with exit code 1 when a member is contended that was not in this recording, or loses more cycles
-    /// than --tolerance allows; also takes what `hitm report --by member --format json` wrote of it
+    /// than --tolerance, or the spread of several runs, allows; also takes the folder of `hitm record --runs`, and
+    /// what `hitm report --by member --format json` wrote of either
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Increase over --baseline that a member may have
@@ -256,12 +262,23 @@ pub(super) fn load(
 }
 
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let table = hitm::sweep::table_of(&args.input);
+    let files = match table {
+        Some(_) => None,
+        None => hitm::runs::files_of(&args.input)?,
+    };
+    if files.is_some() {
+        runs::check(&args)?;
+    }
     if args.tui {
         return view::show((&args.input, &args.kernel), args.top, terminal);
     }
     page::check_output(args.format.page(), args.output.as_deref(), terminal)?;
-    if let Some(table) = hitm::sweep::table_of(&args.input) {
+    if let Some(table) = table {
         return sweep::show(&args, &table, terminal);
+    }
+    if let Some(files) = files {
+        return show_runs(&args, &files, terminal);
     }
     if args.perf_c2c {
         return run_perf_c2c(&args, terminal);
@@ -287,12 +304,74 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if let Some(type_name) = &args.type_name {
         return show_type(&recording, type_name, &args, terminal);
     }
-    check_input(&args, &recording)?;
-    show(&args, recording, terminal)
+    let shown = Shown {
+        file: &args.input,
+        recording,
+        runs: None,
+    };
+    show(&args, shown, terminal)
+}
+
+/// Shows the run whose lost cycles are the median.
+fn show_runs(args: &ReportArgs, files: &[PathBuf], terminal: &mut Terminal) -> Result<Exit> {
+    let (runs, _) = read_runs(files, &wanted(args))?;
+    let file = &files[runs.shown()];
+    let shown = Shown {
+        file,
+        recording: load(file, args.kernel.source(), None)?,
+        runs: Some(&runs),
+    };
+    show(args, shown, terminal)
+}
+
+/// The totals and the part that a report needs: a baseline compares members.
+fn wanted(args: &ReportArgs) -> Selection {
+    let mut selection = args.select.selection();
+    if args.baseline.is_some() && !selection.by.contains(&By::Member) {
+        selection.by.push(By::Member);
+    }
+    selection
+}
+
+/// A recording to show, and the runs that it is one of.
+struct Shown<'a> {
+    file: &'a Path,
+    recording: Recording,
+    runs: Option<&'a Runs>,
+}
+
+/// The report, and its comparison with the baseline.
+fn compared(
+    args: &ReportArgs,
+    shown: &Shown<'_>,
+    options: &ReportOptions,
+) -> Result<(Report, Option<Comparison>)> {
+    let wanted = wanted(args);
+    let mut report = Report::of_selection(&shown.recording, options, &wanted);
+    if let Some(runs) = shown.runs {
+        runs::add_to(&mut report, runs);
+    }
+    let Some(baseline) = &args.baseline else {
+        return Ok((report, None));
+    };
+    let comparison = ci::compare(&report, (baseline, &wanted), args.tolerance)?;
+    let asked_for = args.select.selection().by;
+    report
+        .totals_by
+        .retain(|totals| asked_for.contains(&totals.by));
+    if let Some(runs) = report
+        .runs
+        .as_mut()
+        .filter(|_| !asked_for.contains(&By::Member))
+    {
+        runs.members.clear();
+    }
+    Ok((report, Some(comparison)))
 }
 
 /// Shows the report and answers the gates.
-fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Result<Exit> {
+fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<Exit> {
+    check_input(args, &shown.recording)?;
     let lines_max = match args.format.is_for_ci() {
         true => usize::MAX,
         false => ReportOptions::LINES_MAX_DEFAULT,
@@ -305,20 +384,10 @@ fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Res
             .unwrap_or(ReportOptions::CALL_PATHS_MAX_DEFAULT),
     };
     let selection = args.select.selection();
-    let (report, comparison) = match &args.baseline {
-        None => (Report::of_selection(&recording, &options, &selection), None),
-        Some(baseline) => {
-            let (report, comparison) = ci::compare(
-                (&recording, &options),
-                &selection,
-                (baseline, args.tolerance),
-            )?;
-            (report, Some(comparison))
-        }
-    };
+    let (report, comparison) = compared(args, &shown, &options)?;
     let matches_nothing = |filtered: &Filtered| filtered.access_count == 0;
     if report.filtered.as_ref().is_some_and(matches_nothing)
-        && let Some(error) = filters::no_match(&recording, &selection.filters)
+        && let Some(error) = filters::no_match(&shown.recording, &selection.filters)
     {
         return Err(error);
     }
@@ -329,25 +398,7 @@ fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Res
         failures: &failures,
         comparison: comparison.as_ref(),
     };
-    match args.format {
-        ReportFormat::Text => {
-            let text_options = TextOptions {
-                percent_limit: args.select.percent_limit(),
-                ..text_options(terminal)
-            };
-            let structures = Pictures::structures(&recording.names(), &report);
-            let summary = summary::of(&report, &structures, &args.input);
-            terminal.long_out(&text::render(&report, &summary, &text_options))?;
-        }
-        ReportFormat::Json => terminal.json(&json::render(&report))?,
-        ReportFormat::Html => {
-            let html = page::of_report(&args.input, recording, &report)?;
-            page::write(&html, args.output.as_deref(), terminal)?;
-        }
-        ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => {
-            ci::show(&checked, args.format, args.source_root.as_deref(), terminal)?;
-        }
-    }
+    write(args, shown, &checked, terminal)?;
     let has_gates = !args.fail_on.is_empty() || args.baseline.is_some();
     if has_gates && is_empty(&report) {
         terminal
@@ -363,6 +414,36 @@ fn show(args: &ReportArgs, recording: Recording, terminal: &mut Terminal) -> Res
         return Ok(Exit::Usage);
     }
     Ok(ci::answer(&checked, terminal))
+}
+
+/// Writes the report in the form that was asked for.
+fn write(
+    args: &ReportArgs,
+    shown: Shown<'_>,
+    checked: &ci::Checked<'_>,
+    terminal: &mut Terminal,
+) -> Result<()> {
+    let report = checked.report;
+    match args.format {
+        ReportFormat::Text => {
+            let text_options = TextOptions {
+                percent_limit: args.select.percent_limit(),
+                ..text_options(terminal)
+            };
+            let structures = Pictures::structures(&shown.recording.names(), report);
+            let summary = summary::of(report, &structures, shown.file);
+            terminal.long_out(&text::render(report, &summary, &text_options))?;
+        }
+        ReportFormat::Json => terminal.json(&json::render(report))?,
+        ReportFormat::Html => {
+            let html = page::of_report(shown.file, shown.recording, report)?;
+            page::write(&html, args.output.as_deref(), terminal)?;
+        }
+        ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => {
+            ci::show(checked, args.format, args.source_root.as_deref(), terminal)?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns true for a whole recording in which no thread ran.

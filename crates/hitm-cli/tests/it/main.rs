@@ -51,6 +51,7 @@ mod random;
 mod recording;
 mod recording_hostile;
 mod review;
+mod runs;
 mod sim;
 mod sim_calls;
 mod sleeping;

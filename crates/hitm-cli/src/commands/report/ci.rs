@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use hitm::recording::Recording;
 use hitm_report::baseline::{Baseline, Comparison, Tolerance};
 use hitm_report::ci::{self, Findings, SourceRoot, github, junit, sarif};
 use hitm_report::gate::{Gate, GateFailure};
-use hitm_report::{By, Report, ReportOptions, Selection};
+use hitm_report::{Report, Selection};
 
-use super::ReportFormat;
-use crate::progress::Bar;
+use super::{ReportFormat, runs};
 use crate::{Exit, Terminal};
 
 /// The longest report in JSON that is read. One with all members of a kernel has some 10 MB.
@@ -24,42 +22,30 @@ pub(super) struct Checked<'a> {
     pub(super) comparison: Option<&'a Comparison>,
 }
 
-/// The report of a recording, and its comparison with the baseline at a path.
+/// Compares a report with the baseline at a path; `selection` has totals by member.
 pub(super) fn compare(
-    (recording, options): (&Recording, &ReportOptions),
-    selection: &Selection,
-    (path, tolerance): (&Path, Tolerance),
-) -> Result<(Report, Comparison)> {
-    let mut by_member = selection.clone();
-    if !by_member.by.contains(&By::Member) {
-        by_member.by.push(By::Member);
-    }
-    let baseline = read(path, &by_member)?;
-    let mut report = Report::of_selection(recording, options, &by_member);
-    let comparison = baseline.compare(&report, tolerance)?;
-    let asked_for = |by| selection.by.contains(&by);
-    report.totals_by.retain(|totals| asked_for(totals.by));
-    Ok((report, comparison))
+    report: &Report,
+    (path, selection): (&Path, &Selection),
+    tolerance: Tolerance,
+) -> Result<Comparison> {
+    let baseline = read(path, selection)?;
+    Ok(baseline.compare(report, tolerance)?)
 }
 
-/// The baseline in a recording, or in a report of one that was written as JSON.
+/// The baseline in a recording, in a folder of runs, or in a report of either that was written as JSON.
 fn read(path: &Path, selection: &Selection) -> Result<Baseline> {
     let name = path.file_name().unwrap_or(path.as_os_str());
     let label = name.to_string_lossy();
+    if let Some(files) = hitm::runs::files_of(path)? {
+        let (runs, mut report) = runs::read_runs(&files, selection)?;
+        runs::add_to(&mut report, &runs);
+        return Ok(Baseline::of_report(&label, &report)?);
+    }
     let what = "a report that hitm report wrote as JSON";
     if let Some(text) = hitm::json_object(path, BASELINE_BYTES_MAX, what)? {
         return Ok(Baseline::of_json(&label, &text)?);
     }
-    let bar = Bar::start("reading the baseline");
-    let recording = Recording::load_contended(path, &mut |read, all| bar.set(read, all))?;
-    bar.finish();
-    // Its lines are not shown.
-    let options = ReportOptions {
-        lines_max: 0,
-        rows_max: ReportOptions::ROWS_MAX_DEFAULT,
-        call_paths_max: 0,
-    };
-    let report = Report::of_selection(&recording, &options, selection);
+    let report = runs::without_lines(path, selection)?;
     Ok(Baseline::of_report(&label, &report)?)
 }
 
