@@ -37,8 +37,10 @@ pub(super) fn find(checkout: &Checkout) -> Vec<String> {
         }
     }
     let manifests = checkout.files.iter().filter(|file| {
-        file.path == "xtask/Cargo.toml"
-            || file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml")
+        // A fixture is a program to record, and no crate of the workspace.
+        let is_fixture = file.path.contains("/fixtures/");
+        let is_crate = file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml");
+        file.path == "xtask/Cargo.toml" || (is_crate && !is_fixture)
     });
     for file in manifests {
         if !file.text.as_deref().is_some_and(has_workspace_lints) {
