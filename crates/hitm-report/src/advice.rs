@@ -140,6 +140,13 @@ impl Advisor<'_> {
                 brief(&object.name)
             ),
             ([object], None) => self.separate_members(object, bytes),
+            ([first, others @ ..], _) if others.iter().all(|one| one.name == first.name) => {
+                let name = brief(&first.name);
+                format!(
+                    "Align each {name} to 64 bytes: {} of them lie in one line by accident",
+                    objects.len()
+                )
+            }
             (several, _) => {
                 let names: Vec<&str> = several.iter().map(|object| object.name.as_str()).collect();
                 format!(
@@ -265,6 +272,12 @@ impl Advisor<'_> {
             return format!(
                 "Wait for and signal the condition variable {name}{cost} less often: pass more work at a \
                  time, and signal only when what its waiters wait for has come true."
+            );
+        }
+        if known.is_some_and(|lock| lock.kind == SyncKind::Channel) {
+            return format!(
+                "Pass more at a time through the channel {name}{cost} or use several channels: its sides take \
+                 one lock for each value."
             );
         }
         if self.sharing.guarded == 0 {

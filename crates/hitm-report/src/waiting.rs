@@ -54,6 +54,8 @@ pub struct WaitRow {
     pub waiters: Vec<String>,
     /// Functions that changed the word, the most frequent first.
     pub releasers: Vec<String>,
+    /// Whether it is something of the C library's or of a language's runtime.
+    pub is_of_runtime: bool,
 }
 
 impl WaitRow {
@@ -162,6 +164,7 @@ fn rows(
         thread_count: sum.threads.len() as u64,
         waiters: most(names, &sum.codes),
         releasers: most(names, &writers(statistics, sum)),
+        is_of_runtime: is_of_runtime(names, sum),
     };
     let mut rows: Vec<WaitRow> = named
         .into_iter()
@@ -179,6 +182,17 @@ fn rows(
         rows.push(row((None, String::new()), &others));
     }
     rows
+}
+
+/// Returns true if threads waited longest in a runtime's code for something of its own.
+fn is_of_runtime(names: &dyn Names, sum: &Sum) -> bool {
+    let mut codes = sum.codes.iter();
+    let first = codes
+        .next()
+        .map(|first| codes.fold(first, |most, one| if one.1 > most.1 { one } else { most }));
+    let word = sum.words.first();
+    word.zip(first)
+        .is_some_and(|(word, (code, _))| names.is_of_runtime(*word, *code))
 }
 
 /// Instructions that changed a word, and how often, other than those that waited for it.

@@ -115,9 +115,17 @@ pub(super) fn advice(wait: &WaitRow) -> String {
     if functions.any(|function| is_of_allocator(function)) {
         return allocators::advice(&brief(&wait.name));
     }
+    let name = brief(&wait.name);
+    if wait.is_of_runtime && !wait.releasers.is_empty() {
+        return format!(
+            "{name} is the C library's or a runtime's: call what takes it ({}) less often, or use what keeps \
+             its state in each caller's memory; no layout helps.",
+            wait.releasers.join(", ")
+        );
+    }
     format!(
-        "Do less until {} is let go, take it less often, or split what it guards; no layout helps.",
-        brief(&wait.name)
+        "Let {name} change sooner: do less until then. If it is a lock, take it less often or split what it \
+         guards; if a flag or a barrier, spread the work evenly. No layout helps."
     )
 }
 

@@ -14,6 +14,8 @@ pub enum SyncKind {
     ReadWriteLock,
     /// A condition variable: threads wait on it for something to come true.
     ConditionVariable,
+    /// A channel of Go: threads hand values over in it, under a lock of its own.
+    Channel,
     /// A count of references or the like: whoever changes it excludes nobody.
     Count,
 }
@@ -95,6 +97,7 @@ const TYPES: &[(SyncKind, &[&str])] = &[
         SyncKind::ConditionVariable,
         &["pthread_cond_t", "cnd_t", "Condvar"],
     ),
+    (SyncKind::Channel, &["runtime.hchan"]),
     (
         SyncKind::Count,
         &[
