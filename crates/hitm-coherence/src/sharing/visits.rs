@@ -11,7 +11,7 @@ use super::costs::{Cost, Costs, fights_of};
 use super::locks::Lock;
 use super::uses::ByteCounts;
 use super::{Fight, FightKind};
-use crate::stats::{Visit, VisitSum, Visits};
+use crate::stats::{Ahead, Visit, VisitSum, Visits};
 
 /// The bytes that are read-mostly: threads fetched the line for them, unchanged, at least
 /// [`READS_PER_WRITE_MIN`] times as often as a visit wrote them.
@@ -33,10 +33,27 @@ pub(super) fn fights(
     (read_mostly, all): (u64, Cost),
 ) -> Vec<Fight> {
     let mut costs = Costs::new();
+    let mut add = |(fight, bytes): ((FightKind, u64), u64), cost: Cost| {
+        if cost != Cost::default() {
+            let places = costs.entry(fight).or_default();
+            places.entry(bytes).or_default().add(cost);
+        }
+    };
     for (visit, sum) in visits {
-        let (fight, bytes) = fight_of(visit, locks, read_mostly);
-        let places = costs.entry(fight).or_default();
-        places.entry(bytes).or_default().add(cost_of(sum));
+        let own = fight_of(visit, locks, read_mostly);
+        let mut rest = cost_of(sum);
+        for (ahead, cycles) in sum.behind.iter() {
+            let waited = Cost {
+                contended: 0,
+                lost_cycles: cycles.0.min(rest.lost_cycles),
+            };
+            rest = rest.without(waited);
+            add(
+                fight_behind(own, visit, &ahead, (locks, read_mostly)),
+                waited,
+            );
+        }
+        add(own, rest);
     }
     scale(&mut costs, all);
     fights_of(costs)
@@ -94,6 +111,35 @@ fn fight_of(visit: &Visit, locks: &[Lock], read_mostly: u64) -> ((FightKind, u64
     let kind = match is_beside_read_mostly(visit, read_mostly) {
         true => FightKind::ReadMostlyWithHotWriter,
         false => FightKind::FalseSharing,
+    };
+    ((kind, 0), visit.at)
+}
+
+/// The fight that a wait belongs to, of a visit of some fight behind another visit.
+fn fight_behind(
+    own: ((FightKind, u64), u64),
+    visit: &Visit,
+    ahead: &Ahead,
+    (locks, read_mostly): (&[Lock], u64),
+) -> ((FightKind, u64), u64) {
+    let ((own_kind, own_word), _) = own;
+    let lock = locks.iter().find(|lock| lock.scope & ahead.used != 0);
+    let is_needed = ahead.met != 0 || lock.is_some();
+    if is_needed && own_kind.is_curable_by_layout() {
+        // It would not have been there, but the line serves no more of those ahead in any time.
+        return match lock {
+            Some(lock) => ((FightKind::Lock, lock.word), ahead.used & lock.scope),
+            None => ((FightKind::TrueSharing, ahead.met), ahead.met),
+        };
+    }
+    let is_of_lock = own_kind == FightKind::Lock && lock.is_some_and(|lock| lock.word == own_word);
+    let common = ahead.used & (visit.read | visit.written) & !read_mostly;
+    if is_needed && (is_of_lock || common != 0) {
+        return own;
+    }
+    let kind = match ahead.used & !read_mostly {
+        0 => FightKind::ReadMostlyWithHotWriter,
+        _ => FightKind::FalseSharing,
     };
     ((kind, 0), visit.at)
 }

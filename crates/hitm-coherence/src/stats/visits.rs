@@ -19,6 +19,7 @@ use hitm_base::{Access, AccessOp, Cycles, LINE_SIZE, Outcome, ThreadId};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
+use super::queue::{Ahead, Behind, Queue};
 use super::{byte_mask, saturating_sum};
 
 /// Kinds of visits to one line that are told apart by all their bytes; further ones by where they begin and
@@ -72,6 +73,8 @@ pub struct VisitSum {
     pub contended_count: u64,
     /// Cycles that their first accesses lost.
     pub lost: Cycles,
+    /// The part of them that passed in the line's queue, by who was served before.
+    pub behind: Behind,
 }
 
 /// The visits to a line, by kind.
@@ -85,6 +88,32 @@ struct Open {
     /// The bytes of which it is known whether others have used them since, when they are read and when they are
     /// written: those that the thread has used before. Nobody looked who used a line before its first visit.
     known: (u64, u64),
+    /// Its number in the line's queue.
+    number: u64,
+    /// Nobody was seen to take the line.
+    is_unseen: bool,
+}
+
+impl Open {
+    /// The bytes on which it met others. Stores reach a line later than they are made: who took it unseen was one of
+    /// those who used it before, and met if all of them used no other bytes than this visit.
+    fn met(&self) -> u64 {
+        let used = self.visit.read | self.visit.written;
+        let others = self.visit.others;
+        match self.visit.met {
+            0 if self.is_unseen && others != 0 && others & !used == 0 => used,
+            met => met,
+        }
+    }
+}
+
+/// The beginning of a visit.
+#[derive(Debug, Clone, Copy)]
+struct Begun {
+    at: u64,
+    op: AccessOp,
+    behind: Behind,
+    number: u64,
 }
 
 /// What a thread and others have done to a line, as far as it matters to the thread's next access.
@@ -175,6 +204,7 @@ struct VisitFinder {
     kinds: IndexMap<Visit, VisitSum, FxBuildHasher>,
     /// Index of the kind that came last.
     last_kind: usize,
+    queue: Queue,
 }
 
 impl VisitFinder {
@@ -204,13 +234,33 @@ impl VisitFinder {
             if self.last != member && !self.members[member].has_lost_it(written != 0) {
                 self.go_on(self.last);
             }
-            let ended = self.members[member].begin(bytes, access.op, outcome);
+            let (queued, latency) = (outcome.queued.0, outcome.latency.0);
+            // Of what it lost, the part that is of the queue.
+            let lost = u128::from(outcome.lost.0) * u128::from(queued);
+            let lost = lost.checked_div(latency.into()).unwrap_or(0) as u64;
+            let behind = self.queue.divide(access.thread, queued, lost);
+            let service = latency.saturating_sub(queued);
+            let number = self.queue.serve(access.thread, service);
+            let begun = Begun {
+                at: bytes,
+                op: access.op,
+                behind,
+                number,
+            };
+            let ended = self.members[member].begin(begun, outcome);
             if let Some(ended) = ended {
                 self.close(ended);
             }
         }
         let phase = self.phase;
         let is_news = self.members[member].use_bytes((read, written), phase);
+        if let Some(open) = &self.members[member].open {
+            let done = Ahead {
+                met: open.met(),
+                used: open.visit.read | open.visit.written,
+            };
+            self.queue.tell(open.number, done);
+        }
         if is_news {
             self.tell(member, (read, written));
         }
@@ -270,7 +320,10 @@ impl VisitFinder {
         member
     }
 
-    fn close(&mut self, Open { visit, sum, known }: Open) {
+    fn close(&mut self, open: Open) {
+        let met = open.met();
+        let Open { sum, known, .. } = open;
+        let visit = Visit { met, ..open.visit };
         let unknown = visit.read & !known.0 | visit.written & !known.1;
         if visit.met == 0 && unknown != 0 {
             return;
@@ -321,10 +374,10 @@ impl VisitFinder {
 
 impl Member {
     /// Begins a visit, and ends the one before.
-    fn begin(&mut self, at: u64, op: AccessOp, outcome: &Outcome) -> Option<Open> {
+    fn begin(&mut self, begun: Begun, outcome: &Outcome) -> Option<Open> {
         let visit = Visit {
-            at,
-            op,
+            at: begun.at,
+            op: begun.op,
             met: 0,
             read: 0,
             written: 0,
@@ -337,11 +390,18 @@ impl Member {
             count: 1,
             contended_count: u64::from(outcome.source.is_contention()),
             lost: outcome.lost,
+            behind: begun.behind,
         };
-        self.are_others_old = true;
+        let is_unseen = std::mem::replace(&mut self.are_others_old, true);
         let (read, written) = self.own;
         let known = (read | written, written);
-        self.open.replace(Open { visit, sum, known })
+        self.open.replace(Open {
+            visit,
+            sum,
+            known,
+            number: begun.number,
+            is_unseen,
+        })
     }
 
     /// Returns true if it is known why the line is gone for the member, that is to write it or only to read it.
@@ -386,6 +446,7 @@ impl VisitSum {
         self.count += other.count;
         self.contended_count += other.contended_count;
         self.lost = saturating_sum(self.lost, other.lost);
+        self.behind.merge(&other.behind);
     }
 }
 
@@ -465,8 +526,8 @@ mod tests {
         let alone = told(&visits(&steps));
         assert_eq!(
             alone,
-            [(0xf, 0, 3), (0xf, 0xf, 1)],
-            "nobody is known who took it"
+            [(0xf, 0xf, 1), (0xf, 0xf, 3)],
+            "whoever took it has used no other byte"
         );
         let between = [(0, 8, Load, false), (1, 0, Load, true)];
         let steps = [&begin[..], &between.repeat(3)].concat();
