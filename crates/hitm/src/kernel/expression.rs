@@ -3,9 +3,11 @@
 //! ```text
 //! expression  symbol [ "(" TYPE ")" ] step*
 //! step        "[*]"            each CPU's copy of a per-CPU variable, each element of an array
+//!             "[nodes]"        the element for each NUMA node of an array, of whatever length it is declared
 //!             "." MEMBER       a member
 //!             "{" MEMBER "}"   every object of the circular list that MEMBER (a list_head) links
 //!             "->"             what a pointer leads to, of the pointer's own type
+//!             "->(struct NAME)"   a structure, where no type says what the pointer leads to
 //!             "->(cpumask)"    a bitmap with one bit for each CPU
 //!             "->(N bytes)"    so many bytes
 //!             "->(int of cpus)", "->(pointer of cpus)"   one element for each CPU
@@ -27,9 +29,13 @@ pub(super) struct Expression {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Each,
+    /// An element for each NUMA node.
+    EachNode,
     Member(String),
     List(String),
     Follow(Target),
+    /// To a structure of this name.
+    FollowTo(String),
     /// Through a table of pointers, one for each CPU.
     FollowEachCpu,
 }
@@ -78,9 +84,13 @@ impl FromStr for Expression {
 }
 
 fn step(text: &str) -> Result<(Step, &str), String> {
-    let expected = || format!("found '{text}', expected '[*]', '.member', '{{member}}' or '->'");
+    let expected =
+        || format!("found '{text}', expected '[*]', '[nodes]', '.member', '{{member}}' or '->'");
     if let Some(rest) = text.strip_prefix("[*]") {
         return Ok((Step::Each, rest));
+    }
+    if let Some(rest) = text.strip_prefix("[nodes]") {
+        return Ok((Step::EachNode, rest));
     }
     if let Some(rest) = text.strip_prefix("->") {
         let Some(inner) = rest.strip_prefix('(') else {
@@ -89,7 +99,10 @@ fn step(text: &str) -> Result<(Step, &str), String> {
         let (target, behind) = inner.split_once(')').ok_or_else(expected)?;
         let step = match target {
             "each cpu" => Step::FollowEachCpu,
-            _ => Step::Follow(follow(target)?),
+            _ => match target.strip_prefix("struct ") {
+                Some(name) => Step::FollowTo(name.to_owned()),
+                None => Step::Follow(follow(target)?),
+            },
         };
         return Ok((step, behind));
     }
@@ -116,7 +129,7 @@ fn follow(target: &str) -> Result<Target, String> {
         .strip_suffix(" bytes")
         .and_then(|count| count.parse().ok());
     bytes.map(Target::Bytes).ok_or_else(|| {
-        format!("found '({target})', expected cpumask, N bytes, int of cpus, pointer of cpus or each cpu")
+        format!("found '({target})', expected struct NAME, cpumask, N bytes, int of cpus, pointer of cpus or each cpu")
     })
 }
 
@@ -150,11 +163,23 @@ mod tests {
     }
 
     #[test]
+    fn pointers_without_a_type_lead_to_a_named_structure() {
+        let expression: Expression = "nodes[nodes]->(struct node).a".parse().unwrap();
+        assert_eq!(expression.type_name, None);
+        let steps = [
+            Step::EachNode,
+            Step::FollowTo("node".into()),
+            Step::Member("a".into()),
+        ];
+        assert_eq!(expression.steps, steps);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let error = |text: &str| text.parse::<Expression>().unwrap_err();
         assert_eq!(error(".x"), "found '.x', expected the name of a symbol");
         assert!(error("a.").contains("expected '[*]'"));
-        assert!(error("a->(fish)").contains("expected cpumask"));
+        assert!(error("a->(fish)").contains("expected struct NAME, cpumask"));
         assert!(error("a[3]").contains("found '[3]'"));
     }
 }

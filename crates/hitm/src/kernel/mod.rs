@@ -13,8 +13,10 @@ mod store;
 mod symbols;
 mod walk;
 
-pub(crate) use names::{KernelNames, MOVED};
-pub(crate) use slabs::{DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS, Slab};
+pub(crate) use names::{KernelNames, MOVED, page_of};
+pub(crate) use slabs::{
+    DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS, Slab, end_in_slab,
+};
 pub(crate) use store::{KERNEL_PATH, KernelFiles, build_id};
 pub use symbols::KernelSymbols;
 pub(crate) use symbols::SYMBOLS_MAX;

@@ -5,12 +5,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hitm_layout::layout_file::LayoutFile;
-use hitm_layout::{BtfFile, LeafList, StructLayout, TypeId, TypeStore};
+use hitm_layout::{BtfFile, LeafList, StructLayout, TypeId, TypeKind, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
-use super::slabs::{PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS};
+use super::page_tables::PAGE_TABLE;
+use super::pages::PAGE_CACHE_OF;
+use super::slabs::{
+    DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS,
+};
 use super::store::KernelFiles;
 use super::symbols::KernelSymbols;
+use super::walk::Walks;
 use crate::advise::instance_at;
 use crate::recording::{CodeLabel, DataLabel, element_name};
 use crate::whatif::member_map::MemberMap;
@@ -26,8 +31,59 @@ pub(crate) struct KernelNames {
     /// Linked area of per-CPU variables: their symbols are relative to its start.
     per_cpu: Option<Range<u64>>,
     btf: Option<RefCell<BtfFile>>,
+    /// Types of variables of the image: BTF has those of per-CPU variables alone.
+    variables: BTreeMap<String, String>,
     /// Structures whose objects were priced in another layout, by name.
     moved: BTreeMap<String, MemberMap>,
+}
+
+/// Lock of a page table, in its page's descriptor.
+const PAGE_TABLE_LOCK: &str = "ptl";
+
+/// Returns the address of the page whose descriptor is at `descriptor`, in the direct map.
+pub(crate) fn page_of(descriptor: u64) -> Option<u64> {
+    let offset = descriptor.checked_sub(PAGE_DESCRIPTORS.start)?;
+    PAGE_DESCRIPTORS
+        .contains(&descriptor)
+        .then(|| DIRECT_MAP + offset / PAGE_DESCRIPTOR_BYTES * PAGE_BYTES)
+}
+
+/// A page's descriptor, by what the page is used for.
+struct Descriptor {
+    name: String,
+    type_name: &'static str,
+    is_page_table: bool,
+}
+
+impl Descriptor {
+    /// The descriptor of page `number`, with `content`. Its members have several uses in `struct page`, and one
+    /// in the type for its use.
+    fn of(number: u64, content: Option<&Region>) -> Descriptor {
+        let of = |name: String, type_name| Descriptor {
+            name,
+            type_name,
+            is_page_table: false,
+        };
+        let unknown = || of(format!("{PAGE_DESCRIPTOR} {number:#x}"), "folio");
+        match content.map(|region| &region.kind) {
+            Some(RegionKind::Slab { cache, .. }) => of(
+                format!("{PAGE_DESCRIPTOR} {number:#x} of slab {cache}"),
+                "slab",
+            ),
+            Some(RegionKind::Object { name, .. }) if name == PAGE_TABLE => Descriptor {
+                is_page_table: true,
+                ..of(
+                    format!("{PAGE_DESCRIPTOR} {number:#x} of a page table"),
+                    "ptdesc",
+                )
+            },
+            Some(RegionKind::Object { name, .. }) => match name.strip_prefix(PAGE_CACHE_OF) {
+                Some(file) => of(format!("{PAGE_DESCRIPTOR} of {file}"), "folio"),
+                None => unknown(),
+            },
+            _ => unknown(),
+        }
+    }
 }
 
 impl KernelNames {
@@ -44,6 +100,7 @@ impl KernelNames {
             per_cpu: symbols.per_cpu(),
             symbols,
             btf,
+            variables: Walks::known().variable,
             moved: BTreeMap::new(),
         };
         for wanted in layouts.iter().flat_map(|layout| &layout.structs) {
@@ -85,27 +142,74 @@ impl KernelNames {
         })
     }
 
-    /// Variable of the kernel's image at an address, or the page whose descriptor is there.
-    pub(crate) fn variable(&self, address: u64, size: u8) -> Option<DataLabel> {
+    /// Variable of the kernel's image at an address, or the page whose descriptor is there; `content` is what that
+    /// page holds.
+    pub(crate) fn variable(
+        &self,
+        address: u64,
+        size: u8,
+        content: Option<&Region>,
+    ) -> Option<DataLabel> {
         if PAGE_DESCRIPTORS.contains(&address) {
             let offset = (address - PAGE_DESCRIPTORS.start) % PAGE_DESCRIPTOR_BYTES;
             let number = (address - PAGE_DESCRIPTORS.start) / PAGE_DESCRIPTOR_BYTES;
+            let page = Descriptor::of(number, content);
+            let member = match self.table_lock(&page, offset) {
+                Some(_) => format!(".{PAGE_TABLE_LOCK}"),
+                None => {
+                    let type_name = self.descriptor_type(&page);
+                    self.member(type_name, offset..offset + u64::from(size))
+                }
+            };
             return Some(DataLabel {
-                object: format!("{PAGE_DESCRIPTOR} {number:#x}"),
+                object: page.name,
                 object_addr: address - offset,
                 object_size: PAGE_DESCRIPTOR_BYTES,
-                member: self.member(PAGE_DESCRIPTOR, offset..offset + u64::from(size)),
+                member,
                 ..DataLabel::default()
             });
         }
         let (name, offset) = self.symbols.in_image(address)?;
+        let known = self.variables.get(name).filter(|of| self.holds(of, offset));
         Some(DataLabel {
             object: name.to_owned(),
             object_addr: address - offset,
             object_size: 0,
-            member: offset_text(offset),
+            member: match known {
+                Some(of) => self.member(of, offset..offset + u64::from(size)),
+                None => offset_text(offset),
+            },
             ..DataLabel::default()
         })
+    }
+
+    /// The type of a page's descriptor, as far as this kernel has one for its use.
+    fn descriptor_type(&self, page: &Descriptor) -> &'static str {
+        match self.type_id(page.type_name) {
+            Some(_) => page.type_name,
+            None => PAGE_DESCRIPTOR,
+        }
+    }
+
+    /// Offset and type of a page table's lock, if it holds the byte at `offset` of a descriptor.
+    fn table_lock(&self, page: &Descriptor, offset: u64) -> Option<(u64, TypeId)> {
+        let of = self.type_id(self.descriptor_type(page))?;
+        let btf = self.btf.as_ref().filter(|_| page.is_page_table)?.borrow();
+        let (start, lock) = find_member(btf.types(), of, PAGE_TABLE_LOCK)?;
+        let size = btf.types().get(btf.types().resolve(lock)).size?;
+        (start..start + size)
+            .contains(&offset)
+            .then_some((start, lock))
+    }
+
+    /// Returns true if a type has a byte at an offset.
+    fn holds(&self, type_name: &str, offset: u64) -> bool {
+        let size_bytes = || {
+            let of = self.type_id(type_name)?;
+            let btf = self.btf.as_ref()?.borrow();
+            btf.types().get(btf.types().resolve(of)).size
+        };
+        size_bytes().is_some_and(|size| offset < size)
     }
 
     /// Variable at `offset` in a CPU's area; its address is relative to the area.
@@ -193,19 +297,28 @@ impl KernelNames {
         ask(btf.types(), of, addr - base)
     }
 
-    /// Asks about the page's descriptor that holds the byte at `addr`.
-    pub(crate) fn in_page<T>(
+    /// Asks about the variable of the image, or the page's descriptor, that holds the byte at `addr`; `content` is
+    /// what that page holds.
+    pub(crate) fn in_variable<T>(
         &self,
         addr: u64,
+        content: Option<&Region>,
         ask: impl FnOnce(&TypeStore, TypeId, u64) -> Option<T>,
     ) -> Option<T> {
         if !PAGE_DESCRIPTORS.contains(&addr) {
-            return None;
+            let (name, offset) = self.symbols.in_image(addr)?;
+            let known = self.variables.get(name);
+            let of = self.type_id(known.filter(|of| self.holds(of, offset))?)?;
+            return ask(self.btf.as_ref()?.borrow().types(), of, offset);
         }
-        let of = self.type_id(PAGE_DESCRIPTOR)?;
-        let btf = self.btf.as_ref()?.borrow();
         let offset = (addr - PAGE_DESCRIPTORS.start) % PAGE_DESCRIPTOR_BYTES;
-        ask(btf.types(), of, offset)
+        let number = (addr - PAGE_DESCRIPTORS.start) / PAGE_DESCRIPTOR_BYTES;
+        let page = Descriptor::of(number, content);
+        let of = self.type_id(self.descriptor_type(&page))?;
+        let lock = self.table_lock(&page, offset);
+        let (start, of) = lock.unwrap_or((0, of));
+        let btf = self.btf.as_ref()?.borrow();
+        ask(btf.types(), of, offset - start)
     }
 
     fn type_id(&self, type_name: &str) -> Option<TypeId> {
@@ -224,15 +337,154 @@ impl KernelNames {
             let btf = btf.borrow();
             let size = btf.types().get(btf.types().resolve(type_id)).size?;
             let list = LeafList::find(btf.types(), type_id, size, range.clone(), true);
-            list.leaves.first().map(|leaf| leaf.path.clone())
+            let leaf = list.leaves.first().map(|leaf| leaf.path.clone());
+            let flexible = || flexible_element(btf.types(), type_id, range.start);
+            leaf.filter(|path| !path.is_empty() || range.start == 0)
+                .or_else(flexible)
         });
         path.unwrap_or_else(|| offset_text(range.start))
     }
+}
+
+/// Element of the array of any length at a structure's end that holds the byte at `offset`.
+fn flexible_element(store: &TypeStore, of: TypeId, offset: u64) -> Option<String> {
+    let last = store.layout(of)?.members.last()?;
+    let TypeKind::Array { element, count } = store.get(store.resolve(last.type_id)).kind else {
+        return None;
+    };
+    let size = store
+        .get(store.resolve(element))
+        .size
+        .filter(|size| *size > 0)?;
+    let inside = offset.checked_sub(last.byte_offset())?;
+    let name = last.name.as_deref().filter(|_| count.unwrap_or(0) == 0)?;
+    Some(format!(".{name}[{}]", inside / size))
+}
+
+/// Offset and type of a member, also one of an anonymous structure or union inside.
+fn find_member(store: &TypeStore, of: TypeId, name: &str) -> Option<(u64, TypeId)> {
+    store.layout(of)?.members.iter().find_map(|member| {
+        let (offset, id) = match member.name.as_deref().unwrap_or_default() {
+            "" => find_member(store, member.type_id, name)?,
+            own if own == name => (0, member.type_id),
+            _ => return None,
+        };
+        Some((member.byte_offset() + offset, id))
+    })
 }
 
 fn offset_text(offset: u64) -> String {
     match offset {
         0 => String::new(),
         _ => format!("+{offset:#x}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::AddrRange;
+    use hitm_test::btf::{Assembler, kind};
+
+    use super::*;
+
+    /// A kernel with descriptors of pages, a lock and an array of any length.
+    fn kernel() -> KernelNames {
+        let mut btf = Assembler::new(false);
+        let int = btf.int("int", 4);
+        let word = btf.int("long", 8);
+        let spinlock = btf.structure("spinlock", 4, &[("locked", int, 0)]);
+        btf.of(kind::TYPEDEF, "spinlock_t", spinlock);
+        let flags = ("flags", word, 0);
+        btf.structure("page", 64, &[flags, ("private", word, 0x28 * 8)]);
+        btf.structure("folio", 64, &[flags, ("_mapcount", int, 0x30 * 8)]);
+        btf.structure("slab", 64, &[flags, ("freelist", word, 0x20 * 8)]);
+        let members = [("pad", word, 0), ("ptl", spinlock, 0)];
+        let lock_or_pad = btf.aggregate("", (kind::UNION, false), 8, &members);
+        btf.structure("ptdesc", 64, &[flags, ("", lock_or_pad, 0x28 * 8)]);
+        let nodes = btf.array(word, 0);
+        btf.structure("group", 16, &[("id", int, 0), ("nodes", nodes, 64)]);
+        let btf = BtfFile::parse(btf.finish().into(), None, "the kernel").unwrap();
+        let symbols = "ffffffff81000000 T _text\nffffffff82000000 D a_lock\n\
+                       ffffffff82000010 D other\nffffffff82000100 B _end\n";
+        KernelNames {
+            symbols: KernelSymbols::parse(symbols),
+            per_cpu: None,
+            btf: Some(RefCell::new(btf)),
+            variables: BTreeMap::from([("a_lock".to_owned(), "spinlock_t".to_owned())]),
+            moved: BTreeMap::new(),
+        }
+    }
+
+    fn page(kind: RegionKind) -> Region {
+        let range = AddrRange::new(DIRECT_MAP, DIRECT_MAP + PAGE_BYTES).unwrap();
+        Region { range, kind }
+    }
+
+    fn object(name: &str) -> Region {
+        page(RegionKind::Object {
+            name: name.to_owned(),
+            type_name: String::new(),
+        })
+    }
+
+    #[test]
+    fn a_descriptor_is_named_by_what_its_page_holds() {
+        let kernel = kernel();
+        let name = |offset: u64, content: Option<&Region>| {
+            let label = kernel.variable(PAGE_DESCRIPTORS.start + offset, 4, content);
+            let label = label.unwrap();
+            label.object + &label.member
+        };
+        assert_eq!(name(64 + 0x30, None), "page 0x1._mapcount");
+        let file = object("page cache of a.out[7]");
+        assert_eq!(name(0x30, Some(&file)), "page of a.out[7]._mapcount");
+        let slab = page(RegionKind::Slab {
+            cache: "dentry".to_owned(),
+            type_name: String::new(),
+            stride_bytes: 192,
+        });
+        assert_eq!(name(0x20, Some(&slab)), "page 0x0 of slab dentry.freelist");
+        let table = object(PAGE_TABLE);
+        assert_eq!(name(0x28, Some(&table)), "page 0x0 of a page table.ptl");
+        assert_eq!(name(0, Some(&table)), "page 0x0 of a page table.flags");
+        let lock_at = |offset, content| {
+            let at = PAGE_DESCRIPTORS.start + offset;
+            kernel.in_variable(at, content, |types, of, offset| {
+                Some((types.get(of).name.to_string(), offset))
+            })
+        };
+        let lock = ("struct spinlock".to_owned(), 0);
+        assert_eq!(lock_at(0x28, Some(&table)), Some(lock));
+        assert_eq!(lock_at(0x28, Some(&file)).unwrap().1, 0x28);
+    }
+
+    #[test]
+    fn a_descriptor_leads_to_its_page() {
+        assert_eq!(
+            page_of(PAGE_DESCRIPTORS.start + 0x50),
+            Some(DIRECT_MAP + PAGE_BYTES)
+        );
+        assert_eq!(page_of(PAGE_DESCRIPTORS.end), None);
+        assert_eq!(page_of(0), None);
+    }
+
+    #[test]
+    fn variables_of_the_image_have_the_types_of_the_table() {
+        let kernel = kernel();
+        let member = |address| kernel.variable(address, 4, None).unwrap().member;
+        assert_eq!(member(0xffff_ffff_8200_0000), ".locked");
+        assert_eq!(member(0xffff_ffff_8200_0008), "+0x8");
+        assert_eq!(member(0xffff_ffff_8200_0014), "+0x4");
+        let has_type = |address| kernel.in_variable(address, None, |_, _, at| Some(at));
+        assert_eq!(has_type(0xffff_ffff_8200_0000), Some(0));
+        assert_eq!(has_type(0xffff_ffff_8200_0008), None);
+        assert_eq!(has_type(0xffff_ffff_8200_0010), None);
+    }
+
+    #[test]
+    fn an_array_of_any_length_has_elements() {
+        assert_eq!(kernel().member("group", 0..4), ".id");
+        assert_eq!(kernel().member("group", 8..16), ".nodes[0]");
+        assert_eq!(kernel().member("group", 24..32), ".nodes[2]");
     }
 }

@@ -18,6 +18,9 @@ const USER_BYTES: u64 = PAGE_BYTES / 2;
 /// Limit on the pages of all tables.
 const TABLES_MAX: usize = 100_000;
 
+/// Name of a page table.
+pub(super) const PAGE_TABLE: &str = "page table";
+
 impl Walker<'_> {
     /// Pages of the page tables of these address spaces.
     pub(crate) fn page_tables(&mut self, spaces: &[u64]) -> Vec<KernelObject> {
@@ -50,7 +53,7 @@ impl Walker<'_> {
         let objects = tables.into_iter().map(|start| KernelObject {
             start,
             size: PAGE_BYTES,
-            name: "page table".to_owned(),
+            name: PAGE_TABLE.to_owned(),
             type_name: String::new(),
         });
         objects.collect()

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 use super::slabs::{DIRECT_MAP, PAGE_BYTES, Slab};
 use super::walk::{KernelObject, Walker};
 
+/// Name of a page of a file, without the file's.
+pub(super) const PAGE_CACHE_OF: &str = "page cache of ";
+
 /// Limit on named pages: 1 GiB of files.
 const PAGES_MAX: usize = 1 << 18;
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::walk::{Walker, word};
+use super::walk::{KernelObject, Walker, word};
 
 /// The type of a page's descriptor, and its size in every configuration that distributions use.
 pub(crate) const PAGE_DESCRIPTOR: &str = "page";
@@ -53,6 +53,18 @@ struct Cache {
     name: String,
     type_name: String,
     stride_bytes: u64,
+}
+
+/// Ends an object where its slab's next one begins: the type of `task_struct` has room for every processor's registers,
+/// its objects for this one's. `slabs` is sorted by address.
+pub(crate) fn end_in_slab(object: &mut KernelObject, slabs: &[Slab]) {
+    let after = slabs.partition_point(|slab| slab.start <= object.start);
+    let slab = slabs[..after].last();
+    let slab = slab.filter(|slab| object.start < slab.end && slab.stride_bytes > 0);
+    if let Some(slab) = slab {
+        let inside = (object.start - slab.start) % slab.stride_bytes;
+        object.size = object.size.min(slab.stride_bytes - inside);
+    }
 }
 
 /// Returns the descriptor of the first page, for a page that is not the first.
@@ -192,6 +204,32 @@ impl Walker<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_ends_before_the_next_one_of_its_slab() {
+        let slabs = [Slab {
+            start: 0x1000,
+            end: 0x3000,
+            cache: "task_struct".to_owned(),
+            type_name: String::new(),
+            stride_bytes: 0x300,
+        }];
+        let size = |start, size| {
+            let mut object = KernelObject {
+                start,
+                size,
+                name: "task_struct".to_owned(),
+                type_name: String::new(),
+            };
+            end_in_slab(&mut object, &slabs);
+            object.size
+        };
+        assert_eq!(size(0x1300, 0x400), 0x300);
+        assert_eq!(size(0x1310, 0x400), 0x2f0);
+        assert_eq!(size(0x1300, 0x200), 0x200);
+        assert_eq!(size(0x3000, 0x400), 0x400);
+        assert_eq!(size(0x800, 0x400), 0x400);
+    }
 
     #[test]
     fn further_pages_lead_to_the_first_by_pointer_or_mask() {

@@ -19,6 +19,9 @@ pub(super) const LIST_MAX: usize = 100_000;
 const PER_CPU_BYTES_MAX: u64 = 64 << 20;
 /// Limit on the objects of one expression.
 const OBJECTS_MAX: usize = 1_000_000;
+/// Limit on the NUMA nodes of a kernel: `MAX_NUMNODES` of distributions.
+const NODES_MAX: u64 = 1024;
+const POINTER_BYTES: u64 = 8;
 
 /// The version of the walks' format.
 const SCHEMA: u32 = 1;
@@ -60,6 +63,8 @@ pub(crate) struct Walks {
     walk: Vec<Walk>,
     /// Types of slab caches that are not named after one.
     pub(crate) slab: BTreeMap<String, String>,
+    /// Types of variables of the kernel's image.
+    pub(crate) variable: BTreeMap<String, String>,
 }
 
 impl Walks {
@@ -173,19 +178,21 @@ impl Walker<'_> {
     fn places(&mut self, expression: &Expression) -> Option<Vec<Place>> {
         let address = self.symbols.address(&expression.symbol)?;
         let type_id = match &expression.type_name {
-            Some(name) => self.btf.type_by_name(name)?,
-            None => {
-                let variables = self.btf.variables();
-                let variable = variables.iter().find(|v| v.name == expression.symbol)?;
-                self.btf.variable_type(variable)
-            }
+            Some(name) => Some(self.btf.type_by_name(name)?),
+            // Most kernels' BTF has the types of per-CPU variables alone.
+            None => self.btf.variable_type_by_name(&expression.symbol),
+        };
+        let place = |address, index| match type_id {
+            Some(type_id) => self.typed(address, type_id, index),
+            None => pointer_at(address, index),
         };
         let per_cpu = self.symbols.per_cpu();
         let is_per_cpu = per_cpu.is_some_and(|area| area.contains(&address));
         let mut steps = expression.steps.as_slice();
-        let mut places = vec![self.typed(address, type_id, None)];
+        let mut places = vec![place(address, None)];
         if is_per_cpu {
             steps = steps.strip_prefix(&[Step::Each])?;
+            let type_id = type_id?;
             let offsets = self.per_cpu_offsets()?;
             let copies = offsets.iter().enumerate();
             places = copies
@@ -216,10 +223,12 @@ impl Walker<'_> {
     fn step(&mut self, place: &Place, step: &Step, next: &mut Vec<Place>) {
         match step {
             Step::Each => self.each(place, next),
+            Step::EachNode => self.each_node(place, next),
             Step::Member(name) => next.extend(self.member(place, name)),
             Step::List(member) => self.list(place, member, next),
             Step::FollowEachCpu => self.each_cpu(place, next),
             Step::Follow(target) => next.extend(self.follow(place, *target)),
+            Step::FollowTo(name) => next.extend(self.follow_to(place, name)),
         }
     }
 
@@ -236,6 +245,36 @@ impl Walker<'_> {
             let address = place.address.wrapping_add(index.wrapping_mul(size));
             next.push(self.typed(address, element, Some(index as usize)));
         }
+    }
+
+    /// The element of an array for each NUMA node; an array without a type is of pointers.
+    fn each_node(&mut self, place: &Place, next: &mut Vec<Place>) {
+        // An `int`: the upper half of the word is another variable.
+        let count = self.variable_word("nr_node_ids").unwrap_or(1) & u64::from(u32::MAX);
+        let store = self.btf.types();
+        let array = place.type_id.map(|id| &store.get(store.resolve(id)).kind);
+        let element = match array {
+            Some(TypeKind::Array { element, .. }) => Some(*element),
+            Some(_) => return,
+            None => None,
+        };
+        for node in 0..count.min(NODES_MAX) {
+            let at = |size: u64| place.address.wrapping_add(node.wrapping_mul(size));
+            next.push(match element {
+                Some(id) => {
+                    let size = store.get(store.resolve(id)).size.unwrap_or(0);
+                    self.typed(at(size), id, Some(node as usize))
+                }
+                None => pointer_at(at(POINTER_BYTES), Some(node as usize)),
+            });
+        }
+    }
+
+    /// Follows a pointer to a structure of this name.
+    fn follow_to(&mut self, place: &Place, name: &str) -> Option<Place> {
+        let type_id = self.btf.type_by_name(name)?;
+        let address = self.pointer(place.address)?;
+        (address >> 63 == 1).then(|| self.typed(address, type_id, place.index))
     }
 
     /// Follows a pointer to a table of pointers, one for each CPU.
@@ -351,6 +390,16 @@ impl Walker<'_> {
     }
 }
 
+/// A pointer whose type nothing says.
+fn pointer_at(address: u64, index: Option<usize>) -> Place {
+    Place {
+        address,
+        type_id: None,
+        size: POINTER_BYTES,
+        index,
+    }
+}
+
 /// First of the places at each address, by address.
 fn distinct(places: Vec<Place>) -> Vec<Place> {
     let mut by_address: BTreeMap<u64, Place> = BTreeMap::new();
@@ -409,12 +458,54 @@ mod tests {
                 "head(node){next}.next->.table[*]->.next->",
                 "head(node).next->{list}.table[*]",
                 "head(node).next->(each cpu){next}",
+                "head[nodes]->(struct node).table[nodes]->",
             ] {
                 let expression = objects.parse::<Expression>().unwrap();
                 let found = walker.walk("x", &expression);
                 assert!(found.len() <= LIST_MAX, "{target:#x}: {objects}");
             }
         }
+    }
+
+    /// Words by their addresses; others are 0.
+    struct Words(BTreeMap<u64, u64>);
+
+    impl GuestMemory for Words {
+        fn read(&mut self, address: u64, _: u64) -> io::Result<Vec<u8>> {
+            let word = self.0.get(&address).copied().unwrap_or(0);
+            Ok(word.to_le_bytes().to_vec())
+        }
+    }
+
+    #[test]
+    fn each_node_has_an_object() {
+        let mut btf = hitm_test::btf::Assembler::new(false);
+        let word = btf.int("word", 8);
+        btf.structure("node", 16, &[("a", word, 0)]);
+        let mut btf = BtfFile::parse(btf.finish().into(), None, "the kernel").unwrap();
+        let (table, count) = (0xffff_ffff_8200_0000, 0xffff_ffff_8200_0100);
+        let symbols = "ffffffff82000000 D table\nffffffff82000100 D nr_node_ids\n";
+        let first = 0xffff_8880_0000_0000_u64;
+        let words = [
+            (table, first),
+            (table + 8, first + 64),
+            (table + 16, first + 128),
+            // The upper half is another variable.
+            (count, 7 << 32 | 2),
+        ];
+        let mut walker = Walker {
+            symbols: &KernelSymbols::parse(symbols),
+            btf: &mut btf,
+            memory: &mut Words(BTreeMap::from(words)),
+            cpu_count: 4,
+        };
+        let expression = "table[nodes]->(struct node)".parse().unwrap();
+        let found = walker.walk("node", &expression);
+        let found: Vec<(&str, u64, u64)> = found
+            .iter()
+            .map(|object| (&*object.name, object.start, object.size))
+            .collect();
+        assert_eq!(found, [("node[0]", first, 16), ("node[1]", first + 64, 16)]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
 
 use super::AddressNames;
 use super::typed::TypedPlace;
+use crate::kernel::PAGE_DESCRIPTORS;
 
 /// Kind of object by which threads agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -121,6 +122,7 @@ const COUNTS: &[(&str, &str)] = &[
     ("ArcInner", "weak"),
     ("page", "flags"),
     ("folio", "flags"),
+    ("lockref", "count"),
     ("", "refcount"),
     ("", "ref_count"),
     ("", "refcnt"),
@@ -151,11 +153,15 @@ impl AddressNames<'_> {
             return None;
         }
         if let Some(kernel) = &self.kernel
-            && let Some(page) = kernel.variable(addr, size)
+            && let content = self.page_content(addr)
+            && let Some(variable) = kernel.variable(addr, size, content)
         {
-            return kernel.in_page(addr, |store, of, offset| {
+            return kernel.in_variable(addr, content, |store, of, offset| {
                 let found = find(store, of, offset)?;
-                Some(found.named(&page.object, addr - offset))
+                // Of a page table's descriptor, the lock alone has been asked about.
+                let is_table = found.path.is_empty() && PAGE_DESCRIPTORS.contains(&addr);
+                let member = if is_table { &*variable.member } else { "" };
+                Some(found.named(&format!("{}{member}", variable.object), addr - offset))
             });
         }
         let mut symbolizer = self.symbolizer.borrow_mut();
@@ -184,6 +190,16 @@ impl AddressNames<'_> {
 
     /// Returns true if the object at `addr` has a known type.
     pub fn has_type(&self, addr: u64, size: u8) -> bool {
+        if let Some(kernel) = &self.kernel
+            && addr >> 63 == 1
+        {
+            let known = |_: &TypeStore, _: TypeId, _: u64| Some(());
+            let found = match self.kernel_regions.at(addr) {
+                Some(region) => kernel.in_object(region, addr, known),
+                None => kernel.in_variable(addr, self.page_content(addr), known),
+            };
+            return found.is_some();
+        }
         let is_typed = || {
             let name = self.symbolizer.borrow_mut().data(addr, size.into());
             let location = name.location?;
@@ -222,6 +238,7 @@ impl Found {
 fn find(store: &TypeStore, of: TypeId, offset: u64) -> Option<Found> {
     let path = Path {
         text: String::new(),
+        whole: String::new(),
         base: 0,
         depth: 0,
     };
@@ -232,6 +249,8 @@ fn find(store: &TypeStore, of: TypeId, offset: u64) -> Option<Found> {
 #[derive(Debug, Clone)]
 struct Path {
     text: String,
+    /// The innermost type with a name that holds it.
+    whole: String,
     base: u64,
     depth: usize,
 }
@@ -245,7 +264,10 @@ impl Path {
         let inner = offset.checked_sub(self.base)?;
         match &store.get(id).kind {
             TypeKind::Aggregate(layout) if self.depth < DEPTH_MAX => {
-                let whole = bare(&store.get(id).name);
+                // What has no name of its own is a part of what it lies in.
+                let own = bare(&store.get(id).name);
+                let is_anonymous = own.is_empty() || own.starts_with('(');
+                let whole = if is_anonymous { &*self.whole } else { own };
                 self.find_in_members(store, (whole, layout), offset)
             }
             TypeKind::Array { element, .. } if self.depth < DEPTH_MAX => {
@@ -253,6 +275,7 @@ impl Path {
                 let size = size.filter(|size| *size > 0)?;
                 let path = Path {
                     text: format!("{}[{}]", self.text, inner / size),
+                    whole: self.whole.clone(),
                     base: self.base + inner / size * size,
                     depth: self.depth + 1,
                 };
@@ -280,6 +303,7 @@ impl Path {
                     "" => self.text.clone(),
                     name => format!("{}.{name}", self.text),
                 },
+                whole: whole.to_owned(),
                 base: self.base + member.byte_offset(),
                 depth: self.depth + 1,
             };
@@ -331,5 +355,41 @@ fn kind_of_type(store: &TypeStore, mut id: TypeId) -> Option<SyncKind> {
             TypeKind::Alias(target) => id = target,
             _ => return None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_layout::BtfFile;
+    use hitm_test::btf::{Assembler, kind};
+
+    use super::*;
+
+    #[test]
+    fn a_lockref_is_a_lock_with_a_count_behind_it() {
+        let mut btf = Assembler::new(false);
+        let int = btf.int("int", 4);
+        let word = btf.int("long", 8);
+        let spinlock = btf.structure("spinlock", 4, &[("locked", int, 0)]);
+        let both = btf.structure("", 8, &[("lock", spinlock, 0), ("count", int, 32)]);
+        let members = [("lock_count", word, 0), ("", both, 0)];
+        let one = btf.aggregate("", (kind::UNION, false), 8, &members);
+        let lockref = btf.structure("lockref", 8, &[("", one, 0)]);
+        btf.structure(
+            "dentry",
+            24,
+            &[("d_lockref", lockref, 64), ("count", int, 128)],
+        );
+        let mut btf = BtfFile::parse(btf.finish().into(), None, "the kernel").unwrap();
+        let dentry = btf.type_by_name("dentry").unwrap();
+        let found = |offset| {
+            let found = find(btf.types(), dentry, offset)?;
+            Some((found.path, found.kind, found.offset, found.size_bytes))
+        };
+        let lock = (".d_lockref.lock".to_owned(), SyncKind::Lock, 8, 4);
+        assert_eq!(found(8), Some(lock));
+        let count = (".d_lockref.count".to_owned(), SyncKind::Count, 12, 4);
+        assert_eq!(found(12), Some(count));
+        assert_eq!(found(16), None);
     }
 }

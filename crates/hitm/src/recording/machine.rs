@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use hitm_layout::{StructLayout, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
-use crate::kernel::MOVED;
+use crate::kernel::{MOVED, page_of};
 
 use super::names::{AddressNames, DataLabel};
 
@@ -88,6 +88,11 @@ impl AddressNames<'_> {
         label
     }
 
+    /// What the page holds whose descriptor is at `addr`.
+    pub(super) fn page_content(&self, addr: u64) -> Option<&Region> {
+        self.kernel_regions.at(page_of(addr)?)
+    }
+
     /// The kernel's objects of a type: name, address, size. Those of slab caches are not among them.
     pub(crate) fn objects_of_type(&self, wanted: &str) -> Vec<(String, u64, u64)> {
         let regions = self
@@ -127,7 +132,7 @@ impl AddressNames<'_> {
     pub fn known_as(&self, addr: u64) -> Option<KnownAs> {
         let Some(region) = self.kernel_regions.at(addr) else {
             let kernel = self.kernel.as_ref()?;
-            return kernel.variable(addr, 1).map(|_| KnownAs::Variable);
+            return kernel.variable(addr, 1, None).map(|_| KnownAs::Variable);
         };
         Some(match &region.kind {
             RegionKind::Slab { type_name, .. } if type_name.is_empty() => KnownAs::Slab,

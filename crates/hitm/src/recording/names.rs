@@ -195,7 +195,7 @@ impl<'a> AddressNames<'a> {
             return Some(typed.unwrap_or_else(|| self.region_label(region, addr)));
         }
         if let Some(kernel) = &self.kernel
-            && let Some(label) = kernel.variable(addr, size)
+            && let Some(label) = kernel.variable(addr, size, self.page_content(addr))
         {
             return Some(label);
         }

@@ -11,7 +11,7 @@ use super::qmp::Qmp;
 use super::snapshot::Snapshot;
 use crate::kernel::{
     GuestMemory, KERNEL_PATH, KernelFiles, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker,
-    Walks, build_id,
+    Walks, build_id, end_in_slab,
 };
 use crate::temporary;
 
@@ -69,6 +69,9 @@ pub(super) fn of_kernel(
     let slabs: Vec<Slab> = walker.slabs(&walks.slab);
     let areas = walker.per_cpu_areas();
     let mut objects = walker.objects(&walks);
+    for object in &mut objects {
+        end_in_slab(object, &slabs);
+    }
     let spaces = objects
         .iter()
         .filter(|object| object.type_name == "mm_struct");
