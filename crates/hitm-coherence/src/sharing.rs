@@ -279,8 +279,9 @@ pub struct Known<'a> {
     pub are_samples: bool,
     /// The bytes of each object that is known to be a lock or a condition variable. No two overlap.
     pub lock_objects: &'a [u64],
-    /// The bytes that are known to be counts of references and the like: no locks, whatever is done to them.
-    pub counts: u64,
+    /// The bytes that are known to be no locks, whatever is done to them: counts of references and the like, and a
+    /// kernel's members of other types.
+    pub no_locks: u64,
 }
 
 /// Judges one line. Cost: a pass over its rows, and the square of the number of different ways in

@@ -331,13 +331,25 @@ impl Advisor<'_> {
         } else {
             list(&shared)
         };
-        let of_counts = self.locks.iter().filter(|one| one.kind == SyncKind::Count);
-        let counts = of_counts.fold(0, |all, count| all | count.mask);
-        let less = match bytes & !counts == 0 {
-            true => format!(
-                "change {shared} less often (pass a reference on instead of taking one more), or give each \
-                 thread (or node) a count of its own that is added up when it is read"
-            ),
+        let masks_of = |is_wanted: fn(SyncKind) -> bool| {
+            let wanted = self.locks.iter().filter(|one| is_wanted(one.kind));
+            wanted.fold(0, |all, one| all | one.mask)
+        };
+        let counts = masks_of(|kind| kind == SyncKind::Count);
+        // A lockref's count changes together with the lock beside it.
+        let others = bytes & !(counts | masks_of(|kind| kind != SyncKind::Count));
+        let less = match others == 0 && bytes & counts != 0 {
+            true => {
+                let names = self.names.written_in(bytes);
+                let pass_on = match names.iter().any(|name| counts_references(name)) {
+                    true => " (pass a reference on instead of taking one more)",
+                    false => "",
+                };
+                format!(
+                    "change {shared} less often{pass_on}, or give each thread (or node) a count of its own \
+                     that is added up when it is read"
+                )
+            }
             false => format!(
                 "write {shared} less often, or give each thread (or node) a copy on a line of its own and \
                  combine the copies when they are read"
@@ -350,6 +362,25 @@ impl Advisor<'_> {
             cost => format!("What no layout ends {cost}: {less}."),
         }
     }
+}
+
+/// Parts of the names of members that count references; other counts have no holder who could pass one on.
+const REFERENCES: &[&str] = &[
+    "ref",
+    "usage",
+    "users",
+    "use_count",
+    "strong",
+    "weak",
+    "mm_count",
+    "f_count",
+    "i_count",
+    "mapcount",
+];
+
+/// Returns true if a member counts references, by its name.
+fn counts_references(member: &str) -> bool {
+    REFERENCES.iter().any(|part| member.contains(part))
 }
 
 /// Returns true if an object is an array for certain: a variable's members say so, a heap block's stride when
@@ -379,6 +410,23 @@ fn list(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_of_references_are_known_by_their_names() {
+        for name in [
+            "dentry.d_lockref.lock_count",
+            "page 0x1._mapcount.counter",
+            "file.f_count.counter",
+        ] {
+            assert!(counts_references(name), "{name}");
+        }
+        for name in [
+            "mm_struct.context.tlb_gen.counter",
+            "lruvec.nonresident_age.counter",
+        ] {
+            assert!(!counts_references(name), "{name}");
+        }
+    }
 
     #[test]
     fn long_lists_are_counted() {

@@ -36,7 +36,7 @@ pub(super) fn find(threads: &Threads, known: &Known<'_>) -> Vec<Lock> {
     let objects = known.lock_objects.iter();
     let known_bytes = objects
         .clone()
-        .fold(known.counts, |all, object| all | object);
+        .fold(known.no_locks, |all, object| all | object);
     for object in objects {
         locks.extend(known_lock(threads, *object));
     }

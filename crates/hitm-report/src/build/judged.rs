@@ -8,7 +8,7 @@ use hitm_base::LineAddr;
 use hitm_coherence::sharing::{Known, Sharing, judge};
 use hitm_coherence::stats::{LineStats, RowKey};
 
-use super::locks::{self, LineLock};
+use super::locks::{self, LineLock, LineObjects};
 use crate::Names;
 use crate::model::{Flagged, Totals, share};
 
@@ -32,13 +32,10 @@ pub(super) struct Judged<'a> {
 }
 
 impl<'a> Judged<'a> {
-    /// Judges a line once more, with its lock objects. A line without locked operations has none.
+    /// Judges a line once more, with its lock objects.
     pub(super) fn with_locks(self, names: &dyn Names, are_samples: bool) -> Judged<'a> {
-        if self.stats.rmws.total() == 0 {
-            return self;
-        }
-        let locks = locks::lock_objects(names, self.line, self.stats);
-        if locks.is_empty() {
+        let LineObjects { locks, plain } = locks::lock_objects(names, self.line, self.stats);
+        if locks.is_empty() && plain == 0 {
             return self;
         }
         let (counts, of_locks): (Vec<&LineLock>, Vec<&LineLock>) = locks
@@ -48,7 +45,7 @@ impl<'a> Judged<'a> {
         let known = Known {
             are_samples,
             lock_objects: &masks,
-            counts: counts.iter().fold(0, |all, count| all | count.mask),
+            no_locks: counts.iter().fold(plain, |all, count| all | count.mask),
         };
         Judged {
             sharing: judge(self.stats, &known),

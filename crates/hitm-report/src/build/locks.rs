@@ -24,6 +24,15 @@ pub(crate) struct LineLock {
     pub(crate) is_only_read: bool,
 }
 
+/// What is known of a line's places by their types and by who works on them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct LineObjects {
+    /// The objects by which threads agree; no two overlap.
+    pub(crate) locks: Vec<LineLock>,
+    /// Bytes of a kernel that are known to be no lock, whatever is done to them: a kernel's locks have types.
+    pub(crate) plain: u64,
+}
+
 /// Functions by a part of their name, what they work on, and its size in bytes: glibc's objects on
 /// 64-bit machines, those of Go's package sync, of Rust's library and of parking_lot.
 const LOCK_FUNCTIONS: &[(&str, SyncKind, u64)] = &[
@@ -76,8 +85,8 @@ const WRITERS: &[&str] = &[
 /// A lock is only read if at most this part (one in ...) of the operations that change it is by writers.
 const WRITER_SHARE_DIVISOR: u64 = 10;
 
-/// The objects by which threads agree in a line; no two overlap.
-pub(super) fn lock_objects(names: &dyn Names, line: LineAddr, stats: &LineStats) -> Vec<LineLock> {
+/// The objects by which threads agree in a line.
+pub(super) fn lock_objects(names: &dyn Names, line: LineAddr, stats: &LineStats) -> LineObjects {
     let mut codes: BTreeMap<(u8, u8), BTreeMap<CodeAddr, u64>> = BTreeMap::new();
     for (key, row) in &stats.rows {
         let place = codes.entry((key.offset, key.size)).or_default();
@@ -91,19 +100,31 @@ pub(super) fn lock_objects(names: &dyn Names, line: LineAddr, stats: &LineStats)
     let mut found = Found::default();
     for (offset, size) in codes.keys().copied() {
         let addr = line.first_byte() + u64::from(offset);
-        // A wider access is to more than a lock, such as to a lockref's lock and count.
-        let fits = |object: &SyncObject| {
-            object.kind == SyncKind::Count || object.size_bytes >= u64::from(size)
-        };
-        if let Some(lock) = names.sync_object(addr, size).filter(fits) {
-            found.add(line, byte_mask(offset, size), lock);
+        if let Some(object) = names.sync_object(addr, size) {
+            let object = match object.size_bytes < u64::from(size) {
+                true if object.kind != SyncKind::Count => count_behind(names, &object, size),
+                _ => Some(object),
+            };
+            if let Some(object) = object {
+                found.add(line, byte_mask(offset, size), object);
+            }
         }
     }
+    let is_kernel = line.first_byte() >> 63 == 1;
+    let mut plain = 0;
     let mut functions = Functions::new(names);
     for ((offset, size), codes) in &codes {
         let addr = line.first_byte() + u64::from(*offset);
         let mask = byte_mask(*offset, *size);
-        if found.has(mask) || names.has_type(addr, *size) {
+        if found.has(mask) {
+            continue;
+        }
+        if names.has_type(addr, *size) {
+            plain |= if is_kernel { mask } else { 0 };
+            continue;
+        }
+        // A line without locked operations has parts of locks of known types alone.
+        if stats.rmws.total() == 0 {
             continue;
         }
         if let Some((kind, size_bytes)) = functions.work_on(codes.keys()) {
@@ -125,7 +146,25 @@ pub(super) fn lock_objects(names: &dyn Names, line: LineAddr, stats: &LineStats)
         let codes = places.flat_map(|(_, codes)| codes);
         lock.is_only_read = lock.kind == SyncKind::ReadWriteLock && functions.are_readers(codes);
     }
-    found.locks
+    LineObjects {
+        locks: found.locks,
+        plain,
+    }
+}
+
+/// The count that an access of `size` bytes reaches behind a lock: a lockref's, which changes without taking the lock.
+fn count_behind(names: &dyn Names, lock: &SyncObject, size: u8) -> Option<SyncObject> {
+    let size_bytes = u64::from(size);
+    let behind = names.sync_object(
+        lock.addr + lock.size_bytes,
+        (size_bytes - lock.size_bytes) as u8,
+    );
+    let count = behind.filter(|object| object.kind == SyncKind::Count)?;
+    Some(SyncObject {
+        addr: lock.addr,
+        size_bytes,
+        ..count
+    })
 }
 
 #[derive(Debug, Default)]
@@ -142,15 +181,22 @@ impl Found {
     fn add(&mut self, line: LineAddr, accessed: u64, lock: SyncObject) {
         if let Some(known) = self.locks.iter_mut().find(|one| one.mask & accessed != 0) {
             // Counts beside each other may be read together.
-            if (known.kind, lock.kind) == (SyncKind::Count, SyncKind::Count) {
+            let is_count = lock.kind == SyncKind::Count;
+            if is_count && known.kind == SyncKind::Count {
                 known.mask |= accessed;
             }
-            return;
+            // A count may lie behind a lock, and change together with it.
+            if !is_count || known.kind == SyncKind::Count || accessed & !known.mask == 0 {
+                return;
+            }
         }
         let others = self.locks.iter().fold(0, |all, other| all | other.mask);
-        let mask = mask_of(line, lock.addr, lock.size_bytes) & !others;
+        let mask = (mask_of(line, lock.addr, lock.size_bytes) | accessed) & !others;
+        if mask == 0 {
+            return;
+        }
         self.locks.push(LineLock {
-            mask: mask | accessed,
+            mask,
             kind: lock.kind,
             name: lock.name,
             is_only_read: false,
@@ -257,7 +303,83 @@ fn work_of(code: &CodeName) -> Work {
 
 #[cfg(test)]
 mod tests {
+    use hitm_base::{AccessOp, ThreadId};
+    use hitm_coherence::stats::{RowKey, RowStats};
+
     use super::*;
+
+    /// A kernel's line with a lockref at its start and a word of another type behind it.
+    struct Kernel;
+
+    const LINE: LineAddr = LineAddr(0xffff_8880_0000_0000 / LINE_SIZE);
+
+    impl Names for Kernel {
+        fn data(&self, _: u64, _: u8) -> Option<crate::DataName> {
+            None
+        }
+
+        fn code(&self, _: CodeAddr) -> CodeName {
+            CodeName::default()
+        }
+
+        fn thread(&self, _: ThreadId) -> String {
+            String::new()
+        }
+
+        fn sync_object(&self, addr: u64, _: u8) -> Option<SyncObject> {
+            let start = LINE.first_byte();
+            let of = |name: &str, addr, kind| SyncObject {
+                name: name.to_owned(),
+                addr,
+                size_bytes: 4,
+                kind,
+            };
+            match addr - start {
+                0..4 => Some(of("lock", start, SyncKind::Lock)),
+                4..8 => Some(of("count", start + 4, SyncKind::Count)),
+                _ => None,
+            }
+        }
+
+        fn has_type(&self, addr: u64, _: u8) -> bool {
+            addr < LINE.first_byte() + 16
+        }
+    }
+
+    fn objects(places: &[(u8, u8)]) -> LineObjects {
+        let mut stats = LineStats::default();
+        for (offset, size) in places.iter().copied() {
+            let key = RowKey {
+                offset,
+                size,
+                op: AccessOp::LockedRmw,
+                thread: ThreadId(0),
+                code: CodeAddr(1),
+            };
+            stats.rows.insert(key, RowStats::default());
+        }
+        lock_objects(&Kernel, LINE, &stats)
+    }
+
+    #[test]
+    fn what_changes_a_lock_with_its_count_changes_the_count() {
+        let names = |found: &LineObjects| -> Vec<(String, SyncKind, u64)> {
+            let locks = found.locks.iter();
+            locks
+                .map(|one| (one.name.clone(), one.kind, one.mask))
+                .collect()
+        };
+        let count = |mask| ("count".to_owned(), SyncKind::Count, mask);
+        assert_eq!(names(&objects(&[(0, 8)])), [count(0xff)]);
+        let both = [("lock".to_owned(), SyncKind::Lock, 0xf), count(0xf0)];
+        assert_eq!(names(&objects(&[(0, 4), (0, 8)])), both);
+    }
+
+    #[test]
+    fn a_kernels_member_of_another_type_is_no_lock() {
+        let found = objects(&[(8, 8), (16, 8)]);
+        assert_eq!((found.locks.len(), found.plain), (0, 0xff00));
+    }
 
     #[test]
     fn the_part_of_an_object_in_a_line() {
