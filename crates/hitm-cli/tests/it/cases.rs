@@ -30,16 +30,16 @@ struct Case {
     args: Vec<String>,
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// What "Lost" says.
+    /// Parts of "Lost".
     #[serde(default)]
     lost: Vec<String>,
-    /// What "Where" says.
+    /// Parts of "Where".
     at: Vec<String>,
-    /// How "Why" begins: the verdict.
+    /// The verdict: a part of "Why".
     verdict: String,
-    /// What "Do" says, in this order.
+    /// Parts of "Do", in this order.
     advice: Vec<String>,
-    /// Whether the gate fails; none where it may be either.
+    /// True if the gate fails; none where it may be either.
     fails: Option<bool>,
 }
 
@@ -106,7 +106,7 @@ impl Case {
         recording
     }
 
-    /// What is not as it should be.
+    /// Sentences about all that is not as it should be.
     fn check(&self, directory: &Path) -> Vec<String> {
         let Some(program) = self.build(directory) else {
             return Vec::new();
