@@ -331,7 +331,11 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
                 contended: contended_count,
                 lost_cycles: line.contention_stall.0,
             };
-            visits::fights(&line.visits, &locks, (read_mostly, all))
+            let of = visits::Bytes {
+                locks: &locks,
+                read_mostly,
+            };
+            visits::fights(&line.visits, of, all)
         }
         false => Matrix::of(&threads, &locks, read_mostly).fights(),
     };

@@ -1,4 +1,4 @@
-//! What fights cost, and the fights of a line made of it.
+//! Costs of fights, and the fights of a line made of them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -25,22 +25,37 @@ pub(super) fn read_mostly(visits: &Visits) -> u64 {
     counts.read_mostly()
 }
 
+/// What is known of a line's bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bytes<'a> {
+    /// The locks.
+    pub(super) locks: &'a [Lock],
+    /// The bytes that are read-mostly.
+    pub(super) read_mostly: u64,
+}
+
+/// Subject of a fight.
+#[derive(Debug, Clone, Copy)]
+struct Subject {
+    kind: FightKind,
+    /// Tells fights of a kind apart.
+    id: u64,
+    /// The bytes that it is over.
+    bytes: u64,
+}
+
 /// The fights, the costliest first. `all` is what the line lost: of some visits the kind is not known, and they are
 /// taken to be as the others.
-pub(super) fn fights(
-    visits: &Visits,
-    locks: &[Lock],
-    (read_mostly, all): (u64, Cost),
-) -> Vec<Fight> {
+pub(super) fn fights(visits: &Visits, of: Bytes<'_>, all: Cost) -> Vec<Fight> {
     let mut costs = Costs::new();
-    let mut add = |(fight, bytes): ((FightKind, u64), u64), cost: Cost| {
+    let mut add = |subject: Subject, cost: Cost| {
         if cost != Cost::default() {
-            let places = costs.entry(fight).or_default();
-            places.entry(bytes).or_default().add(cost);
+            let places = costs.entry((subject.kind, subject.id)).or_default();
+            places.entry(subject.bytes).or_default().add(cost);
         }
     };
     for (visit, sum) in visits {
-        let own = fight_of(visit, locks, read_mostly);
+        let own = of.subject(visit);
         let mut rest = cost_of(sum);
         for (ahead, cycles) in sum.behind.iter() {
             let waited = Cost {
@@ -48,10 +63,7 @@ pub(super) fn fights(
                 lost_cycles: cycles.0.min(rest.lost_cycles),
             };
             rest = rest.without(waited);
-            add(
-                fight_behind(own, visit, &ahead, (locks, read_mostly)),
-                waited,
-            );
+            add(of.subject_behind(own, visit, &ahead), waited);
         }
         add(own, rest);
     }
@@ -90,58 +102,78 @@ fn cost_of(sum: &VisitSum) -> Cost {
     }
 }
 
-/// The fight that a visit belongs to, with what tells it from others of its kind, and the bytes it is over.
-fn fight_of(visit: &Visit, locks: &[Lock], read_mostly: u64) -> ((FightKind, u64), u64) {
-    let own = if visit.met == 0 {
-        visit.read | visit.written
-    } else {
-        visit.met
-    };
-    // What meets others on more than a lock meets them on the rest.
-    let is_at = |lock: &&Lock| lock.scope & own != 0 && (visit.met & !lock.scope == 0);
-    let lock = locks.iter().find(is_at);
-    match lock.map(|lock| (lock, is_met(visit, lock))) {
-        Some((lock, true)) => {
-            let bytes = if visit.met == 0 { visit.at } else { visit.met };
-            return ((FightKind::Lock, lock.word), bytes);
+impl Bytes<'_> {
+    /// Subject of the fight that a visit belongs to.
+    fn subject(self, visit: &Visit) -> Subject {
+        let own = if visit.met == 0 {
+            visit.read | visit.written
+        } else {
+            visit.met
+        };
+        // What meets others on more than a lock meets them on the rest.
+        let is_at = |lock: &&Lock| lock.scope & own != 0 && (visit.met & !lock.scope == 0);
+        let lock = self.locks.iter().find(is_at);
+        match lock.map(|lock| (lock, is_met(visit, lock))) {
+            Some((lock, true)) => {
+                let bytes = if visit.met == 0 { visit.at } else { visit.met };
+                return Subject::lock(lock, bytes);
+            }
+            None if visit.met != 0 => return Subject::shared(visit.met),
+            _ => {}
         }
-        None if visit.met != 0 => return ((FightKind::TrueSharing, visit.met), visit.met),
-        _ => {}
+        Subject::line(visit, is_beside_read_mostly(visit, self.read_mostly))
     }
-    let kind = match is_beside_read_mostly(visit, read_mostly) {
-        true => FightKind::ReadMostlyWithHotWriter,
-        false => FightKind::FalseSharing,
-    };
-    ((kind, 0), visit.at)
+
+    /// Subject of the fight that a wait belongs to, of a visit to the fight over `own`, behind another visit.
+    fn subject_behind(self, own: Subject, visit: &Visit, ahead: &Ahead) -> Subject {
+        let mut locks = self.locks.iter();
+        let lock = locks.find(|lock| lock.scope & ahead.used != 0);
+        let is_needed = ahead.met != 0 || lock.is_some();
+        if is_needed && own.kind.is_curable_by_layout() {
+            // It would not have been there, but the line serves no more of those ahead in any time.
+            return match lock {
+                Some(lock) => Subject::lock(lock, ahead.used & lock.scope),
+                None => Subject::shared(ahead.met),
+            };
+        }
+        let is_of_lock =
+            own.kind == FightKind::Lock && lock.is_some_and(|lock| lock.word == own.id);
+        let common = ahead.used & (visit.read | visit.written) & !self.read_mostly;
+        if is_needed && (is_of_lock || common != 0) {
+            return own;
+        }
+        Subject::line(visit, ahead.used & !self.read_mostly == 0)
+    }
 }
 
-/// The fight that a wait belongs to, of a visit of some fight behind another visit.
-fn fight_behind(
-    own: ((FightKind, u64), u64),
-    visit: &Visit,
-    ahead: &Ahead,
-    (locks, read_mostly): (&[Lock], u64),
-) -> ((FightKind, u64), u64) {
-    let ((own_kind, own_word), _) = own;
-    let lock = locks.iter().find(|lock| lock.scope & ahead.used != 0);
-    let is_needed = ahead.met != 0 || lock.is_some();
-    if is_needed && own_kind.is_curable_by_layout() {
-        // It would not have been there, but the line serves no more of those ahead in any time.
-        return match lock {
-            Some(lock) => ((FightKind::Lock, lock.word), ahead.used & lock.scope),
-            None => ((FightKind::TrueSharing, ahead.met), ahead.met),
-        };
+impl Subject {
+    fn lock(lock: &Lock, bytes: u64) -> Subject {
+        Subject {
+            kind: FightKind::Lock,
+            id: lock.word,
+            bytes,
+        }
     }
-    let is_of_lock = own_kind == FightKind::Lock && lock.is_some_and(|lock| lock.word == own_word);
-    let common = ahead.used & (visit.read | visit.written) & !read_mostly;
-    if is_needed && (is_of_lock || common != 0) {
-        return own;
+
+    fn shared(bytes: u64) -> Subject {
+        Subject {
+            kind: FightKind::TrueSharing,
+            id: bytes,
+            bytes,
+        }
     }
-    let kind = match ahead.used & !read_mostly {
-        0 => FightKind::ReadMostlyWithHotWriter,
-        _ => FightKind::FalseSharing,
-    };
-    ((kind, 0), visit.at)
+
+    /// The line alone, at the bytes where a visit found it gone.
+    fn line(visit: &Visit, is_beside_read_mostly: bool) -> Subject {
+        Subject {
+            kind: match is_beside_read_mostly {
+                true => FightKind::ReadMostlyWithHotWriter,
+                false => FightKind::FalseSharing,
+            },
+            id: 0,
+            bytes: visit.at,
+        }
+    }
 }
 
 /// Returns true if others have used a lock since the thread used it last.

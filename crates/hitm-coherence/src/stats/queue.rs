@@ -1,4 +1,4 @@
-//! Who is served before an access that waits in its line's queue.
+//! The visits that are served before one that waits in its line's queue.
 //!
 //! A line serves one CPU after the other. What a visit waited for is what was served before it, and that might have
 //! been elsewhere: on another layout visits that met nobody would not have been, and those to other bytes would have

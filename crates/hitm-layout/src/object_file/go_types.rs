@@ -19,7 +19,7 @@ const RUNTIME_TYPE: gimli::DwAt = gimli::DwAt(0x2904);
 /// Symbols of the first description, by versions of Go.
 const FIRST: [&str; 3] = ["type:*", "type.*", "runtime.types"];
 
-/// What was asked of Go's types.
+/// Answers to questions about Go's types.
 #[derive(Debug, Default)]
 pub(super) struct GoTypes {
     /// By what their entries say of their descriptions; read when first needed.

@@ -56,6 +56,16 @@ struct Descriptor {
 }
 
 impl Descriptor {
+    /// The descriptor that holds the byte at an address, with the byte's offset in it.
+    fn at(address: u64, content: Option<&Region>) -> Option<(Descriptor, u64)> {
+        if !PAGE_DESCRIPTORS.contains(&address) {
+            return None;
+        }
+        let into = address - PAGE_DESCRIPTORS.start;
+        let page = Descriptor::of(into / PAGE_DESCRIPTOR_BYTES, content);
+        Some((page, into % PAGE_DESCRIPTOR_BYTES))
+    }
+
     /// The descriptor of page `number`, with `content`. Its members have several uses in `struct page`, and one
     /// in the type for its use.
     fn of(number: u64, content: Option<&Region>) -> Descriptor {
@@ -150,10 +160,7 @@ impl KernelNames {
         size: u8,
         content: Option<&Region>,
     ) -> Option<DataLabel> {
-        if PAGE_DESCRIPTORS.contains(&address) {
-            let offset = (address - PAGE_DESCRIPTORS.start) % PAGE_DESCRIPTOR_BYTES;
-            let number = (address - PAGE_DESCRIPTORS.start) / PAGE_DESCRIPTOR_BYTES;
-            let page = Descriptor::of(number, content);
+        if let Some((page, offset)) = Descriptor::at(address, content) {
             let member = match self.table_lock(&page, offset) {
                 Some(_) => format!(".{PAGE_TABLE_LOCK}"),
                 None => {
@@ -305,15 +312,12 @@ impl KernelNames {
         content: Option<&Region>,
         ask: impl FnOnce(&TypeStore, TypeId, u64) -> Option<T>,
     ) -> Option<T> {
-        if !PAGE_DESCRIPTORS.contains(&addr) {
+        let Some((page, offset)) = Descriptor::at(addr, content) else {
             let (name, offset) = self.symbols.in_image(addr)?;
             let known = self.variables.get(name);
             let of = self.type_id(known.filter(|of| self.holds(of, offset))?)?;
             return ask(self.btf.as_ref()?.borrow().types(), of, offset);
-        }
-        let offset = (addr - PAGE_DESCRIPTORS.start) % PAGE_DESCRIPTOR_BYTES;
-        let number = (addr - PAGE_DESCRIPTORS.start) / PAGE_DESCRIPTOR_BYTES;
-        let page = Descriptor::of(number, content);
+        };
         let of = self.type_id(self.descriptor_type(&page))?;
         let lock = self.table_lock(&page, offset);
         let (start, of) = lock.unwrap_or((0, of));

@@ -36,7 +36,7 @@ pub(super) struct FileType {
     pub(super) name: Arc<str>,
     /// Bytes.
     pub(super) size: u64,
-    /// Whether it has members. A number or a pointer votes for what is around it, and names nothing: `long` is no
+    /// True if it has members. A number or a pointer votes for what is around it, and names nothing: `long` is no
     /// answer to what threads fight over.
     pub(super) has_members: bool,
 }

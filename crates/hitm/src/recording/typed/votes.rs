@@ -9,15 +9,14 @@ use hitm_layout::Symbolizer;
 
 use super::{FileType, Tally, TypedPlace};
 
-/// Part of all votes that must agree, as a numerator and a denominator. Assumed, from 1/2 to 9/10.
+/// Part of all votes that must agree. Assumed, from 1/2 to 9/10.
 /// With less, the last of several owners of a block names what the others did. With more, memory
 /// that is used in two ways has no name.
-pub(super) const AGREEING: (u64, u64) = (2, 3);
+pub(super) const AGREEING: Part = Part { of: 3, least: 2 };
 
-/// Part of the accesses to an object that votes must be, as a numerator and a denominator, where its allocation
-/// does not say the same. Assumed, from 1/100 to 1/5. With less, a lock that lies somewhere in a block names all
+/// Part of the accesses to an object that votes must be, where its allocation does not say the same. Assumed, from 1/100 to 1/5. With less, a lock that lies somewhere in a block names all
 /// of it. With more, an object whose lock a library without debug information takes has no name.
-const TOLD: (u64, u64) = (1, 10);
+const TOLD: Part = Part { of: 10, least: 1 };
 
 /// Types that are tried for a block: those of most votes.
 const CANDIDATES_MAX: usize = 8;
@@ -100,7 +99,7 @@ pub(super) struct Whole {
     first: u64,
     /// Elements; none for one object.
     count: Option<u64>,
-    /// Whether the block was allocated as one of the type.
+    /// True if the block was allocated as one of the type.
     is_allocated: bool,
     tally: Tally,
 }
@@ -174,7 +173,7 @@ impl Votes {
     /// Returns true if so many votes say enough of the accesses to some bytes.
     fn tell(&self, vote_count: u64, bytes: Range<u64>) -> bool {
         let accesses = self.accesses.range(bytes).map(|(_, count)| *count);
-        is_part(TOLD, vote_count, accesses.fold(0, u64::saturating_add))
+        TOLD.is_reached(vote_count, accesses.fold(0, u64::saturating_add))
     }
 
     /// Counts a vote of some accesses.
@@ -395,12 +394,21 @@ impl Votes {
 }
 
 fn agree(tally: Tally) -> bool {
-    is_part(AGREEING, tally.agreeing, tally.votes)
+    AGREEING.is_reached(tally.agreeing, tally.votes)
 }
 
-/// Returns true if `count` is at least the part of `all` that a numerator and a denominator say.
-fn is_part((part, whole): (u64, u64), count: u64, all: u64) -> bool {
-    u128::from(count) * u128::from(whole) >= u128::from(all) * u128::from(part)
+/// At least so many of so many.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    least: u64,
+    of: u64,
+}
+
+impl Part {
+    /// Returns true if `count` is at least this part of `all`.
+    fn is_reached(self, count: u64, all: u64) -> bool {
+        u128::from(count) * u128::from(self.of) >= u128::from(all) * u128::from(self.least)
+    }
 }
 
 impl Comparison<'_> {
