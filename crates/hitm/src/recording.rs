@@ -32,6 +32,7 @@ use crate::perf_data::ExtraNames;
 use crate::record::Caveat;
 pub(crate) use budget::Budget;
 pub(crate) use file::RecordingFile;
+pub(crate) use locks::is_sync_type;
 pub use locks::{SyncKind, SyncObject};
 pub use machine::{KnownAs, TypePlace};
 pub use names::{AddressNames, CodeLabel, DataLabel};

@@ -10,7 +10,7 @@ use hitm_base::CpuId;
 
 use super::AdviseError;
 use super::prices::{Prices, Toll};
-use crate::profile::Profile;
+use crate::profile::{Counts, CpuSet, Profile};
 
 /// Bytes of the structure that the profile has counts for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -57,6 +57,8 @@ pub(super) struct Tolls {
 pub struct Demand {
     pub(super) spots: Vec<Spot>,
     pub(super) classes: Vec<Class>,
+    /// For each spot, the counts of each user: threads of one name on the same CPUs.
+    pub(super) users: Vec<BTreeMap<usize, Counts>>,
     /// For each spot, the class and the number of the event of each access to it.
     pub(super) touches: Vec<Vec<(usize, usize)>>,
     /// `tolls[requester][holder]`.
@@ -87,6 +89,8 @@ impl Demand {
         let mut known: BTreeMap<Spot, usize> = BTreeMap::new();
         let mut functions: BTreeMap<(String, String), usize> = BTreeMap::new();
         let mut cores: BTreeMap<u16, (CoreRates, u64)> = BTreeMap::new();
+        let mut users_known: BTreeMap<(&CpuSet, &str), usize> = BTreeMap::new();
+        let mut users: Vec<BTreeMap<usize, Counts>> = Vec::new();
         let mut accesses = 0.0;
         for (key, counts) in profile.rows() {
             if key.cpus.last().index() >= cpu_count {
@@ -102,8 +106,12 @@ impl Demand {
             };
             let spot = *known.entry(spot).or_insert_with_key(|spot| {
                 spots.push(spot.clone());
+                users.push(BTreeMap::new());
                 spots.len() - 1
             });
+            let next = users_known.len();
+            let user = *users_known.entry((&key.cpus, &key.comm)).or_insert(next);
+            *users[spot].entry(user).or_default() += counts;
             let next = functions.len();
             let name = (key.function.clone(), key.comm.clone());
             let function = *functions.entry(name).or_insert(next);
@@ -126,6 +134,7 @@ impl Demand {
         let mut demand = Demand {
             touches: vec![Vec::new(); spots.len()],
             spots,
+            users,
             classes: Vec::new(),
             tolls: Vec::new(),
             load_hide: f64::from(prices.machine().core.load_window_insns)

@@ -3,7 +3,8 @@
 //! [`Demand`] puts a [`crate::profile::Profile`] on a machine. [`Demand::line_cost`] prices a line
 //! that holds given members ([`line`](LineCost)). [`advise`] partitions the members into lines so
 //! that the sum is least, for each number of lines. It answers a [`Candidate`] for each that is
-//! worth its lines. `docs/models/advisor.md` derives the cost and says how far it is from a replay.
+//! worth its lines, and those that need no search ([`Plan`]). `docs/models/advisor.md` derives the cost and
+//! says how far it is from a replay, which decides where there is a recording.
 //!
 //! Invariants: every candidate has the members of the subject, each once, none overlapping, each at
 //! a multiple of its alignment. Pinned members and the frozen prefix are where the options put
@@ -16,9 +17,11 @@ mod arrange;
 mod atoms;
 mod bins;
 mod demand;
+mod drafts;
 mod exact;
 mod line;
 mod local;
+mod plain;
 mod prices;
 mod reason;
 mod subject;
@@ -34,6 +37,7 @@ use thiserror::Error;
 
 pub use demand::{Demand, Spot};
 pub use line::{FOOTPRINT_PERIOD, HIDDEN_WEIGHT, LineCost};
+pub use plain::Plan;
 pub use prices::{Prices, Toll};
 pub use reason::Move;
 pub use subject::{Subject, SubjectMember, path_in_types, place_in_types};
@@ -41,6 +45,7 @@ pub use weighed::{LineReport, Weighed};
 
 use crate::layout_file::FileStruct;
 use bins::{Weigher, spot_places};
+use drafts::{Drafting, Places};
 use exact::Assignment;
 use work::Work;
 
@@ -53,11 +58,6 @@ pub const CANDIDATES_MAX: usize = 5;
 /// measured with the profiles of `docs/models/advisor.md`. So all of them take 2 to 5 seconds. More
 /// steps make the answer for hundreds of members better by a few percent.
 pub const STEPS_MAX: u64 = 400_000_000;
-
-/// A layout with more lines must save at least this share of the present layout's cost to be a
-/// candidate. Lines that differ by less are equally good for what nothing touches. Less is within
-/// the error of the model, and of a profile.
-const WORTH_A_LINE: f64 = 0.001;
 
 /// Constraints on the advice, and limits of the search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -74,6 +74,16 @@ pub struct Options {
     pub seed: u64,
     /// The most steps that the search takes; [`STEPS_MAX`] when none.
     pub steps_max: Option<u64>,
+}
+
+impl Options {
+    /// Returns true if every layout is allowed.
+    pub fn is_free(&self) -> bool {
+        self.max_lines.is_none()
+            && self.pins.is_empty()
+            && self.keep_together.is_empty()
+            && self.frozen_prefix == 0
+    }
 }
 
 /// Why there is no advice.
@@ -134,9 +144,11 @@ pub enum AdviseError {
     },
 }
 
-/// A layout that is worth its lines.
+/// A layout to be tried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
+    /// Its idea.
+    pub plan: Plan,
     /// The structure with its members rearranged.
     pub layout: FileStruct,
     /// Its cost, by line and in all.
@@ -144,28 +156,34 @@ pub struct Candidate {
     /// Moves of members with their reasons, the largest gain first.
     pub moves: Vec<Move>,
     /// Least cost of a layout with these constraints and as many hot lines, in cycles. It is exact
-    /// when up to 12 atoms are distributed, an estimate beyond.
-    pub bound_cycles: f64,
+    /// when up to 12 atoms are distributed, an estimate beyond. None for a layout that was not searched.
+    pub bound_cycles: Option<f64>,
 }
 
 impl Candidate {
     /// Returns the part of its cost that exceeds the bound, as a share. 0 is proof that none is
     /// better, since the estimate stays below what was found.
-    pub fn gap(&self) -> f64 {
+    pub fn gap(&self) -> Option<f64> {
         let cost = self.weighed.cost.cycles();
-        let apart = cost - self.bound_cycles;
+        let apart = cost - self.bound_cycles?;
         // The bound is in thousandths of a cycle: what is less is rounding.
-        if apart <= 1.0 { 0.0 } else { apart / cost }
+        Some(if apart <= 1.0 { 0.0 } else { apart / cost })
     }
 }
 
 /// The advisor's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
+    /// Cycles of own work of all cores in the profile's period.
+    pub work_cycles: f64,
+    /// Accesses in the profile's period.
+    pub access_count: f64,
     /// The layout as it is.
     pub original: Weighed,
-    /// Better ones: from few lines to many, each cheaper than those before it; may be empty.
+    /// Better ones by the model: from few lines to many, each cheaper than those before it; may be empty.
     pub candidates: Vec<Candidate>,
+    /// Those that need no search, by their plans, whatever the model says of them. None is a candidate too.
+    pub plain: Vec<Candidate>,
     /// Search that found it.
     pub search: Search,
 }
@@ -234,46 +252,29 @@ pub fn advise(
             old.get(path).copied()
         })
         .map_err(no_member)?;
-    let worth = original.cost.cycles() * WORTH_A_LINE;
     work.spend(original.steps);
+    let drafting = Drafting {
+        weigher: &weigher,
+        subject,
+        options,
+        bases: located.bases,
+        old: &old,
+        now_cycles: original.cost.cycles(),
+    };
     // The answers are weighed in the end.
     let answers = original.steps.saturating_mul(CANDIDATES_MAX as u64);
     let steps = work.left() - answers.min(work.left() / 2);
     let exact_atoms = exact::atoms_within(&weigher, steps / 2);
-    let mut drafts = Vec::new();
-    for (assignment, bound) in solutions(&weigher, exact_atoms, options.seed, steps) {
-        let layout = arrange::arrange(&weigher, subject, &assignment, (worth * 1000.0) as u64);
-        drafts.push(Draft {
-            cycles: assignment.cost as f64 / 1000.0,
-            bound_cycles: bound as f64 / 1000.0,
-            layout,
-        });
-    }
-    let drafts = front(
-        within(drafts, subject, options)?,
-        original.cost.cycles(),
-        worth,
-    );
-    let mut candidates = Vec::new();
-    let count = drafts.len();
-    for (at, draft) in drafts.into_iter().enumerate() {
-        let new = new_places(subject, &draft.layout, &old);
-        let weighed = demand.weigh_layout(draft.layout.size_bytes, &BTreeMap::new(), &|path| {
-            new.get(path).copied()
-        });
-        let weighed = weighed.map_err(no_member)?;
-        work.spend(weighed.steps);
-        let until = work.part_until(steps_max, count - at);
-        candidates.push(Candidate {
-            weighed,
-            moves: reason::moves(&weigher, subject, &draft.layout, until),
-            bound_cycles: draft.bound_cycles,
-            layout: draft.layout,
-        });
-    }
+    let found = solutions(&weigher, exact_atoms, options.seed, steps);
+    let mut candidates = drafting.searched(found)?;
+    let mut plain = drafting.plain(&mut candidates)?;
+    drafting.explain(candidates.iter_mut().chain(&mut plain).collect());
     Ok(Advice {
-        original,
+        work_cycles: demand.work_cycles(),
+        access_count: demand.access_count(),
         candidates,
+        plain,
+        original,
         search: Search {
             atoms: weigher.hot.len(),
             exact_atoms,
@@ -282,36 +283,6 @@ pub fn advise(
             is_limited: work.is_cut(),
         },
     })
-}
-
-/// A layout that was found, with the cost that the search gives it.
-struct Draft {
-    layout: FileStruct,
-    cycles: f64,
-    bound_cycles: f64,
-}
-
-impl Draft {
-    fn lines(&self) -> u64 {
-        self.layout.size_bytes.div_ceil(atoms::LINE)
-    }
-}
-
-/// The drafts with no more lines than the options allow.
-fn within(
-    mut all: Vec<Draft>,
-    subject: &Subject,
-    options: &Options,
-) -> Result<Vec<Draft>, AdviseError> {
-    let least = all.iter().map(Draft::lines).min().unwrap_or(0);
-    if let Some(max) = options.max_lines {
-        all.retain(|draft| draft.lines() <= max);
-        if all.is_empty() {
-            let name = subject.name.clone();
-            return Err(AdviseError::TooFewLines { name, max, least });
-        }
-    }
-    Ok(all)
 }
 
 /// Assignments for growing numbers of lines, each with what is possible at least, in thousandths of a
@@ -333,9 +304,6 @@ fn solutions(
     local::partitions_of_many(weigher, exact_atoms, seed, until)
 }
 
-/// Offset and size of each path.
-type Places<'d> = BTreeMap<&'d str, (u64, u64)>;
-
 /// Places of the profile's paths now. Fails with the first that is nowhere.
 fn old_places<'d>(
     demand: &'d Demand,
@@ -349,45 +317,4 @@ fn old_places<'d>(
         }
     }
     Ok(places)
-}
-
-/// Their places after their members have moved.
-fn new_places<'d>(subject: &Subject, layout: &FileStruct, old: &Places<'d>) -> Places<'d> {
-    let members = layout.by_name();
-    let moved = |(path, (offset, size)): (&&'d str, &(u64, u64))| {
-        let member = &subject.members[subject.member_at(*offset)?].file;
-        let new = members.get(&*member.name)?;
-        let at = new.offset_bytes + (offset - member.offset_bytes);
-        Some((*path, (at, *size)))
-    };
-    old.iter().filter_map(moved).collect()
-}
-
-/// The drafts that no other one beats in both lines and cycles, and that beat the present layout in
-/// one of them. If there are too many, those with the largest steps stay.
-fn front(mut all: Vec<Draft>, original_cycles: f64, worth: f64) -> Vec<Draft> {
-    all.sort_by(|a, b| {
-        let cycles = a.cycles.total_cmp(&b.cycles);
-        a.lines().cmp(&b.lines()).then(cycles)
-    });
-    let mut kept: Vec<Draft> = Vec::new();
-    for draft in all {
-        let beats_present = draft.cycles < original_cycles - worth;
-        let beats_last = kept
-            .last()
-            .is_none_or(|last| draft.cycles < last.cycles - worth);
-        if beats_present && beats_last {
-            kept.push(draft);
-        }
-    }
-    while kept.len() > CANDIDATES_MAX {
-        // The ends stay; of the rest goes the one that the step to its successor makes needless.
-        let step = |at: &usize| kept[at - 1].cycles - kept[*at].cycles;
-        let inner = (1..kept.len() - 1).min_by(|a, b| step(a).total_cmp(&step(b)));
-        match inner {
-            Some(at) => drop(kept.remove(at)),
-            None => break,
-        }
-    }
-    kept
 }

@@ -32,12 +32,17 @@ pub(super) fn moves(
 ) -> Vec<Move> {
     let offsets = new_offsets(weigher, subject, layout);
     let touched = lodgers(weigher, &offsets);
-    let mut moves: Vec<(usize, Move)> = Vec::new();
+    let mut moves: Vec<((usize, usize), Move)> = Vec::new();
     let mut unexplained: Vec<usize> = Vec::new();
     for lodger in by_use(weigher, &touched) {
         if weigher.work.is_over(until) {
             unexplained.push(lodger.atom);
-        } else if let Some((saved_cycles, reason)) = reason(weigher, subject, &touched, lodger) {
+        } else if let Some(Reason {
+            other,
+            saved_cycles,
+            words,
+        }) = reason(weigher, subject, &touched, lodger)
+        {
             let moved = Move {
                 members: names_of(weigher, subject, lodger.atom),
                 lines: (
@@ -45,14 +50,21 @@ pub(super) fn moves(
                     lodger.new / LINE,
                 ),
                 saved_cycles,
-                reason,
+                reason: words,
             };
-            moves.push((lodger.atom, moved));
+            moves.push(((lodger.atom, other), moved));
         }
     }
     moves.sort_by(|(a, left), (b, right)| {
         let gains = right.saved_cycles.total_cmp(&left.saved_cycles);
         gains.then(a.cmp(b))
+    });
+    // Of two members that part from each other, one sentence speaks of both.
+    let pairs: Vec<(usize, usize)> = moves.iter().map(|(pair, _)| *pair).collect();
+    let mut at = 0;
+    moves.retain(|((atom, other), _)| {
+        at += 1;
+        !pairs[..at - 1].contains(&(*other, *atom))
     });
     let mut moves: Vec<Move> = moves.into_iter().map(|(_, moved)| moved).collect();
     unexplained.sort_unstable();
@@ -134,13 +146,21 @@ fn names_of(weigher: &Weigher<'_>, subject: &Subject, atom: usize) -> Vec<String
         .collect()
 }
 
+/// Why a member is where it is.
+struct Reason {
+    /// Atom that it left or joined.
+    other: usize,
+    saved_cycles: f64,
+    words: String,
+}
+
 /// Why the atom is where it is now, when its company has changed.
 fn reason(
     weigher: &Weigher<'_>,
     subject: &Subject,
     touched: &[Lodger],
     lodger: &Lodger,
-) -> Option<(f64, String)> {
+) -> Option<Reason> {
     let index = lodger.atom;
     let name = name_of(weigher, subject, index);
     let mut left: Option<(f64, usize)> = None;
@@ -161,41 +181,47 @@ fn reason(
     }
     let about = |other: usize| habits(weigher, subject, other);
     match (left, joined) {
-        (Some((price, other)), _) if price > 0.0 => {
-            let other_name = name_of(weigher, subject, other);
-            Some((
-                price,
-                format!(
-                    "{name} gets away from {other_name}: {}, and {}; in one line they cost {} cycles more than apart",
-                    about(index),
-                    about(other),
-                    rounded(price)
-                ),
-            ))
-        }
+        (Some((price, other)), _) if price > 0.0 => Some(Reason {
+            other,
+            saved_cycles: price,
+            words: format!(
+                "{name} gets away from {}: {}, and {}; in one line they cost an estimated {} cycles more than apart",
+                name_of(weigher, subject, other),
+                about(index),
+                about(other),
+                rounded(price)
+            ),
+        }),
         (_, Some((price, other))) => {
-            let other_name = name_of(weigher, subject, other);
             let why = if price < 0.0 {
-                format!("apart they cost {} cycles more", rounded(-price))
+                format!(
+                    "apart they cost an estimated {} cycles more",
+                    rounded(-price)
+                )
             } else {
                 String::from("of all company it costs least")
             };
-            Some((
-                -price,
-                format!(
-                    "{name} joins {other_name}: {}, and {}; {why}",
+            Some(Reason {
+                other,
+                saved_cycles: -price,
+                words: format!(
+                    "{name} joins {}: {}, and {}; {why}",
+                    name_of(weigher, subject, other),
                     about(index),
                     about(other)
                 ),
-            ))
+            })
         }
-        (Some((price, other)), None) => {
-            let other_name = name_of(weigher, subject, other);
-            Some((
-                price,
-                format!("{name} leaves {other_name}, which is better off elsewhere"),
-            ))
-        }
+        (Some((price, other)), None) => Some(Reason {
+            other,
+            saved_cycles: price,
+            words: format!(
+                "{name} leaves {}: {}, and {}",
+                name_of(weigher, subject, other),
+                about(index),
+                about(other)
+            ),
+        }),
         (None, None) => None,
     }
 }

@@ -18,6 +18,7 @@ mod parse;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
 use hitm_base::{CpuId, Cycles};
 
@@ -77,6 +78,15 @@ impl Counts {
     }
 }
 
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        let sum = |a: u64, b: u64| a.saturating_add(b).min(COUNT_MAX);
+        self.loads = sum(self.loads, other.loads);
+        self.stores = sum(self.stores, other.stores);
+        self.rmws = sum(self.rmws, other.rmws);
+    }
+}
+
 impl Profile {
     /// A profile without rows.
     pub fn new(name: impl Into<String>, source: impl Into<String>, period: Cycles) -> Profile {
@@ -91,11 +101,7 @@ impl Profile {
 
     /// Counts accesses, with those that were counted for the same key.
     pub fn add(&mut self, key: RowKey, counts: Counts) {
-        let row = self.rows.entry(key).or_default();
-        let sum = |a: u64, b: u64| a.saturating_add(b).min(COUNT_MAX);
-        row.loads = sum(row.loads, counts.loads);
-        row.stores = sum(row.stores, counts.stores);
-        row.rmws = sum(row.rmws, counts.rmws);
+        *self.rows.entry(key).or_default() += counts;
     }
 
     /// The rows, by key.

@@ -13,6 +13,7 @@ use hitm_layout::advise::{AdviseError, Subject};
 use hitm_layout::layout_file::{LayoutTable, shipped};
 
 use super::SessionError;
+use super::inner::Inner;
 use crate::input_file::{self, NamedBy};
 use crate::layout::{LayoutError, LayoutFile as TypesFile};
 use crate::perf_data::{self, KernelSource};
@@ -41,6 +42,17 @@ pub struct Inputs {
     pub machine: Option<String>,
     /// Source of the names of a sampled kernel.
     pub kernel: Option<KernelSource>,
+}
+
+impl Inputs {
+    /// The question about a structure inside this one.
+    pub(super) fn of_inner(&self, inner: &Inner) -> Inputs {
+        Inputs {
+            type_name: inner.type_name.clone(),
+            open: Vec::new(),
+            ..self.clone()
+        }
+    }
 }
 
 /// Source of the structure.

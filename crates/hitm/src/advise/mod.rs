@@ -2,11 +2,14 @@
 //! checks the advisor's prediction.
 
 mod accesses;
+mod inner;
 mod inputs;
 mod instances;
+mod json;
 mod prices;
 mod profile;
 mod proof;
+mod proposals;
 mod recorded;
 mod replay;
 pub mod review;
@@ -23,17 +26,19 @@ use hitm_layout::profile::Profile;
 
 pub use inputs::Inputs;
 pub(crate) use instances::instance_at;
+pub use json::{advice_json, comparison_json};
 pub use prices::EnginePrices;
 pub(crate) use profile::ProfileOptions;
 pub use profile::RecordedProfileError;
 use profile::{RecordedProfile, lines_of_instances, profile_of_recording};
 pub use proof::Proof;
+pub use proposals::{Proposal, Tried};
 pub use recorded::{RecordedAdvice, advise_recorded, structure_at};
 pub use replay::{Replayed, replay};
-pub use session::{Session, SessionError};
+pub use session::{Answer, Compared, Session, SessionError};
 pub use simulated::{Simulated, SimulatedProfileError, profile as profile_of_simulation};
 pub use source::Language;
-pub use text::{Heading, Proven, advice_json, advice_text, comparison_json, comparison_text};
+pub use text::{Heading, advice_text, comparison_text};
 
 /// A structure to be laid out, and its profile.
 #[derive(Debug)]

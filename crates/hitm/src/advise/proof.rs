@@ -1,31 +1,28 @@
-//! Replay of the recording under a proposal. The advisor's model takes accesses as independent; the
-//! replay keeps the program's own order.
+//! Replays of a recording under other layouts. The advisor's model takes accesses as independent; a replay keeps the
+//! program's own order.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
-use hitm_base::{Cycles, Machine};
+use hitm_base::Machine;
 use hitm_layout::layout_file::LayoutFile;
 
 use super::Inputs;
 use crate::recording::Recording;
-use crate::whatif::{
-    Change, HeapInstances, ThreadChange, WhatifConfig, WhatifError, WhatifReport, run_loaded,
-};
+use crate::whatif::{Change, HeapInstances, Took, WhatifConfig, WhatifError, trial};
 
-/// Sums over all threads, before and after the change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Proof {
-    /// Cycles that threads ran or waited for memory.
-    pub cycles: Change<Cycles>,
-    /// Part of them caused by other CPUs' use of lines.
-    pub lost: Change<Cycles>,
-}
+/// The most replays at a time: each takes up to some hundred MiB.
+const THREADS_MAX: usize = 4;
 
-/// A recording on which proposals are tried.
+/// Result of a layout's replay, or the reason why there is none.
+pub type Proof = Result<Change<Took>, String>;
+
+/// A recording on which layouts are tried.
 #[derive(Debug)]
 pub(super) struct Proving {
     path: PathBuf,
-    recording: Recording,
+    recording: Arc<Recording>,
     /// Allocation sites of the structures.
     instances: Vec<HeapInstances>,
     /// A machine other than the recording's.
@@ -37,7 +34,7 @@ impl Proving {
     pub(super) fn new(
         inputs: &Inputs,
         type_name: &str,
-        (recording, machine): (Recording, Option<Machine>),
+        (recording, machine): (Arc<Recording>, Option<Machine>),
     ) -> Proving {
         let at = inputs.at.iter().map(|site| HeapInstances {
             type_name: Some(type_name.to_owned()),
@@ -51,52 +48,98 @@ impl Proving {
         }
     }
 
-    /// Replays the recording with the layout. `progress` gets the bytes read so far and in all.
+    /// Accesses that one replay runs again.
+    pub(super) fn access_count(&self) -> u64 {
+        access_count(&self.recording)
+    }
+
+    /// Replays the recording with each of the layouts, several at a time. `progress` gets the bytes read so far and
+    /// in all, of all replays together.
     pub(super) fn prove(
         &self,
-        layout: LayoutFile,
+        layouts: &[LayoutFile],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Proof, WhatifError> {
+    ) -> Vec<Proof> {
+        // The recorded cycles are another machine's: the old layout is replayed on this one too.
+        let now = self.machine.is_some().then_some(None);
+        let all: Vec<Option<&LayoutFile>> =
+            now.into_iter().chain(layouts.iter().map(Some)).collect();
+        let mut replayed = self.each(&all, progress).into_iter();
+        let before = now.and_then(|_| replayed.next());
+        let proofs = replayed.map(|proof| match (&before, proof) {
+            (Some(Ok(there)), Ok(proof)) => Ok(Change {
+                before: there.after,
+                after: proof.after,
+            }),
+            (Some(Err(why)), _) => Err(why.clone()),
+            (None, proof) => proof,
+            (Some(_), Err(why)) => Err(why),
+        });
+        proofs.collect()
+    }
+
+    fn each(
+        &self,
+        layouts: &[Option<&LayoutFile>],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Vec<Proof> {
+        let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let done: Vec<Mutex<Option<Proof>>> = layouts.iter().map(|_| Mutex::new(None)).collect();
+        let (sender, receiver) = mpsc::channel::<u64>();
+        let work = |sender: mpsc::Sender<u64>| {
+            while let Some(at) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < layouts.len())
+            {
+                let mut last = 0;
+                let proof = self.one(layouts[at], &mut |now, all| {
+                    read.fetch_add(now - last, Ordering::Relaxed);
+                    last = now;
+                    // Nobody listens only once all is over.
+                    let _ = sender.send(all);
+                });
+                *done[at].lock().expect("no replay panics") = Some(proof);
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads.min(THREADS_MAX).min(layouts.len()) {
+                let sender = sender.clone();
+                scope.spawn(|| work(sender));
+            }
+            drop(sender);
+            for all in receiver {
+                progress(read.load(Ordering::Relaxed), all * layouts.len() as u64);
+            }
+        });
+        let done = done
+            .into_iter()
+            .map(|proof| proof.into_inner().expect("no replay panics"));
+        done.map(|proof| proof.expect("each layout was replayed"))
+            .collect()
+    }
+
+    fn one(&self, layout: Option<&LayoutFile>, progress: &mut dyn FnMut(u64, u64)) -> Proof {
         let config = WhatifConfig {
             input: self.path.clone(),
-            layouts: vec![layout],
+            layouts: layout.cloned().into_iter().collect(),
             instances: self.instances.clone(),
             machine: self.machine.clone(),
             placement: None,
         };
-        let moved = run_loaded(&self.recording, &config, progress)?;
-        let (cycles, lost) = match &self.machine {
-            None => (
-                sum(&moved, |t| t.cycles.before),
-                sum(&moved, |t| t.lost.before),
-            ),
-            // The recorded cycles are another machine's: replay the old layout on this one too.
-            Some(_) => {
-                let unmoved = WhatifConfig {
-                    layouts: Vec::new(),
-                    ..config
-                };
-                let there = run_loaded(&self.recording, &unmoved, progress)?;
-                (
-                    sum(&there, |t| t.cycles.after),
-                    sum(&there, |t| t.lost.after),
-                )
-            }
-        };
-        Ok(Proof {
-            cycles: Change {
-                before: cycles,
-                after: sum(&moved, |t| t.cycles.after),
-            },
-            lost: Change {
-                before: lost,
-                after: sum(&moved, |t| t.lost.after),
-            },
-        })
+        let proof: Result<_, WhatifError> = trial(&self.recording, &config, progress);
+        proof.map_err(|error| error.to_string())
     }
 }
 
-fn sum(report: &WhatifReport, of: fn(&ThreadChange) -> Cycles) -> Cycles {
-    let cycles = report.threads.iter().map(|thread| of(thread).0);
-    Cycles(cycles.fold(0, u64::saturating_add))
+/// Accesses of a recording that have a price.
+pub(super) fn access_count(recording: &Recording) -> u64 {
+    let statistics = &recording.statistics;
+    let lines = statistics.lines.values();
+    let counts = lines.map(|line| line.access_count());
+    counts.fold(statistics.rest.access_count(), u64::saturating_add)
+}
+
+/// Share of `before` that a change saves; negative where it costs more.
+pub(super) fn gain(proof: &Change<Took>) -> f64 {
+    1.0 - proof.after.cycles.0 as f64 / proof.before.cycles.0.max(1) as f64
 }

@@ -1,20 +1,28 @@
 //! Advice for an object of a recording, given by its address: its type is the structure.
 
 use std::path::Path;
+use std::sync::Arc;
 
-use hitm_layout::advise::{Advice, Candidate, Options};
+use hitm_layout::advise::Options;
 use hitm_layout::layout_file::FileStruct;
 use serde_json::{Value, json};
 
 use super::accesses::Accesses;
 use super::inputs::{Asked, TypesFiles};
-use super::text::{difference_text, members_json};
-use super::{Inputs, Session, SessionError, advice_json};
+use super::json::members_json;
+use super::text::{difference_text, none_text};
+use super::{Answer, Inputs, Proposal, Session, SessionError, advice_json, proof};
 use crate::recording::{AddressNames, Recording};
 
 /// Most steps of a search: a twentieth of a second, where `hitm layout advise` takes up to two.
 /// More steps gain a few percent for structures with hundreds of members.
 const STEPS_MAX: u64 = 10_000_000;
+
+/// Accesses that are replayed for all structures together: a few seconds of one core.
+const REPLAYED_MAX: u64 = 12_000_000;
+
+/// The most layouts of a structure that are replayed.
+const TRIED_MAX: u64 = 6;
 
 /// A structure and the layouts that cost less.
 #[derive(Debug, Clone)]
@@ -22,14 +30,14 @@ pub struct RecordedAdvice {
     /// The structure as it is.
     pub now: FileStruct,
     /// Better layouts.
-    pub advice: Advice,
+    pub answer: Answer,
     json: Value,
 }
 
 impl RecordedAdvice {
-    /// The cheapest layout; none when none is better than the present one.
-    pub fn best(&self) -> Option<&Candidate> {
-        self.advice.candidates.last()
+    /// The best layout; none when none is better than the present one.
+    pub fn best(&self) -> Option<&Proposal> {
+        self.answer.proposals.first()
     }
 
     /// Advice in the format of docs/formats/advice.md, with the present members under `now`.
@@ -65,26 +73,54 @@ pub fn advise_recorded(
         profile: path.to_owned(),
         ..structure
     });
-    let asked = inputs.map(|inputs| Asked::new(inputs, &mut files));
+    let inputs: Vec<Inputs> = inputs.collect();
+    let asked = inputs
+        .iter()
+        .map(|inputs| Asked::new(inputs.clone(), &mut files));
     let asked = asked.collect();
-    let answers = accesses.answer(asked, progress)?.into_iter();
-    Ok(answers.map(|read| advise(&Session::of(read?))).collect())
+    let answers = accesses.answer(asked, progress)?;
+    let Some(recording) = accesses.into_recording() else {
+        return Ok(Vec::new());
+    };
+    let recording = Arc::new(recording);
+    let count = tried_of_each(&recording, answers.len());
+    let answers = answers.into_iter().zip(&inputs);
+    let advised = answers.map(|(read, inputs)| {
+        let session = Session::on(read?, inputs, (Some(recording.clone()), None));
+        advise(&session, count, progress)
+    });
+    Ok(advised.collect())
 }
 
-fn advise(session: &Session) -> Result<RecordedAdvice, SessionError> {
+/// Number of layouts of each structure that are replayed.
+fn tried_of_each(recording: &Recording, structures: usize) -> usize {
+    let accesses = proof::access_count(recording).saturating_mul(structures as u64);
+    (REPLAYED_MAX / accesses.max(1)).min(TRIED_MAX) as usize
+}
+
+fn advise(
+    session: &Session,
+    count: usize,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<RecordedAdvice, SessionError> {
     let options = Options {
         seed: 1,
         steps_max: Some(STEPS_MAX),
         ..Options::default()
     };
-    let advice = session.advise(&options, &|_, _| {})?;
+    let advice = session.search(&options, &|_, _| {})?;
+    let answer = match count {
+        0 => session.estimate(&advice),
+        count => session.prove(&advice, Some(count), progress),
+    };
     let now = session.structure();
-    let mut json = advice_json(&session.heading(), &advice, &session.demand()?, &[]);
+    let mut json = advice_json(&session.heading(), &answer);
     json["now"] = json!({ "size_bytes": now.size_bytes, "members": members_json(&now) });
-    for (index, candidate) in advice.candidates.iter().enumerate() {
+    json["none"] = json!(none_text(answer.tried));
+    for (index, proposal) in answer.proposals.iter().enumerate() {
         let json = &mut json["candidates"][index];
-        json["size_bytes"] = json!(candidate.layout.size_bytes);
-        json["words"] = json!(difference_text(&advice.original, &candidate.weighed));
+        json["size_bytes"] = json!(proposal.candidate.layout.size_bytes);
+        json["words"] = json!(difference_text(&answer.now, proposal));
     }
-    Ok(RecordedAdvice { now, advice, json })
+    Ok(RecordedAdvice { now, answer, json })
 }

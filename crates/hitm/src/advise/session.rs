@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use hitm_base::Machine;
 use hitm_layout::StructLayout;
 use hitm_layout::advise::{
-    Advice, AdviseError, Candidate, Demand, Options, Subject, Weighed, place_in_types,
+    Advice, AdviseError, Candidate, Demand, Options, Search, Subject, Weighed, place_in_types,
 };
 use hitm_layout::emit::{EmitError, patch_array};
 use hitm_layout::layout_file::{FileStruct, LayoutFile, LayoutFileError, LayoutTable};
@@ -13,16 +15,18 @@ use hitm_layout::profile::{Profile, ProfileError};
 use thiserror::Error;
 
 use super::accesses::{Accesses, Read, VALUE};
+use super::inner::inner;
 use super::inputs::{Asked, Inputs, Structure, TypesFiles};
 use super::proof::{Proof, Proving};
+use super::proposals::{self, Proposal, Tried};
 use super::source::{self, Language};
 use super::{EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask};
 use crate::layout::LayoutError;
 use crate::layout_files::{self, LayoutReadError};
 use crate::perf_data::PerfDataError;
-use crate::recording::RecordingError;
+use crate::recording::{Recording, RecordingError};
 use crate::text_file::{self, TextFileError};
-use crate::whatif::WhatifError;
+use crate::whatif::Took;
 
 /// Longest source file that is patched.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
@@ -139,12 +143,58 @@ pub enum SessionError {
         /// The source file.
         path: PathBuf,
     },
-    /// The recording cannot be replayed.
-    #[error(transparent)]
-    Whatif(#[from] WhatifError),
     /// There is no source text for it.
     #[error(transparent)]
     Emit(#[from] EmitError),
+}
+
+/// Answer to a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// Cycles of the profile's own work, of all CPUs together.
+    pub work_cycles: u64,
+    /// Accesses in the profile.
+    pub access_count: u64,
+    /// The structure as it is, by the model.
+    pub now: Weighed,
+    /// Sums over all threads as it is; none where the model's estimates decide.
+    pub before: Option<Took>,
+    /// Better layouts, the best first; may be empty.
+    pub proposals: Vec<Proposal>,
+    /// Number of candidates that were replayed; none where the model's estimates decide.
+    pub tried: Option<Tried>,
+    /// Reason for which there is a recording and no replay.
+    pub not_replayed: Option<String>,
+    /// Extent of the model's search.
+    pub search: Search,
+}
+
+impl Answer {
+    /// An answer without proposals.
+    fn of(advice: &Advice) -> Answer {
+        let whole = |number: f64| number.round().clamp(0.0, 1e18) as u64;
+        Answer {
+            work_cycles: whole(advice.work_cycles),
+            access_count: whole(advice.access_count),
+            now: advice.original.clone(),
+            before: None,
+            proposals: Vec::new(),
+            tried: None,
+            not_replayed: None,
+            search: advice.search,
+        }
+    }
+}
+
+/// A layout that is compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compared {
+    /// Its name.
+    pub name: String,
+    /// Its cost by the model.
+    pub weighed: Weighed,
+    /// Its replay; none of the present layout, and without a recording.
+    pub proof: Option<Proof>,
 }
 
 /// Inputs of all answers.
@@ -154,6 +204,8 @@ pub struct Session {
     /// The recording that proposals are tried on, if it is one.
     proving: Option<Proving>,
     is_opened: bool,
+    /// Structures inside this one.
+    inner: Vec<Session>,
 }
 
 impl Session {
@@ -163,27 +215,58 @@ impl Session {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Session, SessionError> {
         // Files of types come first: they are short, and a recording may be long.
-        let asked = Asked::new(inputs.clone(), &mut TypesFiles::default())?;
+        let mut files = TypesFiles::default();
+        let asked = Asked::new(inputs.clone(), &mut files)?;
         let machine = asked.machine.clone();
         let mut accesses = Accesses::open(&inputs.profile, inputs.kernel.as_ref(), progress)?;
         let read = accesses.answer_one(asked, progress)?;
-        let proving = accesses
-            .into_recording()
-            .map(|recording| Proving::new(inputs, &read.subject.name, (recording, machine)));
-        Ok(Session {
+        // A site or an address says where the outer structure is.
+        let of_inner = match inputs.at {
+            None => inner(&read),
+            Some(_) => Vec::new(),
+        };
+        let questions: Vec<Inputs> = of_inner.iter().map(|one| inputs.of_inner(one)).collect();
+        let asked = questions
+            .iter()
+            .map(|one| Asked::new(one.clone(), &mut files));
+        let answers = accesses.answer(asked.collect(), progress)?;
+        let recording = accesses.into_recording().map(Arc::new);
+        let mut session = Session::on(read, inputs, (recording.clone(), machine.clone()));
+        for ((question, of), read) in questions.iter().zip(of_inner).zip(answers) {
+            // One that the recording cannot tell by its type is left out.
+            let Ok(mut read) = read else { continue };
+            read.notes.insert(
+                0,
+                format!(
+                    "no layout of {} is better while its member {} is as it is: this is about {}",
+                    inputs.type_name, of.member, of.type_name
+                ),
+            );
+            let inner = Session::on(read, question, (recording.clone(), machine.clone()));
+            session.inner.push(inner);
+        }
+        Ok(session)
+    }
+
+    /// A session about what was read.
+    pub(super) fn on(
+        read: Read,
+        inputs: &Inputs,
+        (recording, machine): (Option<Arc<Recording>>, Option<Machine>),
+    ) -> Session {
+        let name = &read.subject.name;
+        let proving = recording.map(|recording| Proving::new(inputs, name, (recording, machine)));
+        Session {
             read,
             proving,
             is_opened: !inputs.open.is_empty(),
-        })
+            inner: Vec::new(),
+        }
     }
 
-    /// A session that opens no structures inside of its own, and tries no proposals.
-    pub(super) fn of(read: Read) -> Session {
-        Session {
-            read,
-            proving: None,
-            is_opened: false,
-        }
+    /// Sessions about structures inside this one, which may have better layouts where this one has none.
+    pub fn inner(&self) -> &[Session] {
+        &self.inner
     }
 
     /// Names of the structure, machine and profile, for the head of an answer.
@@ -222,8 +305,8 @@ impl Session {
         Ok(Demand::new(&self.read.profile, &prices)?)
     }
 
-    /// Searches for better layouts. `progress` gets the steps of the search so far and at most.
-    pub fn advise(
+    /// Searches for layouts to try. `progress` gets the steps of the search so far and at most.
+    pub fn search(
         &self,
         options: &Options,
         progress: &dyn Fn(u64, u64),
@@ -238,40 +321,91 @@ impl Session {
         Ok(ask(&question, &locate, options, progress)?)
     }
 
-    /// Weighs the present structure, then each of the layout files (names of shipped ones or
-    /// paths).
-    pub fn compare(&self, layouts: &[String]) -> Result<Vec<(String, Weighed)>, SessionError> {
+    /// The layouts of a search that are better, by the model.
+    pub fn estimate(&self, advice: &Advice) -> Answer {
+        let mut answer = Answer::of(advice);
+        answer.proposals = proposals::estimated(advice);
+        answer
+    }
+
+    /// The layouts of a search that are better by a replay of the recording with each, at most `count` of them: as many
+    /// as half a minute has room for when none. Without a recording, those that are better by the model. `progress` gets
+    /// the bytes read so far and in all.
+    pub fn prove(
+        &self,
+        advice: &Advice,
+        count: Option<usize>,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Answer {
+        let Some(proving) = &self.proving else {
+            return self.estimate(advice);
+        };
+        let mut candidates = proposals::in_order(advice);
+        let count = count.unwrap_or_else(|| proposals::count_for(proving.access_count()));
+        let left_out = candidates.split_off(count.min(candidates.len())).len();
+        let layouts = candidates.iter();
+        let layouts = layouts.map(|candidate| self.layout_file("advised", candidate));
+        let layouts: Vec<LayoutFile> = layouts.collect();
+        let proofs = proving.prove(&layouts, progress);
+        // What fails for all layouts has one reason: the objects are not found.
+        if let Some(Err(why)) = proofs.first()
+            && proofs.iter().all(Result::is_err)
+        {
+            let mut answer = self.estimate(advice);
+            answer.not_replayed = Some(why.clone());
+            return answer;
+        }
+        let mut answer = Answer::of(advice);
+        answer.before = proofs.iter().flatten().next().map(|proof| proof.before);
+        let replayed = proofs.len();
+        let (better, no_better) = proposals::proved(candidates.into_iter().zip(proofs).collect());
+        answer.proposals = better;
+        answer.tried = Some(Tried {
+            replayed,
+            no_better,
+            left_out,
+        });
+        answer
+    }
+
+    /// Weighs the present structure, then each of the layout files (names of shipped ones or paths), and replays the
+    /// recording with them. `progress` gets the bytes read so far and in all.
+    pub fn compare(
+        &self,
+        layouts: &[String],
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Vec<Compared>, SessionError> {
         let demand = self.demand()?;
         let no_member = |member: String| AdviseError::NoSuchMember {
             name: self.read.subject.name.clone(),
             member,
         };
-        let mut weighed = Vec::new();
-        {
-            let locate = locator(&self.read.structure, &self.read.subject);
-            let now = demand.weigh_layout(self.read.subject.size_bytes, &self.read.bases, &locate);
-            weighed.push((String::from("now"), now.map_err(no_member)?));
+        let locate = locator(&self.read.structure, &self.read.subject);
+        let now = demand.weigh_layout(self.read.subject.size_bytes, &self.read.bases, &locate);
+        let mut compared = vec![Compared {
+            name: String::from("now"),
+            weighed: now.map_err(no_member)?,
+            proof: None,
+        }];
+        let read = layouts
+            .iter()
+            .map(|name| Ok(layout_files::read(Path::new(name))?.0));
+        let files: Vec<LayoutFile> = read.collect::<Result<_, SessionError>>()?;
+        let proofs = self
+            .proving
+            .as_ref()
+            .map(|proving| proving.prove(&files, progress));
+        let mut proofs = proofs.into_iter().flatten();
+        for (file, name) in files.iter().zip(layouts) {
+            let (size, locate) = replaced(&self.read.structure, &self.read.subject, (file, name))?;
+            let weighed = demand.weigh_layout(size, &BTreeMap::new(), &locate);
+            compared.push(Compared {
+                name: file.name.clone(),
+                weighed: weighed.map_err(no_member)?,
+                proof: proofs.next(),
+            });
         }
-        for name in layouts {
-            let file = layout_files::read(Path::new(name))?.0;
-            let (size, locate) = replaced(&self.read.structure, &self.read.subject, (&file, name))?;
-            let answer = demand.weigh_layout(size, &BTreeMap::new(), &locate);
-            weighed.push((file.name.clone(), answer.map_err(no_member)?));
-        }
-        Ok(weighed)
-    }
-
-    /// Replays the recording with the candidate's layout; none when the profile is a table.
-    pub fn prove(
-        &self,
-        candidate: &Candidate,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Option<Proof>, WhatifError> {
-        let layout = self.layout_file("advised", candidate);
-        let proving = self.proving.as_ref();
-        proving
-            .map(|proving| proving.prove(layout, progress))
-            .transpose()
+        Ok(compared)
     }
 
     /// Returns the candidate as a layout file.

@@ -1,14 +1,14 @@
-//! Advice and comparisons as text and JSON.
+//! Advice and comparisons as text.
 
-use hitm_base::{Cycles, Printout, grouped};
-use hitm_layout::advise::{Advice, Candidate, Demand, LineCost, Search, Weighed};
-use hitm_layout::layout_file::FileStruct;
-use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::Proof;
+use hitm_base::{Printout, counted, grouped};
+use hitm_layout::advise::{Candidate, LineCost, Plan, Search, Weighed};
 
-/// Version of the JSON.
-const SCHEMA: u32 = 1;
+use super::proof::{Proof, gain};
+use super::proposals::{Proposal, Tried};
+use super::session::{Answer, Compared};
+use crate::whatif::{Change, Took};
 
 /// Head of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +24,13 @@ pub struct Heading {
 }
 
 impl Heading {
+    fn subject(&self) -> String {
+        format!(
+            "{} on {} by profile {}",
+            self.type_name, self.machine, self.profile
+        )
+    }
+
     fn notes_text(&self, out: &mut Printout) {
         for note in &self.notes {
             out.line(&format!("note: {note}"));
@@ -31,77 +38,140 @@ impl Heading {
     }
 }
 
-/// Result of a candidate's replay: none without a recording or when none was asked for; the error
-/// when it failed.
-pub type Proven = Option<Result<Proof, String>>;
-
-/// Advice for people; `proofs` has the replay of each candidate.
-pub fn advice_text(
-    heading: &Heading,
-    advice: &Advice,
-    demand: &Demand,
-    proofs: &[Proven],
-) -> Printout {
+/// Advice for people.
+pub fn advice_text(heading: &Heading, answer: &Answer) -> Printout {
     let mut out = Printout::new();
+    let now = match &answer.before {
+        Some(before) => format!("{} now", took_text(before)),
+        None => format!(
+            "an estimated {} cycles now, {} of the {} cycles of work",
+            number(answer.now.cost.cycles()),
+            percent(answer.now.cost.cycles() / answer.work_cycles.max(1) as f64),
+            grouped(answer.work_cycles),
+        ),
+    };
     out.line(&format!(
-        "{} on {} by profile {}: now {} cycles in {} lines ({} of the {} cycles of work)",
-        heading.type_name,
-        heading.machine,
-        heading.profile,
-        number(advice.original.cost.cycles()),
-        advice.original.lines,
-        percent(advice.original.cost.cycles() / demand.work_cycles()),
-        number(demand.work_cycles()),
+        "{}: {}, {now}",
+        heading.subject(),
+        lines_of(&answer.now)
     ));
     heading.notes_text(&mut out);
-    search_text(&mut out, &advice.search);
-    lines_text(&mut out, &advice.original);
-    if advice.candidates.is_empty() {
+    how_found_text(&mut out, answer);
+    let is_replayed = answer.tried.is_some();
+    lines_text(&mut out, &answer.now, is_replayed);
+    if answer.proposals.is_empty() {
         out.blank();
-        out.line("No layout is better by a thousandth.");
+        out.line(&none_text(answer.tried));
     }
-    for (index, candidate) in advice.candidates.iter().enumerate() {
-        let cycles = candidate.weighed.cost.cycles();
+    for (index, proposal) in answer.proposals.iter().enumerate() {
         out.blank();
         out.line(&format!(
-            "{}. {} lines, {} cycles: {} less than now; {}",
+            "{}. {}",
             index + 1,
-            candidate.weighed.lines,
-            number(cycles),
-            percent(1.0 - cycles / advice.original.cost.cycles()),
-            bound_text(candidate, &advice.search),
+            proposal_text(proposal, answer)
         ));
-        if let Some(Some(proof)) = proofs.get(index) {
-            out.line(&format!("   {}", proof_text(proof)));
-        }
-        lines_text(&mut out, &candidate.weighed);
-        for moved in &candidate.moves {
-            let names = if moved.lines == (0, 0) && moved.saved_cycles == 0.0 {
-                format!("{}: ", moved.members.join(", "))
-            } else {
-                String::new()
-            };
-            out.line(&format!("  - {names}{}.", moved.reason));
-        }
+        lines_text(&mut out, &proposal.candidate.weighed, is_replayed);
+        moves_text(&mut out, &proposal.candidate);
     }
     out
 }
 
-fn proof_text(proof: &Result<Proof, String>) -> String {
-    let Proof { cycles, lost } = match proof {
-        Ok(proof) => *proof,
-        Err(why) => return format!("not replayed: {why}"),
-    };
-    let count = |cycles: Cycles| number(cycles.0 as f64);
-    let saved = 1.0 - cycles.after.0 as f64 / cycles.before.0.max(1) as f64;
+/// Says that no layout is better, and by what.
+pub(super) fn none_text(tried: Option<Tried>) -> String {
+    match tried {
+        Some(tried) => format!(
+            "No layout is better by a thousandth: {} replayed.",
+            match tried.replayed {
+                1 => "one was".to_owned(),
+                count => format!("{count} were"),
+            }
+        ),
+        None => "No layout is better by a thousandth, as the model estimates.".to_owned(),
+    }
+}
+
+fn moves_text(out: &mut Printout, candidate: &Candidate) {
+    for moved in &candidate.moves {
+        let names = if moved.lines == (0, 0) && moved.saved_cycles == 0.0 {
+            format!("{}: ", moved.members.join(", "))
+        } else {
+            String::new()
+        };
+        out.line(&format!("  - {names}{}.", moved.reason));
+    }
+}
+
+fn proposal_text(proposal: &Proposal, answer: &Answer) -> String {
+    let candidate = &proposal.candidate;
+    let lines = lines_of(&candidate.weighed);
+    let plan = plan_text(&candidate.plan);
+    match &proposal.proof {
+        Some(proof) => format!("{lines}, {plan}: {}", proof_text(proof)),
+        None => format!(
+            "{lines}, {plan}: an estimated {} cycles, {}{}",
+            number(candidate.weighed.cost.cycles()),
+            saved_text(1.0 - candidate.weighed.cost.cycles() / answer.now.cost.cycles()),
+            bound_text(candidate, &answer.search),
+        ),
+    }
+}
+
+/// Idea behind a layout, in a few words.
+pub(super) fn plan_text(plan: &Plan) -> String {
+    match plan {
+        Plan::ByWriters => "members by who writes them".to_owned(),
+        Plan::Apart => "each written member on a line of its own".to_owned(),
+        Plan::Padded => "in the present order, aligned and padded to lines".to_owned(),
+        Plan::Alone(member) => format!("{member} on a line of its own"),
+        Plan::Searched => "by the model's search".to_owned(),
+    }
+}
+
+fn took_text(took: &Took) -> String {
     format!(
-        "replayed: threads take {} cycles instead of {} ({} less) and lose {} of them to each other instead of {}",
-        count(cycles.after),
-        count(cycles.before),
-        percent(saved),
-        count(lost.after),
-        count(lost.before),
+        "threads take {} cycles and lose {} of them to each other",
+        grouped(took.cycles.0),
+        grouped(took.lost.0)
     )
+}
+
+fn proof_text(proof: &Proof) -> String {
+    match proof {
+        Ok(proof) => format!(
+            "{} by replay: threads take {} cycles instead of {}, and lose {} of them to each other instead of {}",
+            saved_text(gain(proof)),
+            grouped(proof.after.cycles.0),
+            grouped(proof.before.cycles.0),
+            grouped(proof.after.lost.0),
+            grouped(proof.before.lost.0),
+        ),
+        Err(why) => format!("not replayed: {why}"),
+    }
+}
+
+/// Says by what and how the layouts were found.
+fn how_found_text(out: &mut Printout, answer: &Answer) {
+    if let Some(why) = &answer.not_replayed {
+        out.line(&format!("note: not replayed: {why}"));
+    }
+    let Some(tried) = answer.tried else {
+        out.line(
+            "note: estimated by a model of independent accesses; docs/models/advisor.md says how far off it is",
+        );
+        return search_text(out, &answer.search);
+    };
+    let left_out = match tried.left_out {
+        0 => String::new(),
+        count => format!("; {count} more were left out (--candidates)"),
+    };
+    out.line(&format!(
+        "note: {} replayed{}{left_out}",
+        counted(tried.replayed as u64, "layout"),
+        match tried.no_better {
+            0 => String::new(),
+            count => format!(", {count} no better than now"),
+        }
+    ));
 }
 
 /// Reports the progress of a search that cannot prove its answer optimal.
@@ -123,46 +193,67 @@ fn search_text(out: &mut Printout, search: &Search) {
 }
 
 fn bound_text(candidate: &Candidate, search: &Search) -> String {
-    let gap = candidate.gap();
     let found = match search.is_exact() {
         true => "",
         false => "the best found, ",
     };
-    if gap == 0.0 {
-        "none with as many hot lines is cheaper".into()
-    } else {
-        format!(
-            "{found}an estimated {} above the best possible at most",
+    match candidate.gap() {
+        None => String::new(),
+        Some(0.0) => "; none with as many hot lines is cheaper".to_owned(),
+        Some(gap) => format!(
+            "; {found}an estimated {} above the best possible at most",
             percent(gap)
-        )
+        ),
     }
 }
 
 /// Compares layouts side by side, line by line, for people.
-pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Printout {
+pub fn comparison_text(heading: &Heading, layouts: &[Compared]) -> Printout {
     let mut out = Printout::new();
-    out.line(&format!(
-        "{} on {} by profile {}",
-        heading.type_name, heading.machine, heading.profile
-    ));
+    out.line(&heading.subject());
     heading.notes_text(&mut out);
-    let first = layouts
-        .first()
-        .map_or(0.0, |(_, weighed)| weighed.cost.cycles());
-    for (name, weighed) in layouts {
-        let cycles = weighed.cost.cycles();
-        let saved = match cycles <= first {
-            true => format!("{} less", percent(1.0 - cycles / first)),
-            false => format!("{} more", percent(cycles / first - 1.0)),
-        };
+    let Some((now, others)) = layouts.split_first() else {
+        return out;
+    };
+    let before = others
+        .iter()
+        .find_map(|one| one.proof.as_ref()?.as_ref().ok());
+    let is_replayed = before.is_some();
+    if !is_replayed {
+        out.line("note: cycles are estimated by a model of independent accesses");
+    }
+    let cycles = |one: &Compared| one.weighed.cost.cycles();
+    out.blank();
+    out.line(&match before {
+        Some(Change { before, .. }) => {
+            format!("now: {}, {}", lines_of(&now.weighed), took_text(before))
+        }
+        None => format!(
+            "now: {}, {} cycles",
+            lines_of(&now.weighed),
+            number(cycles(now))
+        ),
+    });
+    lines_text(&mut out, &now.weighed, is_replayed);
+    for one in others {
+        let lines = lines_of(&one.weighed);
         out.blank();
-        out.line(&format!(
-            "{name}: {} lines, {} cycles, {saved} than {}",
-            weighed.lines,
-            number(cycles),
-            layouts[0].0
-        ));
-        lines_text(&mut out, weighed);
+        out.line(&match &one.proof {
+            Some(proof @ Ok(_)) => format!("{}: {lines}, {}", one.name, proof_text(proof)),
+            proof => {
+                let saved = saved_text(1.0 - cycles(one) / cycles(now));
+                let why = match proof {
+                    Some(proof) => format!("; {}", proof_text(proof)),
+                    None => String::new(),
+                };
+                format!(
+                    "{}: {lines}, an estimated {} cycles, {saved}{why}",
+                    one.name,
+                    number(cycles(one))
+                )
+            }
+        });
+        lines_text(&mut out, &one.weighed, is_replayed);
     }
     out
 }
@@ -170,7 +261,11 @@ pub fn comparison_text(heading: &Heading, layouts: &[(String, Weighed)]) -> Prin
 /// Most lines of a layout that are shown; the rest is summed up.
 const LINES_SHOWN: usize = 16;
 
-fn lines_text(out: &mut Printout, weighed: &Weighed) {
+/// The touched lines and who is in them: with the model's costs unless a replay decided.
+fn lines_text(out: &mut Printout, weighed: &Weighed, is_replayed: bool) {
+    if is_replayed {
+        return members_text(out, weighed);
+    }
     out.line("  line      cycles       stall   transfers  cycles each  members");
     let mut order: Vec<_> = weighed.per_line.iter().collect();
     if order.len() > LINES_SHOWN {
@@ -200,6 +295,26 @@ fn lines_text(out: &mut Printout, weighed: &Weighed) {
     }
 }
 
+/// The touched lines of all instances together, and who is in them.
+fn members_text(out: &mut Printout, weighed: &Weighed) {
+    let mut lines: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+    for line in &weighed.per_line {
+        let members = line.members.iter().map(String::as_str);
+        lines.entry(line.line).or_default().extend(members);
+    }
+    out.line("  line  members");
+    for (line, members) in lines.iter().take(LINES_SHOWN) {
+        let members: Vec<&str> = members.iter().copied().collect();
+        out.line(&format!("  {line:>4}  {}", members.join(" ")));
+    }
+    if lines.len() > LINES_SHOWN {
+        out.line(&format!(
+            "  {} more lines left out",
+            lines.len() - LINES_SHOWN
+        ));
+    }
+}
+
 fn each(cost: &LineCost) -> f64 {
     if cost.transfers > 0.0 {
         cost.latency / cost.transfers
@@ -208,139 +323,34 @@ fn each(cost: &LineCost) -> f64 {
     }
 }
 
-/// Advice for programs; `proofs` has the replay of each candidate.
-pub fn advice_json(
-    heading: &Heading,
-    advice: &Advice,
-    demand: &Demand,
-    proofs: &[Proven],
-) -> Value {
-    let candidates = advice.candidates.iter().enumerate();
-    let candidates = candidates.map(|(index, candidate)| {
-        let proof = proofs.get(index).and_then(Option::as_ref);
-        candidate_json(candidate, proof)
-    });
-    json!({
-        "schema": SCHEMA,
-        "type": heading.type_name,
-        "machine": heading.machine,
-        "profile": heading.profile,
-        "notes": heading.notes,
-        "work_cycles": whole(demand.work_cycles()),
-        "accesses": whole(demand.access_count()),
-        "search": {
-            "members": advice.search.atoms,
-            "exact_members": advice.search.exact_atoms,
-            "steps": advice.search.steps,
-            "steps_max": advice.search.steps_max,
-            "is_exact": advice.search.is_exact(),
-            "is_limited": advice.search.is_limited,
-        },
-        "original": weighed_json(&advice.original),
-        "candidates": candidates.collect::<Vec<_>>(),
-    })
+/// Describes what a proposal costs and saves.
+pub(super) fn difference_text(now: &Weighed, proposal: &Proposal) -> String {
+    let then = &proposal.candidate.weighed;
+    let lines = format!("{} instead of {}", lines_of(then), now.lines);
+    match &proposal.proof {
+        Some(proof) => format!("{lines}, {}.", proof_text(proof)),
+        None => format!(
+            "{lines}, an estimated {} cycles instead of {}: {}.",
+            number(then.cost.cycles()),
+            number(now.cost.cycles()),
+            saved_text(1.0 - then.cost.cycles() / now.cost.cycles().max(1.0)),
+        ),
+    }
 }
 
-fn candidate_json(candidate: &Candidate, proof: Option<&Result<Proof, String>>) -> Value {
-    let replay = proof.and_then(|proof| proof.as_ref().ok()).map(|proof| {
-        json!({
-            "cycles_before": proof.cycles.before.0,
-            "cycles_after": proof.cycles.after.0,
-            "lost_cycles_before": proof.lost.before.0,
-            "lost_cycles_after": proof.lost.after.0,
-        })
-    });
-    let members = members_json(&candidate.layout);
-    let moves = candidate.moves.iter().map(|moved| {
-        json!({
-            "members": moved.members,
-            "from_line": moved.lines.0,
-            "to_line": moved.lines.1,
-            "saved_cycles": moved.saved_cycles.round(),
-            "reason": moved.reason,
-        })
-    });
-    json!({
-        "weighed": weighed_json(&candidate.weighed),
-        "bound_cycles": whole(candidate.bound_cycles),
-        "gap": candidate.gap(),
-        "replay": replay,
-        "not_replayed": proof.and_then(|proof| proof.as_ref().err()),
-        "members": members,
-        "moves": moves.collect::<Vec<_>>(),
-    })
+fn lines_of(weighed: &Weighed) -> String {
+    counted(weighed.lines, "line")
 }
 
-/// Describes what a layout costs and saves.
-pub(super) fn difference_text(now: &Weighed, then: &Weighed) -> String {
-    let (before, after) = (now.cost.cycles(), then.cost.cycles());
-    let (less, word) = match after <= before {
-        true => (1.0 - after / before.max(1.0), "less"),
-        false => (after / before.max(1.0) - 1.0, "more"),
-    };
-    let lines = |weighed: &Weighed| match weighed.lines {
-        1 => "1 line".to_owned(),
-        count => format!("{count} lines"),
-    };
-    format!(
-        "{} instead of {}, {} cycles instead of {}: {} {word}, as predicted by the advisor's model.",
-        lines(then),
-        lines(now),
-        number(after),
-        number(before),
-        percent(less),
-    )
+/// A share that is saved, or lost where it is negative.
+fn saved_text(share: f64) -> String {
+    match share >= 0.0 {
+        true => format!("{} less", percent(share)),
+        false => format!("{} more", percent(-share)),
+    }
 }
 
-/// Names, offsets and sizes of members.
-pub(super) fn members_json(layout: &FileStruct) -> Vec<Value> {
-    let members = layout.members.iter();
-    let json = members.map(|member| {
-        json!({ "name": member.name, "offset_bytes": member.offset_bytes, "size_bytes": member.size_bytes })
-    });
-    json.collect()
-}
-
-/// Compares layouts side by side, for programs.
-pub fn comparison_json(heading: &Heading, layouts: &[(String, Weighed)]) -> Value {
-    let each = layouts
-        .iter()
-        .map(|(name, weighed)| json!({ "name": name, "weighed": weighed_json(weighed) }));
-    json!({
-        "schema": SCHEMA,
-        "type": heading.type_name,
-        "machine": heading.machine,
-        "profile": heading.profile,
-        "notes": heading.notes,
-        "layouts": each.collect::<Vec<_>>(),
-    })
-}
-
-fn weighed_json(weighed: &Weighed) -> Value {
-    let lines = weighed.per_line.iter().map(|line| {
-        let mut value = cost_json(&line.cost);
-        value["instance"] = json!(line.instance);
-        value["line"] = json!(line.line);
-        value["members"] = json!(line.members);
-        value
-    });
-    let mut value = cost_json(&weighed.cost);
-    value["lines"] = json!(weighed.lines);
-    value["per_line"] = lines.collect();
-    value
-}
-
-fn cost_json(cost: &LineCost) -> Value {
-    json!({
-        "cycles": whole(cost.cycles()),
-        "stall_cycles": whole(cost.stall),
-        "latency_cycles": whole(cost.latency),
-        "footprint_cycles": whole(cost.footprint),
-        "transfers": whole(cost.transfers),
-    })
-}
-
-fn whole(number: f64) -> u64 {
+pub(super) fn whole(number: f64) -> u64 {
     number.round().clamp(0.0, 1e18) as u64
 }
 

@@ -341,6 +341,11 @@ fn bare(name: &str) -> &str {
 }
 
 /// The kind of a type, or of one that it stands for.
+/// Returns true if a type is that of an object by which threads agree.
+pub(crate) fn is_sync_type(store: &TypeStore, id: TypeId) -> bool {
+    kind_of_type(store, id).is_some()
+}
+
 fn kind_of_type(store: &TypeStore, mut id: TypeId) -> Option<SyncKind> {
     const HOLDING_DATA: &[&str] = &["Mutex", "RwLock"];
     loop {

@@ -235,7 +235,7 @@ impl Compared<'_> {
 
 /// Cycles of running and of waiting for memory. Time in system calls is left out: memory does not
 /// cause it.
-fn busy(totals: &ThreadTotals, cpi_milli: u64) -> Cycles {
+pub(super) fn busy(totals: &ThreadTotals, cpi_milli: u64) -> Cycles {
     let own = u128::from(totals.insns) * u128::from(cpi_milli) / 1000;
     let own = u64::try_from(own).unwrap_or(u64::MAX);
     Cycles(own.saturating_add(totals.stall.0))

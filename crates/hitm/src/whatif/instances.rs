@@ -1,18 +1,19 @@
 //! Finds the objects of a structure in a recording.
 //!
 //! Variables are found by the addresses of recorded accesses and the types of the debug
-//! information; an array holds as many structures as it has elements. An array of plain values is
-//! found by its own name: its elements become structures with one member. Heap blocks are found by
+//! information; an array holds as many structures as it has elements. What holds a structure of the layouts
+//! moves with it. An array of plain values is found by its own name: its elements become structures with one
+//! member. Heap blocks are found by
 //! the types that code accesses them as, unless the caller names the function that allocates them.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use hitm_layout::layout_file::LayoutFile;
-use hitm_layout::{DataObject, StructLayout, Symbolizer, TypeId, TypeKind, TypeStore};
+use hitm_layout::{DataObject, Symbolizer};
 
 use super::WhatifError;
-use super::member_map::MemberMap;
+use super::member_map::{MemberMap, element_of};
 use super::moves::{MovedObject, Moves};
 use crate::recording::{AddressNames, Recording, TypedBlock};
 
@@ -134,18 +135,16 @@ impl Finder<'_> {
         };
         let types = file.types();
         let (element, count) = element_of(types, type_id);
-        let names = names_of(types, element);
         let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
         let map = match (types.layout(element), types.get(element).size) {
-            (Some(compiled), _) => structs
-                .find(|wanted| names.contains(&wanted.name))
-                .map(|wanted| MemberMap::new(types, compiled, wanted, self.layouts)),
+            (Some(_), _) => MemberMap::of_type(types, element, self.layouts)?,
             (None, Some(size)) if element != types.resolve(type_id) => structs
                 .find(|wanted| wanted.name == object.name)
-                .map(|wanted| MemberMap::of_values(size, wanted)),
+                .map(|wanted| MemberMap::of_values(size, wanted))
+                .transpose()?,
             _ => None,
         };
-        let Some(map) = map.transpose()? else {
+        let Some(map) = map else {
             return Ok(());
         };
         self.add(object.name.clone(), (object.start, object.size), count, map)
@@ -178,13 +177,9 @@ impl Finder<'_> {
         typed: &TypedBlock,
     ) -> Result<Option<MemberMap>, WhatifError> {
         let found = names.with_file_types(&typed.path, |types| {
-            let known = names_of(types, typed.type_id);
-            let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
-            let wanted = structs.find(|wanted| known.contains(&wanted.name))?;
-            let compiled = types.layout(typed.type_id)?;
-            Some(MemberMap::new(types, compiled, wanted, self.layouts))
+            MemberMap::of_type(types, typed.type_id, self.layouts)
         });
-        Ok(found.flatten().transpose()?)
+        Ok(found.transpose()?.flatten())
     }
 
     fn heap_blocks(
@@ -306,43 +301,6 @@ impl Finder<'_> {
         }
         Ok(Moves::new(self.maps, objects))
     }
-}
-
-/// Returns the element type behind nested arrays, and the number of elements.
-fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
-    let mut count: u64 = 1;
-    let mut element = type_id;
-    while let TypeKind::Array {
-        element: inner,
-        count: Some(elements),
-    } = types.get(types.resolve(element)).kind
-    {
-        count = count.saturating_mul(elements);
-        element = inner;
-    }
-    (element, count)
-}
-
-/// Names by which a layout file may refer to the type: its own, and its typedefs'.
-fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut at = type_id;
-    loop {
-        names.push(bare(&types.get(at).name).to_owned());
-        match types.get(at).kind {
-            TypeKind::Alias(target) => at = target,
-            _ => break,
-        }
-    }
-    let layout: Option<&StructLayout> = types.layout(type_id).map(|layout| &**layout);
-    names.extend(layout.and_then(|layout| layout.name.as_deref().map(str::to_owned)));
-    names
-}
-
-fn bare(name: &str) -> &str {
-    let words = ["struct ", "class ", "union "];
-    let found = words.iter().find_map(|word| name.strip_prefix(word));
-    found.unwrap_or(name)
 }
 
 fn struct_names(layouts: &[LayoutFile]) -> String {

@@ -1,9 +1,14 @@
 //! From members of the compiled structure to their places in a layout file.
 
+mod outer;
+
 use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
 use hitm_layout::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
 use hitm_weave::MovedSpan;
 use thiserror::Error;
+
+pub(super) use outer::element_of;
+use outer::wanted;
 
 /// Errors of putting a layout in the place of the compiled one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -116,6 +121,21 @@ pub(super) struct MappedMember {
 }
 
 impl MemberMap {
+    /// Maps a type of the program: one that the layouts have, or one that holds such a one. None for all others.
+    pub(crate) fn of_type(
+        types: &TypeStore,
+        type_id: TypeId,
+        layouts: &[LayoutFile],
+    ) -> Result<Option<MemberMap>, MapError> {
+        let Some(compiled) = types.layout(type_id) else {
+            return Ok(None);
+        };
+        match wanted(types, type_id, layouts) {
+            Some(layout) => Ok(Some(MemberMap::new(types, compiled, layout, layouts)?)),
+            None => MemberMap::around(types, compiled, layouts),
+        }
+    }
+
     /// Maps `compiled` to `layout`; `layouts` have the structures of members whose size differs.
     pub(crate) fn new(
         types: &TypeStore,

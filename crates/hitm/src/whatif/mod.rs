@@ -10,6 +10,7 @@ mod legacy;
 pub(crate) mod member_map;
 mod moves;
 mod second_run;
+mod trial;
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +27,9 @@ use compare::Compared;
 pub use instances::HeapInstances;
 pub use member_map::MapError;
 pub use moves::{MoveCounts, MovedObject};
-use second_run::SecondRun;
+use second_run::{Keep, SecondRun};
+pub use trial::Took;
+pub(crate) use trial::trial;
 
 /// Recording and changes.
 #[derive(Debug, Clone)]
@@ -290,7 +293,6 @@ pub fn run_loaded(
     config: &WhatifConfig,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<WhatifReport, WhatifError> {
-    let moves = instances::find(recording, &config.layouts, &config.instances)?;
     let mut notes = recording.diagnostics();
     if recording.is_cut() {
         notes.push(format!(
@@ -298,20 +300,10 @@ pub fn run_loaded(
             grouped(recording.statistics.rest.line_count)
         ));
     }
-    let (before, after) = if legacy::is_legacy(recording) {
+    if legacy::is_legacy(recording) {
         notes.push(legacy::NOTE.to_owned());
-        let unchanged = WhatifConfig {
-            machine: None,
-            placement: None,
-            ..config.clone()
-        };
-        let log = legacy::read(recording, &config.input)?;
-        let before = SecondRun::of_log(recording, &unchanged, &log, moves::Moves::default())?;
-        (before, SecondRun::of_log(recording, config, &log, moves)?)
-    } else {
-        let after = SecondRun::of_file(recording, config, moves, progress)?;
-        (SecondRun::recorded(recording), after)
-    };
+    }
+    let Change { before, after } = both_runs(recording, config, Keep::Rows, progress)?;
     notes.extend(after.notes(config));
     Ok(Compared {
         config,
@@ -320,4 +312,30 @@ pub fn run_loaded(
         after: &after,
     }
     .report(notes))
+}
+
+/// The run as recorded, and the replay with the changes.
+fn both_runs<'r>(
+    recording: &'r Recording,
+    config: &WhatifConfig,
+    keep: Keep,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Change<SecondRun<'r>>, WhatifError> {
+    let moves = instances::find(recording, &config.layouts, &config.instances)?;
+    if !legacy::is_legacy(recording) {
+        return Ok(Change {
+            before: SecondRun::recorded(recording),
+            after: SecondRun::of_file(recording, config, (moves, keep), progress)?,
+        });
+    }
+    let unchanged = WhatifConfig {
+        machine: None,
+        placement: None,
+        ..config.clone()
+    };
+    let log = legacy::read(recording, &config.input)?;
+    Ok(Change {
+        before: SecondRun::of_log(recording, &unchanged, &log, moves::Moves::default())?,
+        after: SecondRun::of_log(recording, config, &log, moves)?,
+    })
 }

@@ -29,8 +29,16 @@ pub(super) struct SecondRun<'r> {
     counts: ReplayCounts,
 }
 
-/// Statistics of a replay: rows of all lines, or of moved objects and of lines with rows in the
-/// recording.
+/// Extent of a replay's statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Keep {
+    /// Rows of all lines, or of moved objects and of lines with rows in the recording.
+    Rows,
+    /// Sums over all lines.
+    Sums,
+}
+
+/// Statistics of a replay.
 struct Kept {
     rows: Collector,
     /// Lines with rows, unless all have some. Lines of moved objects always have.
@@ -40,12 +48,16 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(recording: &Recording, moves: &Moves) -> Kept {
+    fn of(recording: &Recording, moves: &Moves, keep: Keep) -> Kept {
         let lines = recording.statistics.lines.keys().copied();
+        let (only, moved) = match keep {
+            Keep::Rows => (recording.is_cut().then(|| lines.collect()), moves.fresh()),
+            Keep::Sums => (Some(FxHashSet::default()), 0..0),
+        };
         Kept {
             rows: Collector::default(),
-            only: recording.is_cut().then(|| lines.collect()),
-            moved: moves.fresh(),
+            only,
+            moved,
             others: Sums::default(),
         }
     }
@@ -173,13 +185,13 @@ impl<'r> SecondRun<'r> {
     pub(super) fn of_file(
         recording: &Recording,
         config: &WhatifConfig,
-        moves: Moves,
+        (moves, keep): (Moves, Keep),
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SecondRun<'r>, WhatifError> {
         let path = &config.input;
         let mut file = RecordingFile::open(path)?;
         let mut decoder = ChunkDecoder::new().map_err(|error| file.failed(error.into()))?;
-        let (mut feed, setting) = feed(recording, config, moves)?;
+        let (mut feed, setting) = feed(recording, config, moves, keep)?;
         while let Some((block, read, all)) = file.next_block(&mut decoder)? {
             block.visit(&mut feed).map_err(|error| file.failed(error))?;
             check(&mut feed, path)?;
@@ -198,7 +210,7 @@ impl<'r> SecondRun<'r> {
         log: &legacy::Log,
         moves: Moves,
     ) -> Result<SecondRun<'r>, WhatifError> {
-        let (mut feed, setting) = feed(recording, config, moves)?;
+        let (mut feed, setting) = feed(recording, config, moves, Keep::Rows)?;
         log.visit(&mut feed);
         finish(feed, setting, &config.input)
     }
@@ -250,6 +262,7 @@ fn feed(
     recording: &Recording,
     config: &WhatifConfig,
     moves: Moves,
+    keep: Keep,
 ) -> Result<(Feed, Setting), WhatifError> {
     let mut machine = config.machine.clone().unwrap_or(recording.machine.clone());
     // Cycles per instruction depend more on the program than on the machine.
@@ -275,7 +288,7 @@ fn feed(
         setting.placement = placement.to_string();
         order = Some(cpus);
     }
-    let kept = Kept::of(recording, &moves);
+    let kept = Kept::of(recording, &moves, keep);
     let mut replay = Replay::new(machine, moves).with_temporary_files(temporary::FILES);
     // The recorder of a whole machine has no hand-over of lines.
     let mut mappings = recording.mappings().iter();

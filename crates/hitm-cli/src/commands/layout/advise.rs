@@ -5,10 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use hitm::advise::{
-    Inputs, Language, Proven, Session, advice_json, advice_text, comparison_json, comparison_text,
+    Answer, Inputs, Language, Proposal, Session, advice_json, advice_text, comparison_json,
+    comparison_text,
 };
 use hitm::output_file;
-use hitm_layout::advise::{Advice, Candidate, Options};
+use hitm_layout::advise::Options;
 use hitm_layout::emit::Style;
 
 use crate::commands::{Format, KernelArgs};
@@ -50,18 +51,18 @@ struct InputsArgs {
 }
 
 impl InputsArgs {
-    fn open(self) -> Result<Session> {
+    fn open(&self) -> Result<Session> {
         let inputs = Inputs {
-            type_name: self.name,
-            input: self.input,
+            type_name: self.name.clone(),
+            input: self.input.clone(),
             below: None,
-            btf_base: self.btf_base,
-            profile: self.profile,
-            variant: self.variant,
-            at: self.at,
+            btf_base: self.btf_base.clone(),
+            profile: self.profile.clone(),
+            variant: self.variant.clone(),
+            at: self.at.clone(),
             kernel: self.kernel.source(),
-            open: self.open,
-            machine: self.machine,
+            open: self.open.clone(),
+            machine: self.machine.clone(),
         };
         let bar = Bar::start("reading");
         let session = Session::open(&inputs, &mut |read, all| bar.set(read, all))?;
@@ -90,8 +91,8 @@ pub(crate) struct AdviseArgs {
     /// For the search when more than a dozen members are touched
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Proposal to write with --output and --emit, counted from 1 [default: the last, which
-    /// costs least]
+    /// Proposal to write with --output and --emit, counted from 1 [default: the first, which is
+    /// the best]
     #[arg(long, value_name = "N")]
     pick: Option<usize>,
     /// Write the proposal as a layout file
@@ -100,8 +101,12 @@ pub(crate) struct AdviseArgs {
     /// Print the proposal as source instead of the advice
     #[arg(long, value_enum, value_name = "LANGUAGE")]
     emit: Option<Emit>,
-    /// Do not run the recording again with each proposal
-    #[arg(long)]
+    /// Layouts that are tried by a replay of the recording [default: as many as half a minute has
+    /// room for, 3 to 18]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    candidates: Option<usize>,
+    /// Do not run the recording again with each layout: show what the model estimates
+    #[arg(long, conflicts_with = "candidates")]
     no_replay: bool,
     /// With --emit: print a unified diff of this file, which declares the structure
     #[arg(long, value_name = "FILE", requires = "emit")]
@@ -148,6 +153,11 @@ impl Emit {
     }
 }
 
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "expected a number from 1 on".to_owned())
+}
+
 /// Members of one `--keep-together`.
 #[derive(Debug, Clone)]
 struct Names(Vec<String>);
@@ -172,13 +182,12 @@ fn pin(text: &str) -> Result<(String, u64), String> {
     }
 }
 
-pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let session = args.inputs.open()?;
+pub(super) fn advise(mut args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let opened = args.inputs.open()?;
     let options = Options {
         max_lines: args.max_lines,
-        pins: args.pin,
-        keep_together: args
-            .keep_together
+        pins: std::mem::take(&mut args.pin),
+        keep_together: std::mem::take(&mut args.keep_together)
             .into_iter()
             .map(|names| names.0)
             .collect(),
@@ -186,26 +195,19 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
         seed: args.seed,
         steps_max: None,
     };
-    let counter = Bar::of_steps("searching");
-    let advice = session.advise(&options, &|done, all| counter.set(done, all))?;
-    counter.finish();
-    let picked: Option<&Candidate> = match args.pick {
-        None => advice.candidates.last(),
-        Some(number) => {
-            let candidate = number
-                .checked_sub(1)
-                .and_then(|at| advice.candidates.get(at));
-            let Some(candidate) = candidate else {
-                bail!(
-                    "found --pick {number}, expected one of the {} proposals",
-                    advice.candidates.len()
-                );
-            };
-            Some(candidate)
+    let (mut session, mut answer) = (&opened, args.answer(&opened, &options)?);
+    // Constraints speak of the outer structure's members.
+    if answer.proposals.is_empty() && options.is_free() {
+        for inner in opened.inner() {
+            let of_inner = args.answer(inner, &options)?;
+            if !of_inner.proposals.is_empty() {
+                (session, answer) = (inner, of_inner);
+                break;
+            }
         }
-    };
+    }
     if args.output.is_some() || args.emit.is_some() {
-        let Some(candidate) = picked else {
+        let Some(proposal) = picked(&answer, args.pick)? else {
             bail!("no layout is better by a thousandth: there is nothing to write");
         };
         if let Some(path) = &args.output {
@@ -213,45 +215,66 @@ pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> 
                 .file_stem()
                 .and_then(|stem| stem.to_str())
                 .unwrap_or("advised");
-            let text = session.layout_file(stem, candidate).to_toml();
+            let text = session.layout_file(stem, &proposal.candidate).to_toml();
             output_file::write(path, text.as_bytes())?;
             terminal.note(&format!("wrote {}", path.display()));
         }
         if let Some(emit) = args.emit {
-            let text = session.emit(candidate, emit.language(), args.source.as_deref())?;
+            let source = args.source.as_deref();
+            let text = session.emit(&proposal.candidate, emit.language(), source)?;
             terminal.source(&text)?;
             return Ok(Exit::Done);
         }
     }
-    let proofs = match args.no_replay {
-        true => Vec::new(),
-        false => proofs(&session, &advice),
-    };
-    let (heading, demand) = (session.heading(), session.demand()?);
+    let heading = session.heading();
     match args.format {
-        Format::Text => terminal.out(&advice_text(&heading, &advice, &demand, &proofs))?,
+        Format::Text => terminal.out(&advice_text(&heading, &answer))?,
         Format::Json => {
-            let json = advice_json(&heading, &advice, &demand, &proofs);
+            let json = advice_json(&heading, &answer);
             terminal.json(&(serde_json::to_string_pretty(&json)? + "\n"))?;
         }
     }
     Ok(Exit::Done)
 }
 
-/// Replays the recording, if there is one, with each proposal.
-fn proofs(session: &Session, advice: &Advice) -> Vec<Proven> {
-    let prove = |candidate: &Candidate| {
+impl AdviseArgs {
+    /// Searches for layouts, and tries them on the recording.
+    fn answer(&self, session: &Session, options: &Options) -> Result<Answer> {
+        let counter = Bar::of_steps("searching");
+        let advice = session.search(options, &|done, all| counter.set(done, all))?;
+        counter.finish();
+        if self.no_replay {
+            return Ok(session.estimate(&advice));
+        }
         let bar = Bar::start("replaying");
-        let proof = session.prove(candidate, &mut |read, all| bar.set(read, all));
+        let answer = session.prove(&advice, self.candidates, &mut |read, all| {
+            bar.set(read, all)
+        });
         bar.finish();
-        proof.map_err(|error| error.to_string()).transpose()
+        Ok(answer)
+    }
+}
+
+/// The proposal of a number, counted from 1; the best without a number.
+fn picked(answer: &Answer, number: Option<usize>) -> Result<Option<&Proposal>> {
+    let Some(number) = number else {
+        return Ok(answer.proposals.first());
     };
-    advice.candidates.iter().map(prove).collect()
+    let at = number.checked_sub(1);
+    let Some(proposal) = at.and_then(|at| answer.proposals.get(at)) else {
+        bail!(
+            "found --pick {number}, expected one of the {} proposals",
+            answer.proposals.len()
+        );
+    };
+    Ok(Some(proposal))
 }
 
 pub(super) fn compare(args: CompareArgs, terminal: &mut Terminal) -> Result<Exit> {
     let session = args.inputs.open()?;
-    let layouts = session.compare(&args.layout)?;
+    let bar = Bar::start("replaying");
+    let layouts = session.compare(&args.layout, &mut |read, all| bar.set(read, all))?;
+    bar.finish();
     let heading = session.heading();
     match args.format {
         Format::Text => terminal.out(&comparison_text(&heading, &layouts))?,

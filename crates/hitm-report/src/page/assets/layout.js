@@ -4,8 +4,8 @@ const LAYOUT = { rowHeight: 40, namesHeight: 16, labelWidth: 44, costWidth: 104,
 
 /** The pictures of an advice, and its reasons. */
 function layoutAdvice(advice, name) {
-  const best = advice.candidates[advice.candidates.length - 1];
-  if (!best) return h('p', null, `No layout of ${advice.type} is better by a thousandth.`);
+  const best = advice.candidates[0];
+  if (!best) return h('p', null, `${advice.type}: ${advice.none}`);
   const title = `Layout of ${advice.type}: now and advised`;
   const sides = [
     { title: 'now', members: advice.now.members, size: advice.now.size_bytes, weighed: advice.original },
@@ -70,7 +70,7 @@ function drawLayout(side, before, width, largest) {
   const count = Math.ceil(side.size / 64);
   const parts = [label(0, 14, `${side.title}: ${count} ${count === 1 ? 'line' : 'lines'}`, { 'font-weight': 600 })];
   if (side.weighed) {
-    parts.push(label(width, 14, `${grouped(side.weighed.cycles)} cycles`, { 'text-anchor': 'end', 'font-weight': 600 }));
+    parts.push(label(width, 14, `${grouped(side.weighed.cycles)} cycles by the model`, { 'text-anchor': 'end', 'font-weight': 600 }));
   }
   let y = LAYOUT.head;
   lines.forEach((line) => {

@@ -1,0 +1,130 @@
+//! Candidates as proposals: tried by a replay where there is a recording, estimated by the model elsewhere.
+//!
+//! Invariant: no proposal is worse than the present layout by what decided it, and the first is the best.
+
+use hitm_layout::advise::{Advice, Candidate, Plan};
+
+use super::proof::{Proof, gain};
+
+/// The most proposals that are shown.
+const SHOWN_MAX: usize = 5;
+
+/// Accesses that are replayed for one answer, in all: about half a minute of one core.
+const REPLAYED_MAX: u64 = 60_000_000;
+
+/// Candidates that are replayed, however long the recording is, and however short.
+const TRIED: std::ops::RangeInclusive<u64> = 3..=18;
+
+/// A layout that is better by less than this share is not worth a proposal.
+const WORTH: f64 = 0.001;
+
+/// A layout that is better than the present one.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proposal {
+    /// The layout.
+    pub candidate: Candidate,
+    /// Its replay; none where the model's estimate decided.
+    pub proof: Option<Proof>,
+}
+
+/// Number of candidates that were replayed, and of those that were no better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tried {
+    /// Replayed ones.
+    pub replayed: usize,
+    /// Those of them that take as long as the present layout, or longer.
+    pub no_better: usize,
+    /// Candidates that were left out.
+    pub left_out: usize,
+}
+
+/// Number of candidates that are replayed unless the caller says so.
+pub(super) fn count_for(access_count: u64) -> usize {
+    let count = REPLAYED_MAX / access_count.max(1);
+    count.clamp(*TRIED.start(), *TRIED.end()) as usize
+}
+
+/// All candidates of an advice in the order in which they are worth a replay.
+pub(super) fn in_order(advice: &Advice) -> Vec<Candidate> {
+    let mut searched = advice.candidates.clone();
+    searched.reverse();
+    let mut rest: Vec<Candidate> = searched.split_off(searched.len().min(1));
+    rest.extend(advice.plain.iter().cloned());
+    let is_first =
+        |candidate: &Candidate| !matches!(candidate.plan, Plan::Alone(_) | Plan::Searched);
+    let (mut order, mut others): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_first);
+    order.sort_by(|a, b| a.plan.cmp(&b.plan));
+    order.splice(order.len().min(1)..order.len().min(1), searched);
+    others.sort_by(|a, b| cycles(a).total_cmp(&cycles(b)));
+    order.extend(others);
+    order
+}
+
+/// The replayed candidates that are better than the present layout, the best first. Of equal ones the one with
+/// fewest lines is first.
+pub(super) fn proved(candidates: Vec<(Candidate, Proof)>) -> (Vec<Proposal>, usize) {
+    let saved = |proof: &Proof| proof.as_ref().map_or(0.0, gain);
+    let count = candidates.len();
+    let mut better: Vec<(Candidate, Proof)> = candidates
+        .into_iter()
+        .filter(|(_, proof)| saved(proof) >= WORTH)
+        .collect();
+    let no_better = count - better.len();
+    // Thousandths, so that noise decides nothing.
+    let rank = |(candidate, proof): &(Candidate, Proof)| {
+        let thousandths = (saved(proof) / WORTH).round() as i64;
+        (std::cmp::Reverse(thousandths), candidate.weighed.lines)
+    };
+    better.sort_by_key(rank);
+    // More lines for less gain is no choice.
+    let mut least = u64::MAX;
+    better.retain(|(candidate, _)| {
+        let lines = candidate.weighed.lines;
+        let is_choice = lines < least;
+        least = least.min(lines);
+        is_choice
+    });
+    better.truncate(SHOWN_MAX);
+    let better = better.into_iter();
+    let proposals = better.map(|(candidate, proof)| Proposal {
+        candidate,
+        proof: Some(proof),
+    });
+    (proposals.collect(), no_better)
+}
+
+/// The candidates that are better by the model, the cheapest first.
+pub(super) fn estimated(advice: &Advice) -> Vec<Proposal> {
+    let now = advice.original.cost.cycles();
+    let mut better: Vec<Candidate> = advice
+        .candidates
+        .iter()
+        .chain(&advice.plain)
+        .cloned()
+        .collect();
+    better.retain(|candidate| cycles(candidate) < now * (1.0 - WORTH));
+    better.sort_by(|a, b| {
+        cycles(a)
+            .total_cmp(&cycles(b))
+            .then(a.weighed.lines.cmp(&b.weighed.lines))
+    });
+    let mut least = u64::MAX;
+    better.retain(|candidate| {
+        let is_choice = candidate.weighed.lines < least;
+        least = least.min(candidate.weighed.lines);
+        is_choice
+    });
+    better.truncate(SHOWN_MAX);
+    let better = better.into_iter();
+    better
+        .map(|candidate| Proposal {
+            candidate,
+            proof: None,
+        })
+        .collect()
+}
+
+/// Cost by the model.
+fn cycles(candidate: &Candidate) -> f64 {
+    candidate.weighed.cost.cycles()
+}

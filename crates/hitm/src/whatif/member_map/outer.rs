@@ -1,0 +1,217 @@
+//! The layout of a structure in which another one has changed: what a compiler makes of it.
+//!
+//! Members stay in their order. From the first one on that takes other bytes, each begins as early as its
+//! alignment allows.
+
+use hitm_layout::layout_file::{FileStruct, LayoutFile};
+use hitm_layout::{AggregateKind, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
+
+use super::{ELEMENTS_MAX, MapError, MappedMember, MemberMap, SPANS_MAX, Span};
+
+impl MemberMap {
+    /// The map of `compiled`, of which none of the `layouts` speaks, if a structure of the layouts lies in it.
+    pub(crate) fn around(
+        types: &TypeStore,
+        compiled: &StructLayout,
+        layouts: &[LayoutFile],
+    ) -> Result<Option<MemberMap>, MapError> {
+        if compiled.kind == AggregateKind::Union || !holds_one(types, compiled, layouts) {
+            return Ok(None);
+        }
+        let mut map = MemberMap {
+            type_name: compiled.name.as_deref().unwrap_or("(anonymous)").to_owned(),
+            sizes: (compiled.size, compiled.size),
+            align: compiled.alignment.unwrap_or(1),
+            members: Vec::new(),
+            spans: Vec::new(),
+            by_new: Vec::new(),
+        };
+        let mut end = End::default();
+        for member in &compiled.members {
+            map.add_in_order(types, member, layouts, &mut end)?;
+        }
+        if end.new != end.old {
+            map.sizes.1 = end.new.next_multiple_of(map.align.max(1));
+        }
+        map.spans.sort_by_key(|span| (span.from, span.member));
+        map.by_new = (0..map.spans.len()).collect();
+        map.by_new.sort_by_key(|index| map.spans[*index].to);
+        Ok(Some(map))
+    }
+
+    fn add_in_order(
+        &mut self,
+        types: &TypeStore,
+        member: &Member,
+        layouts: &[LayoutFile],
+        end: &mut End,
+    ) -> Result<(), MapError> {
+        let (from, size) = (
+            member.byte_offset(),
+            member.byte_end() - member.byte_offset(),
+        );
+        let inner = inner_map(types, member, layouts)?;
+        let own_align = types
+            .get(member.type_id)
+            .alignment
+            .max(member.alignment.unwrap_or(1));
+        let align = inner
+            .as_ref()
+            .map_or(own_align, |inner| own_align.max(inner.map.align));
+        let to = end.place(from, align);
+        self.align = self.align.max(align);
+        let name = member.name.as_deref().unwrap_or_default();
+        let Some(inner) = inner else {
+            let index = self.name(name.to_owned(), from, to);
+            self.spans.push(Span {
+                from,
+                to,
+                size,
+                member: index,
+            });
+            end.pass(from + size, to + size);
+            return Ok(());
+        };
+        if inner.count > ELEMENTS_MAX
+            || self.spans.len() + inner.map.spans.len() * inner.count as usize > SPANS_MAX
+        {
+            return Err(MapError::TooMany {
+                type_name: self.type_name.clone(),
+                member: name.to_owned(),
+                count: inner.count,
+            });
+        }
+        let first = self.members.len();
+        for of_inner in &inner.map.members {
+            let path = match name.is_empty() {
+                true => of_inner.name.clone(),
+                false => format!("{name}.{}", of_inner.name),
+            };
+            self.name(path, from + of_inner.from, to + of_inner.to);
+        }
+        for element in 0..inner.count {
+            let (old, new) = inner.map.sizes;
+            let spans = inner.map.spans.iter().map(|span| Span {
+                from: from + element * old + span.from,
+                to: to + element * new + span.to,
+                size: span.size,
+                member: first + span.member,
+            });
+            self.spans.extend(spans);
+        }
+        end.pass(from + size, to + inner.map.sizes.1 * inner.count);
+        Ok(())
+    }
+
+    fn name(&mut self, name: String, from: u64, to: u64) -> usize {
+        self.members.push(MappedMember { name, from, to });
+        self.members.len() - 1
+    }
+}
+
+/// The end of what is placed.
+#[derive(Debug, Clone, Copy, Default)]
+struct End {
+    old: u64,
+    new: u64,
+}
+
+impl End {
+    /// The new place of a member that began at `from`.
+    fn place(&self, from: u64, align: u64) -> u64 {
+        if from < self.old {
+            // Bit-fields share bytes.
+            return self.new - (self.old - from);
+        }
+        let is_as_it_was = self.new == self.old && from.is_multiple_of(align.max(1));
+        match is_as_it_was {
+            true => from,
+            false => self.new.next_multiple_of(align.max(1)),
+        }
+    }
+
+    fn pass(&mut self, old: u64, new: u64) {
+        if old > self.old {
+            (self.old, self.new) = (old, new.max(self.new));
+        }
+    }
+}
+
+/// A member that is, or holds, a structure of the layouts; or an array of such.
+struct Inner {
+    map: MemberMap,
+    count: u64,
+}
+
+fn inner_map(
+    types: &TypeStore,
+    member: &Member,
+    layouts: &[LayoutFile],
+) -> Result<Option<Inner>, MapError> {
+    if member.kind == MemberKind::BitField {
+        return Ok(None);
+    }
+    let (element, count) = element_of(types, member.type_id);
+    let map = MemberMap::of_type(types, element, layouts)?;
+    Ok(map.map(|map| Inner { map, count }))
+}
+
+/// Returns true if a member of `compiled`, or of a structure in it, is one of the layouts.
+fn holds_one(types: &TypeStore, compiled: &StructLayout, layouts: &[LayoutFile]) -> bool {
+    compiled.members.iter().any(|member| {
+        let (element, _) = element_of(types, member.type_id);
+        wanted(types, element, layouts).is_some()
+            || types.layout(element).is_some_and(|inner| {
+                inner.kind != AggregateKind::Union && holds_one(types, inner, layouts)
+            })
+    })
+}
+
+/// The structure of the layouts that a type is.
+pub(super) fn wanted<'l>(
+    types: &TypeStore,
+    type_id: TypeId,
+    layouts: &'l [LayoutFile],
+) -> Option<&'l FileStruct> {
+    types.layout(type_id)?;
+    let names = names_of(types, type_id);
+    let mut structs = layouts.iter().flat_map(|layout| &layout.structs);
+    structs.find(|wanted| names.contains(&wanted.name))
+}
+
+/// Returns the element type behind nested arrays, and the number of elements.
+pub(in crate::whatif) fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
+    let mut count: u64 = 1;
+    let mut element = type_id;
+    while let TypeKind::Array {
+        element: inner,
+        count: Some(elements),
+    } = types.get(types.resolve(element)).kind
+    {
+        count = count.saturating_mul(elements);
+        element = inner;
+    }
+    (element, count)
+}
+
+/// Names by which a layout file may refer to the type: its own, and its typedefs'.
+fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut at = type_id;
+    loop {
+        names.push(bare(&types.get(at).name).to_owned());
+        match types.get(at).kind {
+            TypeKind::Alias(target) => at = target,
+            _ => break,
+        }
+    }
+    let layout: Option<&StructLayout> = types.layout(type_id).map(|layout| &**layout);
+    names.extend(layout.and_then(|layout| layout.name.as_deref().map(str::to_owned)));
+    names
+}
+
+fn bare(name: &str) -> &str {
+    let words = ["struct ", "class ", "union "];
+    let found = words.iter().find_map(|word| name.strip_prefix(word));
+    found.unwrap_or(name)
+}
