@@ -163,7 +163,7 @@ fn check_loop(name: &str, of: &str, allocated_in: Option<&str>) {
         .flat_map(|site| ["--at", site])
         .collect();
     let shown = advise(directory, of, &[&input[..], &at].concat());
-    assert!(shown.contains("   replayed: threads take "), "{shown}");
+    assert!(shown.contains(" less by replay: threads take "), "{shown}");
     let file = source.file_name().and_then(|file| file.to_str());
     let emit = [
         "-o",

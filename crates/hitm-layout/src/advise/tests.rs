@@ -607,3 +607,29 @@ fn a_search_of_a_few_members_has_no_use_for_the_limit() {
     let best = |advice: &Advice| advice.candidates.last().unwrap().weighed.cost.cycles();
     assert!(best(&less) >= best(&advice) - 1.0);
 }
+
+/// A ring's two sides: each writes its index and a copy of the other's, and polls the other's index.
+#[test]
+fn members_are_grouped_by_who_writes_them() {
+    let table = table(&[
+        ("mask", 8),
+        ("head", 8),
+        ("tail_seen", 8),
+        ("tail", 8),
+        ("head_seen", 8),
+    ]);
+    let rows = "mask,put,100,0,0,0\nmask,get,100,0,0,1\nhead,put,0,1000,0,0\ntail_seen,put,1000,200,0,0\ntail,put,200,0,0,0\n\
+        tail,get,0,1000,0,1\nhead_seen,get,1000,200,0,1\nhead,get,200,0,0,1\n";
+    let advice = advice_for(&table, "s", &profile(rows), &Options::default()).unwrap();
+    let candidates = advice.candidates.iter().chain(&advice.plain);
+    let by_writers = candidates
+        .filter(|candidate| candidate.plan == Plan::ByWriters)
+        .map(|candidate| {
+            let members = candidate.layout.members.iter();
+            let lines =
+                members.map(|member| format!("{}/{}", member.name, member.offset_bytes / 64));
+            lines.collect::<Vec<_>>().join(" ")
+        });
+    expect!["mask/0 head/1 tail_seen/1 tail/2 head_seen/2"]
+        .assert_eq(&by_writers.collect::<Vec<_>>().join("; "));
+}

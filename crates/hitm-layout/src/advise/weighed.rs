@@ -20,7 +20,7 @@ pub struct LineReport {
 }
 
 /// A layout and its cost.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Weighed {
     /// Lines that one instance takes.
     pub lines: u64,

@@ -108,16 +108,6 @@ impl Accesses {
         })
     }
 
-    /// Answers one question.
-    pub(super) fn answer_one(
-        &mut self,
-        asked: Asked,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Read, SessionError> {
-        let answers = self.answer(vec![Ok(asked)], progress)?.into_iter();
-        answers.last().expect("each question has an answer")
-    }
-
     /// The recording on which layouts can be tried, if it is one.
     pub(super) fn into_recording(self) -> Option<Recording> {
         match self {

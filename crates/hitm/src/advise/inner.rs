@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use hitm_layout::MemberKind;
 use hitm_layout::profile::Counts;
 
-use super::accesses::Read;
-use super::inputs::Structure;
+use super::SessionError;
+use super::accesses::{Accesses, Read};
+use super::inputs::{Asked, Inputs, Structure, TypesFiles};
 use crate::recording::is_sync_type;
 
 /// The most structures that are looked into: those with most accesses.
@@ -22,9 +23,68 @@ pub(super) struct Inner {
     pub(super) type_name: String,
 }
 
+/// Accesses to a structure, and to structures inside it.
+#[derive(Debug)]
+pub(super) struct WithInner {
+    pub(super) read: Read,
+    pub(super) inner: Vec<(Inputs, Read)>,
+}
+
+/// Answers questions, each with those about structures inside. `progress` gets the bytes of a recording read so far
+/// and in all.
+pub(super) fn read_with_inner(
+    accesses: &mut Accesses,
+    questions: &[Inputs],
+    files: &mut TypesFiles,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<Result<WithInner, SessionError>>, SessionError> {
+    let asked = questions.iter();
+    let asked = asked.map(|one| Asked::new(one.clone(), files)).collect();
+    let mut answers = Vec::new();
+    for (read, inputs) in accesses.answer(asked, progress)?.into_iter().zip(questions) {
+        answers.push(match read {
+            Ok(read) => Ok(WithInner {
+                inner: read_inner(accesses, (inputs, &read), files, progress)?,
+                read,
+            }),
+            Err(error) => Err(error),
+        });
+    }
+    Ok(answers)
+}
+
+/// Answers the questions about structures inside one. One that the recording cannot tell by its type is left out.
+fn read_inner(
+    accesses: &mut Accesses,
+    (inputs, read): (&Inputs, &Read),
+    files: &mut TypesFiles,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Vec<(Inputs, Read)>, SessionError> {
+    // A site or an address says where the outer structure is.
+    if inputs.at.is_some() {
+        return Ok(Vec::new());
+    }
+    let found = inner(read);
+    let questions: Vec<Inputs> = found.iter().map(|one| inputs.of_inner(one)).collect();
+    let asked = questions.iter();
+    let asked = asked.map(|one| Asked::new(one.clone(), files)).collect();
+    let reads = accesses.answer(asked, progress)?.into_iter();
+    let mut all = Vec::new();
+    for ((question, of), read) in questions.into_iter().zip(found).zip(reads) {
+        let Ok(mut read) = read else { continue };
+        let note = format!(
+            "no layout of {} is better while its member {} is as it is: this is about {}",
+            inputs.type_name, of.member, of.type_name
+        );
+        read.notes.insert(0, note);
+        all.push((question, read));
+    }
+    Ok(all)
+}
+
 /// The members that are structures in which one member is written and another one used, too. What a lock or a count
 /// consists of stays together.
-pub(super) fn inner(read: &Read) -> Vec<Inner> {
+fn inner(read: &Read) -> Vec<Inner> {
     let Structure::Types(file, layout) = &read.structure else {
         return Vec::new();
     };

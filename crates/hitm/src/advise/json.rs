@@ -35,13 +35,15 @@ pub fn advice_json(heading: &Heading, answer: &Answer) -> Value {
     });
     json["not_replayed"] = json!(answer.not_replayed);
     json["original"] = weighed_json(&answer.now);
-    let proposals = answer.proposals.iter().map(proposal_json);
+    let proposals = answer.proposals.iter();
+    let proposals = proposals.map(|proposal| proposal_json(proposal, &answer.now));
     json["candidates"] = proposals.collect();
     json
 }
 
-fn proposal_json(proposal: &Proposal) -> Value {
+fn proposal_json(proposal: &Proposal, now: &Weighed) -> Value {
     let candidate = &proposal.candidate;
+    let saved = now.cost.cycles() - candidate.weighed.cost.cycles();
     let members = members_json(&candidate.layout);
     let moves = candidate.moves.iter().map(|moved| {
         json!({
@@ -58,6 +60,7 @@ fn proposal_json(proposal: &Proposal) -> Value {
         "weighed": weighed_json(&candidate.weighed),
         "bound_cycles": candidate.bound_cycles.map(whole),
         "gap": candidate.gap(),
+        "estimated_saved_cycles": saved.round(),
         "replay": replay_json(proposal.proof.as_ref()),
         "members": members,
         "moves": moves.collect::<Vec<_>>(),

@@ -32,7 +32,7 @@ pub struct Proposal {
 pub struct Tried {
     /// Replayed ones.
     pub replayed: usize,
-    /// Those of them that take as long as the present layout, or longer.
+    /// Those of them that take as long as the present layout, or longer, or that cannot be replayed.
     pub no_better: usize,
     /// Candidates that were left out.
     pub left_out: usize,
@@ -127,4 +127,72 @@ pub(super) fn estimated(advice: &Advice) -> Vec<Proposal> {
 /// Cost by the model.
 fn cycles(candidate: &Candidate) -> f64 {
     candidate.weighed.cost.cycles()
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_base::Cycles;
+    use hitm_layout::advise::Weighed;
+    use hitm_layout::layout_file::FileStruct;
+
+    use super::*;
+    use crate::whatif::{Change, Took};
+
+    fn candidate(plan: Plan, lines: u64) -> Candidate {
+        let mut weighed = Weighed::default();
+        weighed.lines = lines;
+        Candidate {
+            plan,
+            layout: FileStruct {
+                name: "s".to_owned(),
+                size_bytes: lines * 64,
+                align_bytes: Some(64),
+                members: Vec::new(),
+            },
+            weighed,
+            moves: Vec::new(),
+            bound_cycles: None,
+        }
+    }
+
+    fn takes(after: u64) -> Proof {
+        let took = |cycles| Took {
+            cycles: Cycles(cycles),
+            lost: Cycles(0),
+        };
+        Ok(Change {
+            before: took(100_000),
+            after: took(after),
+        })
+    }
+
+    /// The replay decides: what gains nothing is gone, the best is first, and more lines must gain more.
+    #[test]
+    fn proposals_are_better_and_the_best_is_first() {
+        let alone = |member: &str| Plan::Alone(member.to_owned());
+        let tried = vec![
+            (candidate(Plan::Searched, 2), takes(120_000)),
+            (candidate(Plan::Apart, 4), takes(60_010)),
+            (candidate(Plan::ByWriters, 3), takes(60_000)),
+            (candidate(Plan::Padded, 1), takes(90_000)),
+            (candidate(alone("a"), 2), takes(99_990)),
+            (candidate(alone("b"), 3), takes(95_000)),
+            (candidate(alone("c"), 2), Err("it fails".to_owned())),
+        ];
+        let (proposals, no_better) = proved(tried);
+        let plans: Vec<Plan> = proposals
+            .into_iter()
+            .map(|one| one.candidate.plan)
+            .collect();
+        assert_eq!(plans, [Plan::ByWriters, Plan::Padded]);
+        assert_eq!(no_better, 3);
+    }
+
+    #[test]
+    fn long_recordings_are_replayed_less_often() {
+        assert_eq!(
+            [1_000, 6_000_000, 1_000_000_000].map(count_for),
+            [18, 10, 3]
+        );
+    }
 }

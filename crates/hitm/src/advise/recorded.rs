@@ -8,7 +8,8 @@ use hitm_layout::layout_file::FileStruct;
 use serde_json::{Value, json};
 
 use super::accesses::Accesses;
-use super::inputs::{Asked, TypesFiles};
+use super::inner::read_with_inner;
+use super::inputs::TypesFiles;
 use super::json::members_json;
 use super::text::{difference_text, none_text};
 use super::{Answer, Inputs, Proposal, Session, SessionError, advice_json, proof};
@@ -74,11 +75,7 @@ pub fn advise_recorded(
         ..structure
     });
     let inputs: Vec<Inputs> = inputs.collect();
-    let asked = inputs
-        .iter()
-        .map(|inputs| Asked::new(inputs.clone(), &mut files));
-    let asked = asked.collect();
-    let answers = accesses.answer(asked, progress)?;
+    let answers = read_with_inner(&mut accesses, &inputs, &mut files, progress)?;
     let Some(recording) = accesses.into_recording() else {
         return Ok(Vec::new());
     };
@@ -108,11 +105,13 @@ fn advise(
         steps_max: Some(STEPS_MAX),
         ..Options::default()
     };
-    let advice = session.search(&options, &|_, _| {})?;
-    let answer = match count {
-        0 => session.estimate(&advice),
-        count => session.prove(&advice, Some(count), progress),
-    };
+    let (session, answer) = session.first_better(&options, |session| {
+        let advice = session.search(&options, &|_, _| {})?;
+        Ok::<_, SessionError>(match count {
+            0 => session.estimate(&advice),
+            count => session.prove(&advice, Some(count), progress),
+        })
+    })?;
     let now = session.structure();
     let mut json = advice_json(&session.heading(), &answer);
     json["now"] = json!({ "size_bytes": now.size_bytes, "members": members_json(&now) });

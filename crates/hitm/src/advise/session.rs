@@ -15,7 +15,7 @@ use hitm_layout::profile::{Profile, ProfileError};
 use thiserror::Error;
 
 use super::accesses::{Accesses, Read, VALUE};
-use super::inner::inner;
+use super::inner::{WithInner, read_with_inner};
 use super::inputs::{Asked, Inputs, Structure, TypesFiles};
 use super::proof::{Proof, Proving};
 use super::proposals::{self, Proposal, Tried};
@@ -204,7 +204,7 @@ pub struct Session {
     /// The recording that proposals are tried on, if it is one.
     proving: Option<Proving>,
     is_opened: bool,
-    /// Structures inside this one.
+    /// Structures inside this one, which may have better layouts where this one has none.
     inner: Vec<Session>,
 }
 
@@ -216,57 +216,52 @@ impl Session {
     ) -> Result<Session, SessionError> {
         // Files of types come first: they are short, and a recording may be long.
         let mut files = TypesFiles::default();
-        let asked = Asked::new(inputs.clone(), &mut files)?;
-        let machine = asked.machine.clone();
+        let machine = Asked::new(inputs.clone(), &mut files)?.machine;
         let mut accesses = Accesses::open(&inputs.profile, inputs.kernel.as_ref(), progress)?;
-        let read = accesses.answer_one(asked, progress)?;
-        // A site or an address says where the outer structure is.
-        let of_inner = match inputs.at {
-            None => inner(&read),
-            Some(_) => Vec::new(),
-        };
-        let questions: Vec<Inputs> = of_inner.iter().map(|one| inputs.of_inner(one)).collect();
-        let asked = questions
-            .iter()
-            .map(|one| Asked::new(one.clone(), &mut files));
-        let answers = accesses.answer(asked.collect(), progress)?;
+        let questions = std::slice::from_ref(inputs);
+        let mut read = read_with_inner(&mut accesses, questions, &mut files, progress)?;
+        let read = read.pop().expect("each question has an answer")?;
         let recording = accesses.into_recording().map(Arc::new);
-        let mut session = Session::on(read, inputs, (recording.clone(), machine.clone()));
-        for ((question, of), read) in questions.iter().zip(of_inner).zip(answers) {
-            // One that the recording cannot tell by its type is left out.
-            let Ok(mut read) = read else { continue };
-            read.notes.insert(
-                0,
-                format!(
-                    "no layout of {} is better while its member {} is as it is: this is about {}",
-                    inputs.type_name, of.member, of.type_name
-                ),
-            );
-            let inner = Session::on(read, question, (recording.clone(), machine.clone()));
-            session.inner.push(inner);
-        }
-        Ok(session)
+        Ok(Session::on(read, inputs, (recording, machine)))
     }
 
     /// A session about what was read.
     pub(super) fn on(
-        read: Read,
+        read: WithInner,
         inputs: &Inputs,
         (recording, machine): (Option<Arc<Recording>>, Option<Machine>),
     ) -> Session {
-        let name = &read.subject.name;
-        let proving = recording.map(|recording| Proving::new(inputs, name, (recording, machine)));
-        Session {
+        let own = |inputs: &Inputs, read: Read, inner| Session {
+            proving: recording.clone().map(|recording| {
+                Proving::new(inputs, &read.subject.name, (recording, machine.clone()))
+            }),
             read,
-            proving,
             is_opened: !inputs.open.is_empty(),
-            inner: Vec::new(),
-        }
+            inner,
+        };
+        let inner = read.inner.into_iter();
+        let inner = inner.map(|(inputs, read)| own(&inputs, read, Vec::new()));
+        own(inputs, read.read, inner.collect())
     }
 
-    /// Sessions about structures inside this one, which may have better layouts where this one has none.
-    pub fn inner(&self) -> &[Session] {
-        &self.inner
+    /// This session or, where it has no better layout and every layout is allowed, the first inside it that has one,
+    /// with its answer.
+    pub fn first_better<E>(
+        &self,
+        options: &Options,
+        mut answer: impl FnMut(&Session) -> Result<Answer, E>,
+    ) -> Result<(&Session, Answer), E> {
+        let own = answer(self)?;
+        // Constraints speak of the outer structure's members.
+        if own.proposals.is_empty() && options.is_free() {
+            for inner in &self.inner {
+                let of_inner = answer(inner)?;
+                if !of_inner.proposals.is_empty() {
+                    return Ok((inner, of_inner));
+                }
+            }
+        }
+        Ok((self, own))
     }
 
     /// Names of the structure, machine and profile, for the head of an answer.

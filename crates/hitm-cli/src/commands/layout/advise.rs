@@ -195,17 +195,8 @@ pub(super) fn advise(mut args: AdviseArgs, terminal: &mut Terminal) -> Result<Ex
         seed: args.seed,
         steps_max: None,
     };
-    let (mut session, mut answer) = (&opened, args.answer(&opened, &options)?);
-    // Constraints speak of the outer structure's members.
-    if answer.proposals.is_empty() && options.is_free() {
-        for inner in opened.inner() {
-            let of_inner = args.answer(inner, &options)?;
-            if !of_inner.proposals.is_empty() {
-                (session, answer) = (inner, of_inner);
-                break;
-            }
-        }
-    }
+    let answer = |session: &Session| args.answer(session, &options);
+    let (session, answer) = opened.first_better(&options, answer)?;
     if args.output.is_some() || args.emit.is_some() {
         let Some(proposal) = picked(&answer, args.pick)? else {
             bail!("no layout is better by a thousandth: there is nothing to write");

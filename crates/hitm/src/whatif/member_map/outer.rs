@@ -215,3 +215,64 @@ fn bare(name: &str) -> &str {
     let found = words.iter().find_map(|word| name.strip_prefix(word));
     found.unwrap_or(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use hitm_layout::BtfFile;
+    use hitm_layout::layout_file::FileMember;
+    use hitm_test::btf::Assembler;
+
+    use super::*;
+
+    fn layouts(name: &str, size_bytes: u64, members: &[(&str, u64, u64)]) -> Vec<LayoutFile> {
+        let members = members.iter();
+        vec![LayoutFile {
+            name: "apart".to_owned(),
+            description: "apart".to_owned(),
+            source: "made up".to_owned(),
+            structs: vec![FileStruct {
+                name: name.to_owned(),
+                size_bytes,
+                align_bytes: Some(64),
+                members: members
+                    .map(|(name, offset, size)| {
+                        FileMember::plain((*name).to_owned(), *offset, *size)
+                    })
+                    .collect(),
+            }],
+        }]
+    }
+
+    /// An object's head of which one member gets a line of its own: what follows the head moves down, and the object
+    /// is aligned as its head is.
+    #[test]
+    fn what_holds_a_grown_structure_grows() {
+        let mut btf = Assembler::new(false);
+        let word = btf.int("long", 8);
+        let head = btf.structure("head", 16, &[("owner", word, 0), ("shared", word, 64)]);
+        let members = [("flags", word, 0), ("h", head, 64), ("held", word, 192)];
+        btf.structure("lock_obj", 32, &members);
+        btf.structure("other", 8, &[("flags", word, 0)]);
+        let mut btf = BtfFile::parse(btf.finish().into(), None, "the program").unwrap();
+        let layouts = layouts("head", 128, &[("owner", 0, 8), ("shared", 64, 8)]);
+        let mut map = |name: &str| {
+            let of = btf.type_by_name(name).unwrap();
+            MemberMap::of_type(btf.types(), of, &layouts).unwrap()
+        };
+        let outer = map("lock_obj").expect("it holds a head");
+        assert_eq!((outer.sizes, outer.align), ((32, 256), 64));
+        let places = outer.members.iter();
+        let places: Vec<_> = places
+            .map(|member| (&*member.name, member.from, member.to))
+            .collect();
+        let expected = [
+            ("flags", 0, 0),
+            ("h.owner", 8, 64),
+            ("h.shared", 16, 128),
+            ("held", 24, 192),
+        ];
+        assert_eq!(places, expected);
+        assert_eq!(outer.place(20), (132, 4, false));
+        assert_eq!(map("other"), None);
+    }
+}
