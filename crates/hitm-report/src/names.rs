@@ -1,6 +1,6 @@
 //! Names of addresses and threads, as the report needs them.
 
-use hitm::recording::{KnownAs, SyncObject};
+use hitm::recording::{KnownAs, SyncObject, TypePlace};
 use hitm_base::{CodeAddr, ThreadId};
 
 /// Names for what a recording knows as numbers only. Every method must answer the same for the same
@@ -39,7 +39,7 @@ pub trait Names {
     }
 
     /// The object of type `type_name` that holds the byte at `addr`, and the byte's offset in it.
-    fn place_in_type(&self, _addr: u64, _size: u8, _type_name: &str) -> Option<(u64, u64)> {
+    fn place_in_type(&self, _addr: u64, _size: u8, _type_name: &str) -> Option<TypePlace> {
         None
     }
 
@@ -54,8 +54,8 @@ pub trait Names {
         None
     }
 
-    /// The member at an offset of a type; none when only its objects have names.
-    fn member_of_type(&self, _type_name: &str, _offset: u64, _size: u8) -> Option<String> {
+    /// The member at a place in a type; none when only its objects have names.
+    fn member_of_type(&self, _type_name: &str, _place: TypePlace, _size: u8) -> Option<String> {
         None
     }
 

@@ -3,9 +3,11 @@
 //!
 //! Lines are counted from the object's first byte. Objects that do not begin at the start of a cache
 //! line are spread over other lines than the table says; [`TypeReport::unaligned_count`] counts them.
+//! Objects that were priced in another layout have lines of their own in the table: the same offset is another member.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hitm::recording::TypePlace;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE};
 use hitm_coherence::stats::{RowStats, Statistics};
 
@@ -28,9 +30,11 @@ pub struct TypeReport {
     pub object_count: u64,
     /// Those of them that do not begin at the start of a line.
     pub unaligned_count: u64,
+    /// Those of them that were priced in another layout than the compiled one.
+    pub moved_count: u64,
     /// Stall cycles of all lines of the recording.
     pub all_stall_cycles: u64,
-    /// The lines with accesses, by number.
+    /// The lines with accesses, by layout, the compiled one first, and by number.
     pub lines: Vec<TypeLine>,
 }
 
@@ -39,6 +43,8 @@ pub struct TypeReport {
 pub struct TypeLine {
     /// 1 for the first 64 bytes, as the published tables count.
     pub number: u64,
+    /// True for a line of the objects that were priced in another layout.
+    pub is_moved: bool,
     /// Accesses by operation and source.
     pub counts: AccessCounts,
     /// Cycles that CPUs waited for the line.
@@ -105,14 +111,30 @@ pub struct TypeRow {
     pub cpu_count: u64,
 }
 
+/// A line of one of the two layouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LineKey {
+    is_moved: bool,
+    number: u64,
+}
+
 /// Key of a row: accesses with equal keys are one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    line: u64,
+    line: LineKey,
     offset: u64,
     size: u8,
     code: CodeAddr,
     op: AccessOp,
+}
+
+/// Accesses with equal keys.
+struct Rows {
+    sum: RowStats,
+    /// Address of the first one's.
+    addr: u64,
+    /// Its place in the type.
+    place: TypePlace,
 }
 
 impl TypeReport {
@@ -124,45 +146,52 @@ impl TypeReport {
         type_name: &str,
         run: (Vec<String>, String),
     ) -> Option<TypeReport> {
-        let mut objects: BTreeSet<u64> = BTreeSet::new();
-        let mut rows: BTreeMap<Key, (RowStats, u64)> = BTreeMap::new();
+        let mut objects: BTreeSet<(u64, bool)> = BTreeSet::new();
+        let mut rows: BTreeMap<Key, Rows> = BTreeMap::new();
         for (line, stats) in &statistics.lines {
             for (key, row) in &stats.rows {
                 let addr = line.first_byte() + u64::from(key.offset);
-                let Some((base, offset)) = names.place_in_type(addr, key.size, type_name) else {
+                let Some(place) = names.place_in_type(addr, key.size, type_name) else {
                     continue;
                 };
-                objects.insert(base);
+                objects.insert((place.base, place.is_moved));
                 let key = Key {
-                    line: offset / LINE_SIZE + 1,
-                    offset,
+                    line: LineKey {
+                        is_moved: place.is_moved,
+                        number: place.offset / LINE_SIZE + 1,
+                    },
+                    offset: place.offset,
                     size: key.size,
                     code: key.code,
                     op: key.op,
                 };
-                let (sum, _) = rows
-                    .entry(key)
-                    .or_insert_with(|| (RowStats::default(), addr));
-                sum.merge(row);
+                let rows = rows.entry(key).or_insert_with(|| Rows {
+                    sum: RowStats::default(),
+                    addr,
+                    place,
+                });
+                rows.sum.merge(row);
             }
         }
         rows.first_key_value()?;
         let listed = statistics.lines.values().map(|line| line.stall.0);
         let all_stall_cycles = listed.sum::<u64>() + statistics.rest.stall.0;
-        let numbers: BTreeSet<u64> = rows.keys().map(|key| key.line).collect();
+        let numbers: BTreeSet<LineKey> = rows.keys().map(|key| key.line).collect();
         let lines = numbers.into_iter().map(|number| {
             let of_line = rows.iter().filter(|(key, _)| key.line == number);
             line(number, of_line, names, (type_name, all_stall_cycles))
         });
         let unaligned = objects
             .iter()
-            .filter(|base| !base.is_multiple_of(LINE_SIZE));
+            .filter(|(base, _)| !base.is_multiple_of(LINE_SIZE));
+        let moved = objects.iter().filter(|(_, is_moved)| *is_moved);
         Some(TypeReport {
             command: run.0,
             machine: run.1,
             type_name: type_name.to_owned(),
             object_count: objects.len() as u64,
             unaligned_count: unaligned.count() as u64,
+            moved_count: moved.count() as u64,
             all_stall_cycles,
             lines: lines.collect(),
         })
@@ -170,14 +199,14 @@ impl TypeReport {
 }
 
 fn line<'a>(
-    number: u64,
-    rows: impl Iterator<Item = (&'a Key, &'a (RowStats, u64))> + Clone,
+    key: LineKey,
+    rows: impl Iterator<Item = (&'a Key, &'a Rows)> + Clone,
     names: &dyn Names,
     (type_name, all_stall_cycles): (&str, u64),
 ) -> TypeLine {
     let mut sum = RowStats::default();
     let mut counts = AccessCounts::default();
-    for (key, (row, _)) in rows.clone() {
+    for (key, Rows { sum: row, .. }) in rows.clone() {
         let of_op = match key.op {
             AccessOp::Load => &mut counts.loads,
             AccessOp::Store => &mut counts.stores,
@@ -191,7 +220,8 @@ fn line<'a>(
         sum.merge(&row);
     }
     let mut line = TypeLine {
-        number,
+        number: key.number,
+        is_moved: key.is_moved,
         counts,
         stall_cycles: sum.stall.0,
         lost_cycles: sum.contention_stall.0,
@@ -202,13 +232,13 @@ fn line<'a>(
         rows: Vec::new(),
     };
     let built: Vec<TypeRow> = rows
-        .map(|(key, (row, addr))| {
-            let member = names.member_of_type(type_name, key.offset, key.size);
-            let of_object = || names.data(*addr, key.size).map(|name| name.member);
+        .map(|(key, rows)| {
+            let member = names.member_of_type(type_name, rows.place, key.size);
+            let of_object = || names.data(rows.addr, key.size).map(|name| name.member);
             let member = member.or_else(of_object).unwrap_or_default();
             type_row(
                 key,
-                row,
+                &rows.sum,
                 member.trim_start_matches('.').to_owned(),
                 (&line, names),
             )

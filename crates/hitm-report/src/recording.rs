@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm::recording::{AddressNames, CodeLabel, KnownAs, Recording, SyncObject};
+use hitm::recording::{AddressNames, CodeLabel, KnownAs, Recording, SyncObject, TypePlace};
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
 use hitm_trace::EndReason;
@@ -63,9 +63,8 @@ impl Names for AddressNames<'_> {
         AddressNames::known_as(self, addr)
     }
 
-    fn place_in_type(&self, addr: u64, size: u8, type_name: &str) -> Option<(u64, u64)> {
-        let place = AddressNames::place_in_type(self, addr, size, type_name)?;
-        Some((place.base, place.offset))
+    fn place_in_type(&self, addr: u64, size: u8, type_name: &str) -> Option<TypePlace> {
+        AddressNames::place_in_type(self, addr, size, type_name)
     }
 
     fn type_of(&self, addr: u64, size: u8) -> Option<String> {
@@ -77,8 +76,8 @@ impl Names for AddressNames<'_> {
         AddressNames::process(self, code)
     }
 
-    fn member_of_type(&self, type_name: &str, offset: u64, size: u8) -> Option<String> {
-        AddressNames::member_of_type(self, type_name, offset, size)
+    fn member_of_type(&self, type_name: &str, place: TypePlace, size: u8) -> Option<String> {
+        AddressNames::member_of_type(self, type_name, place, size)
     }
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod contended;
 mod debuginfod;
 mod elements;
 mod file;
+mod kernel_objects;
 mod locks;
 mod machine;
 mod names;

@@ -231,7 +231,7 @@ impl BtfFile {
             own.contains(id) && record.is_some_and(|record| record.kind == Kind::Var)
         };
         let id = self.names().find(&blob, name).find(is_variable)?;
-        Some(self.read(id))
+        Some(self.read(blob.record(id)?.size_or_type))
     }
 
     /// The index of names, made at the first look-up.

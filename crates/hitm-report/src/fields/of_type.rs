@@ -146,6 +146,13 @@ pub const TYPE_FIELDS: &[Field<TypeReport>] = &[
         value: |report| Value::Whole(report.unaligned_count),
     },
     Field {
+        id: "moved_count",
+        title: "moved",
+        unit: Unit::Count,
+        description: "Those of them that were priced in another layout than the compiled one (`hitm vm run --layout`)",
+        value: |report| Value::Whole(report.moved_count),
+    },
+    Field {
         id: "all_stall_cycles",
         title: "all stall",
         unit: Unit::Cycles,
@@ -153,6 +160,13 @@ pub const TYPE_FIELDS: &[Field<TypeReport>] = &[
         value: |report| Value::Whole(report.all_stall_cycles),
     },
 ];
+
+fn layout_text(line: &TypeLine) -> &'static str {
+    match line.is_moved {
+        true => "moved",
+        false => "compiled",
+    }
+}
 
 /// A line of a type.
 pub const TYPE_LINE_FIELDS: &[Field<TypeLine>] = &[
@@ -162,6 +176,13 @@ pub const TYPE_LINE_FIELDS: &[Field<TypeLine>] = &[
         unit: Unit::None,
         description: "Number of the line in the object, 1 for its first 64 bytes",
         value: |line| Value::Whole(line.number),
+    },
+    Field {
+        id: "layout",
+        title: "layout",
+        unit: Unit::None,
+        description: "compiled or moved: the layout that the line is one of. Objects that were not moved keep the compiled one",
+        value: |line| Value::Text(layout_text(line).to_owned()),
     },
     Field {
         id: "offset_bytes",

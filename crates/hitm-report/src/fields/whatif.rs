@@ -1,6 +1,6 @@
 //! The quantities of `hitm whatif`.
 
-use hitm::whatif::{LineChange, MemberChange, MoveCounts, MovedObject};
+use hitm::whatif::{LineChange, MemberChange, MoveCounts, MovedObject, ObjectKind};
 
 use super::{Field, Unit, Value};
 use crate::whatif::{RunView, ThreadView, growth};
@@ -319,6 +319,20 @@ pub const WHATIF_OBJECT_FIELDS: &[Field<MovedObject>] = &[
         value: |item| Value::text_or_missing(&item.type_name),
     },
     Field {
+        id: "kind",
+        title: "known by",
+        unit: Unit::None,
+        description: "walk, slab, variable or heap: a walk over the kernel's memory, its slab cache, a variable's type, a heap block's",
+        value: |item| Value::Text(kind_text(item.kind).to_owned()),
+    },
+    Field {
+        id: "moved_access_count",
+        title: "accesses",
+        unit: Unit::Count,
+        description: "Accesses to it",
+        value: |item| Value::Whole(item.access_count),
+    },
+    Field {
         id: "address",
         title: "address",
         unit: Unit::Address,
@@ -348,8 +362,52 @@ pub const WHATIF_OBJECT_FIELDS: &[Field<MovedObject>] = &[
     },
 ];
 
-/// Fields of the accesses to moved objects: all, those in holes, those that were split.
+fn kind_text(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Walked => "walk",
+        ObjectKind::Slab => "slab",
+        ObjectKind::Variable => "variable",
+        ObjectKind::Heap => "heap",
+    }
+}
+
+/// Fields of the moved objects, and of the accesses to them: all, those in holes, those that were split.
 pub const WHATIF_MOVE_FIELDS: &[Field<MoveCounts>] = &[
+    Field {
+        id: "object_count",
+        title: "objects",
+        unit: Unit::Count,
+        description: "Moved objects",
+        value: |item| Value::Whole(item.object_count()),
+    },
+    Field {
+        id: "walked_object_count",
+        title: "walked",
+        unit: Unit::Count,
+        description: "Those that a walk over the kernel's memory found",
+        value: |item| Value::Whole(item.objects_of(ObjectKind::Walked)),
+    },
+    Field {
+        id: "slab_object_count",
+        title: "in slabs",
+        unit: Unit::Count,
+        description: "Those that the kernel's slab caches tell",
+        value: |item| Value::Whole(item.objects_of(ObjectKind::Slab)),
+    },
+    Field {
+        id: "variable_object_count",
+        title: "variables",
+        unit: Unit::Count,
+        description: "Variables, and parts of variables",
+        value: |item| Value::Whole(item.objects_of(ObjectKind::Variable)),
+    },
+    Field {
+        id: "heap_object_count",
+        title: "heap blocks",
+        unit: Unit::Count,
+        description: "Blocks of the program's heap",
+        value: |item| Value::Whole(item.objects_of(ObjectKind::Heap)),
+    },
     Field {
         id: "moved_access_count",
         title: "moved",

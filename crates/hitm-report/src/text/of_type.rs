@@ -10,6 +10,7 @@ use crate::of_type::{TypeLine, TypeReport};
 
 const LINE_COLUMNS: &[(&str, Align)] = &[
     ("line", Align::Right),
+    ("layout", Align::Left),
     ("offset_bytes", Align::Right),
     ("remote_hitm_count", Align::Right),
     ("local_hitm_count", Align::Right),
@@ -69,8 +70,19 @@ pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
         );
         writer.paragraph(Style::Warning, "note", &text);
     }
+    if report.moved_count > 0 {
+        let text = format!(
+            "{} objects were priced in another layout, on lines marked moved; the others keep the compiled one",
+            figure("moved_count")
+        );
+        writer.paragraph(Style::Plain, "layout", &text);
+    }
     writer.title(&format!("Lines of {}", report.type_name));
-    let mut table = FieldTable::new(TYPE_LINE_FIELDS, LINE_COLUMNS).leave_out(LEAVES_OUT);
+    let columns = LINE_COLUMNS
+        .iter()
+        .filter(|(id, _)| *id != "layout" || report.moved_count > 0);
+    let columns: Vec<(&str, Align)> = columns.copied().collect();
+    let mut table = FieldTable::new(TYPE_LINE_FIELDS, &columns).leave_out(LEAVES_OUT);
     report.lines.iter().for_each(|line| table.push(line));
     writer.table(&table.table);
     report.lines.iter().for_each(|line| writer.type_line(line));
@@ -80,8 +92,9 @@ pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
 impl Writer {
     fn type_line(&mut self, line: &TypeLine) {
         let title = format!(
-            "Line {} ({} remote HITM, {} local, {} stores)",
+            "Line {}{} ({} remote HITM, {} local, {} stores)",
             line.number,
+            if line.is_moved { ", moved" } else { "" },
             grouped(line.remote_hitm()),
             grouped(line.local_hitm()),
             grouped(line.store_count())

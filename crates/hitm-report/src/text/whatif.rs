@@ -1,7 +1,7 @@
 //! The answer of `hitm whatif` as text.
 
-use hitm::whatif::MemberChange;
-use hitm_base::Printout;
+use hitm::whatif::{MemberChange, ObjectKind};
+use hitm_base::{Printout, grouped};
 
 use super::style::Style;
 use super::table::{Align, Column, FieldTable, Table, shorten};
@@ -52,6 +52,8 @@ const MEMBER_COLUMNS: &[(&str, Align)] = &[
 const OBJECT_COLUMNS: &[(&str, Align)] = &[
     ("name", Align::Name),
     ("struct", Align::Name),
+    ("kind", Align::Left),
+    ("moved_access_count", Align::Right),
     ("address", Align::Right),
     ("element_count", Align::Right),
     ("size_before_bytes", Align::Right),
@@ -219,6 +221,17 @@ impl Writer {
             self.sentence(Style::Plain, &text);
         }
         let figure = |id| by_id(WHATIF_MOVE_FIELDS, id).text(&report.moves);
+        let kinds = ObjectKind::ALL.map(|kind| (report.moves.objects_of(kind), kind));
+        let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
+        let kinds: Vec<String> = kinds
+            .map(|(count, kind)| format!("{} {}", grouped(count), phrase(kind, count)))
+            .collect();
+        let text = format!(
+            "  Moved objects: {} ({}).",
+            figure("object_count"),
+            kinds.join(", ")
+        );
+        self.sentence(Style::Plain, &text);
         let text = format!(
             "  {} accesses moved, {} of them in holes; {} were split.",
             figure("moved_access_count"),
@@ -226,6 +239,18 @@ impl Writer {
             figure("split_access_count")
         );
         self.sentence(Style::Plain, &text);
+    }
+}
+
+/// Says how objects are known, after their number.
+fn phrase(kind: ObjectKind, count: u64) -> &'static str {
+    match (kind, count) {
+        (ObjectKind::Walked, _) => "walked",
+        (ObjectKind::Slab, _) => "in slabs",
+        (ObjectKind::Variable, 1) => "variable",
+        (ObjectKind::Variable, _) => "variables",
+        (ObjectKind::Heap, 1) => "heap block",
+        (ObjectKind::Heap, _) => "heap blocks",
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm::recording::KnownAs;
+use hitm::recording::{KnownAs, TypePlace};
 use hitm_base::machine::{
     CacheShape, Caches, Contention, CoreModel, Dram, Machine, MachineCosts, Protocol, Transfer,
     UpgradeRatio,
@@ -256,11 +256,15 @@ impl Names for Symbols {
         }
     }
 
-    fn place_in_type(&self, addr: u64, _: u8, type_name: &str) -> Option<(u64, u64)> {
+    fn place_in_type(&self, addr: u64, _: u8, type_name: &str) -> Option<TypePlace> {
         let is_slot = type_name == "slot" && addr >= SLOTS;
         is_slot.then(|| {
             let offset = (addr - SLOTS) % 48;
-            (addr - offset, offset)
+            TypePlace {
+                base: addr - offset,
+                offset,
+                is_moved: false,
+            }
         })
     }
 

@@ -116,7 +116,8 @@ pub(crate) fn profile_of_recording(
             let addr = line.0 * LINE_SIZE + u64::from(place.offset);
             let base = names.instance_base(addr, place.size, (options, type_size));
             let Some(base) = base else { continue };
-            let Some(path) = member_at(addr - base) else {
+            let offset = names.compiled_offset(addr, base, &options.type_name);
+            let Some(path) = member_at(offset) else {
                 continue;
             };
             let count = match options.sampled {

@@ -13,7 +13,7 @@ mod store;
 mod symbols;
 mod walk;
 
-pub(crate) use names::{KernelNames, MOVED, page_of};
+pub(crate) use names::{KernelNames, MOVED, descriptor_end, page_of};
 pub(crate) use slabs::{
     DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS, Slab, end_in_slab,
 };

@@ -48,6 +48,14 @@ pub(crate) fn page_of(descriptor: u64) -> Option<u64> {
         .then(|| DIRECT_MAP + offset / PAGE_DESCRIPTOR_BYTES * PAGE_BYTES)
 }
 
+/// End of the page's descriptor that holds the byte at an address.
+pub(crate) fn descriptor_end(addr: u64) -> Option<u64> {
+    let offset = addr.checked_sub(PAGE_DESCRIPTORS.start)?;
+    PAGE_DESCRIPTORS
+        .contains(&addr)
+        .then(|| addr - offset % PAGE_DESCRIPTOR_BYTES + PAGE_DESCRIPTOR_BYTES)
+}
+
 /// A page's descriptor, by what the page is used for.
 struct Descriptor {
     name: String,
@@ -138,9 +146,14 @@ impl KernelNames {
 
     /// Member at an offset of an object as it was priced: in another layout, if it has one.
     pub(crate) fn moved_member(&self, type_name: &str, offset: u64, size: u8) -> String {
-        let moved = self.moved.get(type_name);
-        let before = moved.map_or(offset, |map| map.before(offset));
+        let before = self.compiled_offset(type_name, offset);
         self.member(type_name, before..before + u64::from(size))
+    }
+
+    /// Offset in the compiled type of a byte of an object that was priced in another layout.
+    pub(crate) fn compiled_offset(&self, type_name: &str, offset: u64) -> u64 {
+        let moved = self.moved.get(type_name);
+        moved.map_or(offset, |map| map.before(offset))
     }
 
     /// Function at a kernel address.
@@ -261,15 +274,42 @@ impl KernelNames {
     /// region.
     pub(crate) fn instance(&self, region: &Region, addr: u64, wanted: &str) -> Option<u64> {
         let start = region.range.start();
-        if let RegionKind::Object { type_name, .. } = &region.kind
-            && MOVED.contains(&start)
-        {
-            return (type_name == wanted).then_some(start);
+        if MOVED.contains(&start) {
+            return match &region.kind {
+                RegionKind::Object { type_name, .. } => (type_name == wanted).then_some(start),
+                RegionKind::Slab {
+                    type_name,
+                    stride_bytes,
+                    ..
+                } => {
+                    let offset = addr - start;
+                    (type_name == wanted).then_some(addr - offset % (*stride_bytes).max(1))
+                }
+                _ => None,
+            };
         }
         let inner = self.in_object(region, addr, |types, of, offset| {
             instance_at(types, of, wanted, offset).map(|inner| (inner, offset))
         });
         inner.map(|(inner, offset)| addr - offset + inner)
+    }
+
+    /// Address of the object of type `wanted` that holds the byte at `addr`, in or around a variable of the image or
+    /// a page's descriptor; `content` is what that page holds.
+    pub(crate) fn instance_in_variable(
+        &self,
+        addr: u64,
+        content: Option<&Region>,
+        wanted: &str,
+    ) -> Option<u64> {
+        self.in_variable(addr, content, |types, of, offset| {
+            Some(addr - offset + instance_at(types, of, wanted, offset)?)
+        })
+    }
+
+    /// Type of the variable of the image, or of the page's descriptor, that holds the byte at `addr`.
+    pub(crate) fn image_type(&self, addr: u64, content: Option<&Region>) -> Option<String> {
+        self.in_variable(addr, content, |types, of, _| Some(element_name(types, of)))
     }
 
     /// Asks about the object in a region that holds the byte at `addr`: its type, and the byte's offset in it. Not
@@ -283,7 +323,7 @@ impl KernelNames {
         let start = region.range.start();
         let offset = addr - start;
         let (base, of) = match &region.kind {
-            RegionKind::Object { .. } if MOVED.contains(&start) => return None,
+            _ if MOVED.contains(&start) => return None,
             RegionKind::Object { type_name, .. } => (start, self.type_id(type_name)?),
             RegionKind::Slab {
                 type_name,

@@ -32,8 +32,10 @@ pub enum KnownAs {
 pub struct TypePlace {
     /// Address of the object.
     pub base: u64,
-    /// Bytes from there to the access.
+    /// Bytes from there to the access, in the layout in which the object was priced.
     pub offset: u64,
+    /// True if that is another layout than the compiled one (`hitm vm run --layout`).
+    pub is_moved: bool,
 }
 
 impl AddressNames<'_> {
@@ -43,18 +45,12 @@ impl AddressNames<'_> {
         let offset = addr - start;
         let mut label = self.region_label(region, addr);
         let kernel = self.kernel.as_ref();
-        let member = |type_name: &str, at: u64| {
-            let kernel = kernel.filter(|_| !type_name.is_empty());
-            kernel.map_or_else(
-                || format!("+{at:#x}"),
-                |kernel| kernel.member(type_name, at..at + u64::from(size)),
-            )
+        let member = |type_name: &str, at: u64| match kernel.filter(|_| !type_name.is_empty()) {
+            Some(kernel) if MOVED.contains(&start) => kernel.moved_member(type_name, at, size),
+            Some(kernel) => kernel.member(type_name, at..at + u64::from(size)),
+            None => format!("+{at:#x}"),
         };
         match &region.kind {
-            RegionKind::Object { type_name, .. } if MOVED.contains(&start) => {
-                let moved = kernel.map(|kernel| kernel.moved_member(type_name, offset, size));
-                label.member = moved.unwrap_or_else(|| format!("+{offset:#x}"));
-            }
             RegionKind::Object { type_name, .. } => label.member = member(type_name, offset),
             RegionKind::Slab {
                 cache,
@@ -91,20 +87,6 @@ impl AddressNames<'_> {
     /// What the page holds whose descriptor is at `addr`.
     pub(super) fn page_content(&self, addr: u64) -> Option<&Region> {
         self.kernel_regions.at(page_of(addr)?)
-    }
-
-    /// The kernel's objects of a type: name, address, size. Those of slab caches are not among them.
-    pub(crate) fn objects_of_type(&self, wanted: &str) -> Vec<(String, u64, u64)> {
-        let regions = self
-            .kernel_regions
-            .all()
-            .filter_map(|region| match &region.kind {
-                RegionKind::Object { name, type_name } if type_name == wanted => {
-                    Some((name.clone(), region.range.start(), region.range.len()))
-                }
-                _ => None,
-            });
-        regions.collect()
     }
 
     /// Asks the kernel's types about a structure; none when it has none of this name.
@@ -145,28 +127,53 @@ impl AddressNames<'_> {
 
     /// The object of type `wanted` that holds the byte at `addr`, also one inside another object.
     pub fn place_in_type(&self, addr: u64, size: u8, wanted: &str) -> Option<TypePlace> {
-        let base = match self.kernel_regions.at(addr) {
-            None => self.typed_instance(addr, size, wanted)?,
-            Some(region) => match (&region.kind, &self.kernel) {
-                (RegionKind::UserMemory { address }, _) => {
-                    let own = address + (addr - region.range.start());
-                    let base = self.typed_instance(own, size, wanted)?;
-                    // By its address in the machine, as all others.
-                    addr.wrapping_sub(own - base)
-                }
-                (_, Some(kernel)) => kernel.instance(region, addr, wanted)?,
-                _ => return None,
+        let region = self.kernel_regions.at(addr);
+        let base = match region.map(|region| (&region.kind, region.range.start())) {
+            Some((RegionKind::UserMemory { address }, start)) => {
+                let own = address + (addr - start);
+                let base = self.typed_instance(own, size, wanted)?;
+                // By its address in the machine, as all others.
+                addr.wrapping_sub(own - base)
+            }
+            Some(_) => self.instance_in_kernel(addr, wanted)?,
+            None => match self.instance_in_kernel(addr, wanted) {
+                Some(base) => base,
+                None => self.typed_instance(addr, size, wanted)?,
             },
         };
         let offset = addr.wrapping_sub(base);
-        Some(TypePlace { base, offset })
+        Some(TypePlace {
+            base,
+            offset,
+            is_moved: MOVED.contains(&base),
+        })
+    }
+
+    /// The kernel's own object of type `wanted` that holds the byte at `addr`.
+    pub(super) fn instance_in_kernel(&self, addr: u64, wanted: &str) -> Option<u64> {
+        let kernel = self.kernel.as_ref()?;
+        match self.kernel_regions.at(addr) {
+            Some(region) => kernel.instance(region, addr, wanted),
+            None => kernel.instance_in_variable(addr, self.page_content(addr), wanted),
+        }
+    }
+
+    /// Offset in the compiled type of the byte at `addr`, in an object at `base`.
+    pub(crate) fn compiled_offset(&self, addr: u64, base: u64, type_name: &str) -> u64 {
+        let offset = addr.wrapping_sub(base);
+        match &self.kernel {
+            Some(kernel) if MOVED.contains(&base) => kernel.compiled_offset(type_name, offset),
+            _ => offset,
+        }
     }
 
     /// The type of the object that holds the byte at `addr`; of an array, that of its elements. None
     /// for memory whose type nothing says.
     pub fn type_of(&self, addr: u64, size: u8) -> Option<String> {
         let Some(region) = self.kernel_regions.at(addr) else {
-            return self.file_type(addr, size);
+            let kernel = self.kernel.as_ref();
+            let of_image = kernel.and_then(|known| known.image_type(addr, self.page_content(addr)));
+            return of_image.or_else(|| self.file_type(addr, size));
         };
         let offset = addr - region.range.start();
         match &region.kind {
@@ -179,9 +186,13 @@ impl AddressNames<'_> {
         }
     }
 
-    /// The member at an offset of a kernel's type; none when it has no such type.
-    pub fn member_of_type(&self, type_name: &str, offset: u64, size: u8) -> Option<String> {
+    /// The member at a place in a kernel's type, by the layout of its object; none without a kernel.
+    pub fn member_of_type(&self, type_name: &str, place: TypePlace, size: u8) -> Option<String> {
         let kernel = self.kernel.as_ref()?;
-        Some(kernel.moved_member(type_name, offset, size))
+        let end = place.offset + u64::from(size);
+        Some(match place.is_moved {
+            true => kernel.moved_member(type_name, place.offset, size),
+            false => kernel.member(type_name, place.offset..end),
+        })
     }
 }

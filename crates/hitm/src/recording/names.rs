@@ -352,7 +352,11 @@ impl<'a> AddressNames<'a> {
     /// The type of the object at an address, and the file that declares it.
     pub(crate) fn declared(&self, addr: u64, size: u8) -> Option<(String, PathBuf)> {
         let type_name = self.type_of(addr, size)?;
-        if self.kernel_regions.at(addr).is_some() {
+        if self.kernel.is_some() && addr >> 63 == 1 {
+            // What a page's descriptor holds is laid over the same bytes, one structure for each use.
+            if PAGE_DESCRIPTORS.contains(&addr) {
+                return None;
+            }
             return Some((type_name, self.kernel_types.clone()?));
         }
         let name = self.symbolizer.borrow_mut().data(addr, size.into());

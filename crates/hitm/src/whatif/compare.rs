@@ -118,7 +118,7 @@ impl Compared<'_> {
             threads: self.threads(&names),
             lines: self.lines(&names),
             members: self.members(),
-            objects: moves.objects().to_vec(),
+            objects: most_accessed_first(moves.objects()),
             moves: moves.counts,
             notes,
         }
@@ -231,6 +231,13 @@ impl Compared<'_> {
         };
         members.map(change).collect()
     }
+}
+
+fn most_accessed_first(objects: &[MovedObject]) -> Vec<MovedObject> {
+    let mut objects = objects.to_vec();
+    // A stable sort: of equal ones by address.
+    objects.sort_by_key(|object| std::cmp::Reverse(object.access_count));
+    objects
 }
 
 /// Cycles of running and of waiting for memory. Time in system calls is left out: memory does not

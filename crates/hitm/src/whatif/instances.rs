@@ -1,21 +1,22 @@
 //! Finds the objects of a structure in a recording.
 //!
+//! A kernel's objects are those that its report names with the structure, by a walk, a slab cache or a variable.
 //! Variables are found by the addresses of recorded accesses and the types of the debug
 //! information; an array holds as many structures as it has elements. What holds a structure of the layouts
 //! moves with it. An array of plain values is found by its own name: its elements become structures with one
 //! member. Heap blocks are found by
 //! the types that code accesses them as, unless the caller names the function that allocates them.
 
-use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use hitm_base::grouped;
 use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::{DataObject, Symbolizer};
 
 use super::WhatifError;
 use super::member_map::{MemberMap, element_of};
-use super::moves::{MovedObject, Moves};
-use crate::recording::{AddressNames, Recording, TypedBlock};
+use super::moves::{MovedObject, Moves, ObjectKind};
+use crate::recording::{AddressNames, KnownAs, Recording, TypedBlock};
 
 /// Bytes of all moved objects together.
 const MOVED_BYTES_MAX: u64 = 4 << 30;
@@ -62,7 +63,7 @@ pub(super) fn find(
         layouts,
         symbolizer: recording.symbolizer(),
         maps: Vec::new(),
-        objects: BTreeMap::new(),
+        objects: Vec::new(),
     };
     finder.kernel_objects(recording)?;
     finder.variables(recording)?;
@@ -77,8 +78,17 @@ struct Finder<'a> {
     layouts: &'a [LayoutFile],
     symbolizer: Symbolizer<'static>,
     maps: Vec<MemberMap>,
-    /// By address.
-    objects: BTreeMap<u64, MovedObject>,
+    /// In the order in which they were found.
+    objects: Vec<MovedObject>,
+}
+
+/// An object to be moved.
+struct Found {
+    name: String,
+    kind: ObjectKind,
+    address: u64,
+    size_bytes: u64,
+    element_count: u64,
 }
 
 impl Finder<'_> {
@@ -87,16 +97,35 @@ impl Finder<'_> {
         let names = recording.names();
         let layouts = self.layouts;
         for wanted in layouts.iter().flat_map(|layout| &layout.structs) {
-            let mut map = None;
-            for (name, start, size) in names.objects_of_type(&wanted.name) {
-                if map.is_none() {
-                    map = names.with_kernel_type(&wanted.name, |types, compiled| {
-                        MemberMap::new(types, compiled, wanted, layouts)
-                    });
-                }
-                if let Some(map) = map.clone() {
-                    self.add(name, (start, size), 1, map?)?;
-                }
+            if names.has_moved(&wanted.name) {
+                let type_name = wanted.name.clone();
+                return Err(WhatifError::MovedBefore { type_name });
+            }
+            let instances = names.kernel_instances(&wanted.name);
+            if instances.is_empty() {
+                continue;
+            }
+            let map = names.with_kernel_type(&wanted.name, |types, compiled| {
+                MemberMap::new(types, compiled, wanted, layouts)
+            });
+            let Some(map) = map.transpose()? else {
+                continue;
+            };
+            for instance in instances {
+                let object = Found {
+                    name: instance.name,
+                    kind: match instance.known_as {
+                        KnownAs::Object => ObjectKind::Walked,
+                        KnownAs::Variable => ObjectKind::Variable,
+                        KnownAs::Typed | KnownAs::Slab => ObjectKind::Slab,
+                        // The program's own memory does not move.
+                        KnownAs::Program => continue,
+                    },
+                    address: instance.start,
+                    size_bytes: instance.size_bytes,
+                    element_count: 1,
+                };
+                self.add(object, map.clone())?;
             }
         }
         Ok(())
@@ -107,7 +136,7 @@ impl Finder<'_> {
         let mut seen = (1, 0);
         for (addr, size) in recording.places() {
             let is_seen = (seen.0..=seen.1).contains(&addr);
-            // Walks find the kernel's objects.
+            // The kernel's types say where its objects are.
             if is_seen || addr >> 63 == 1 || recording.heap_block_at(addr).is_some() {
                 continue;
             }
@@ -147,7 +176,14 @@ impl Finder<'_> {
         let Some(map) = map else {
             return Ok(());
         };
-        self.add(object.name.clone(), (object.start, object.size), count, map)
+        let found = Found {
+            name: object.name.clone(),
+            kind: ObjectKind::Variable,
+            address: object.start,
+            size_bytes: object.size,
+            element_count: count,
+        };
+        self.add(found, map)
     }
 
     /// Adds the heap blocks whose accesses show one of the structures, or an array of one.
@@ -160,12 +196,15 @@ impl Finder<'_> {
             let Some(map) = self.map_of(&names, &typed)? else {
                 continue;
             };
-            self.add(
-                names.heap_block(block),
-                typed.extent,
-                typed.element_count,
-                map,
-            )?;
+            let (address, size_bytes) = typed.extent;
+            let found = Found {
+                name: names.heap_block(block),
+                kind: ObjectKind::Heap,
+                address,
+                size_bytes,
+                element_count: typed.element_count,
+            };
+            self.add(found, map)?;
         }
         Ok(())
     }
@@ -194,11 +233,17 @@ impl Finder<'_> {
             for block in recording.heap_blocks() {
                 // Reports print this name, and a caller may pass it back whole.
                 let name = names.heap_block(block);
-                let (start, size) = (block.range.start(), block.range.len());
-                let is_whole = size > 0 && size.is_multiple_of(map.sizes.0);
+                let size_bytes = block.range.len();
+                let is_whole = size_bytes > 0 && size_bytes.is_multiple_of(map.sizes.0);
                 if is_whole && name.contains(&wanted.site) {
-                    let elements = size / map.sizes.0;
-                    self.add(name, (start, size), elements, map.clone())?;
+                    let found = Found {
+                        name,
+                        kind: ObjectKind::Heap,
+                        address: block.range.start(),
+                        size_bytes,
+                        element_count: size_bytes / map.sizes.0,
+                    };
+                    self.add(found, map.clone())?;
                     count += 1;
                 }
             }
@@ -247,13 +292,7 @@ impl Finder<'_> {
         Err(WhatifError::NoSuchType { name })
     }
 
-    fn add(
-        &mut self,
-        name: String,
-        (address, size_bytes): (u64, u64),
-        element_count: u64,
-        map: MemberMap,
-    ) -> Result<(), WhatifError> {
+    fn add(&mut self, found: Found, map: MemberMap) -> Result<(), WhatifError> {
         let type_name = map.type_name.clone();
         if map.sizes.0 == 0 || map.sizes.1 == 0 {
             return Err(WhatifError::NoBytes { type_name });
@@ -265,27 +304,25 @@ impl Finder<'_> {
                 self.maps.len() - 1
             }
         };
-        let object = MovedObject {
-            name,
+        self.objects.push(MovedObject {
+            name: found.name,
             type_name,
-            address,
-            size_bytes,
-            element_count,
+            kind: found.kind,
+            address: found.address,
+            size_bytes: found.size_bytes,
+            element_count: found.element_count,
             size_bytes_after: 0,
+            access_count: 0,
             fresh: 0,
             map: index,
-        };
-        self.objects.insert(address, object);
+        });
         Ok(())
     }
 
     fn finish(self, recording: &Recording) -> Result<Moves, WhatifError> {
-        let objects: Vec<MovedObject> = self.objects.into_values().collect();
+        let objects = self.objects;
         if objects.is_empty() {
-            return Err(WhatifError::NothingMoves {
-                structs: struct_names(self.layouts),
-                known: known_sites(recording),
-            });
+            return Err(nothing_moves(recording, self.layouts));
         }
         let bytes = objects.iter().try_fold(0u64, |sum, object| {
             let size = self.maps[object.map]
@@ -309,6 +346,22 @@ fn struct_names(layouts: &[LayoutFile]) -> String {
     names.join(", ")
 }
 
+/// Says what there is to move instead.
+fn nothing_moves(recording: &Recording, layouts: &[LayoutFile]) -> WhatifError {
+    let structs = struct_names(layouts);
+    let names = recording.names();
+    if !names.is_machine() {
+        let known = known_sites(recording);
+        return WhatifError::NothingMoves { structs, known };
+    }
+    let known = names.accessed_kernel_types().into_iter();
+    let known = known.map(|(name, count)| format!("{name} ({})", grouped(count)));
+    WhatifError::NoKernelObject {
+        structs,
+        known: list(known.collect()),
+    }
+}
+
 /// Sites of shared heap blocks, for messages.
 fn known_sites(recording: &Recording) -> String {
     let names = recording.names();
@@ -321,13 +374,18 @@ fn known_sites(recording: &Recording) -> String {
         .collect();
     sites.sort();
     sites.dedup();
+    list(sites)
+}
+
+/// The first of these words for a message.
+fn list(mut words: Vec<String>) -> String {
     /// A longer list would not fit a message.
-    const SITES_MAX: usize = 8;
-    let left_out = sites.len().saturating_sub(SITES_MAX);
-    sites.truncate(SITES_MAX);
-    match (sites.is_empty(), left_out) {
+    const WORDS_MAX: usize = 8;
+    let left_out = words.len().saturating_sub(WORDS_MAX);
+    words.truncate(WORDS_MAX);
+    match (words.is_empty(), left_out) {
         (true, _) => "none".to_owned(),
-        (false, 0) => sites.join(", "),
-        (false, left_out) => format!("{} and {left_out} more", sites.join(", ")),
+        (false, 0) => words.join(", "),
+        (false, left_out) => format!("{} and {left_out} more", words.join(", ")),
     }
 }

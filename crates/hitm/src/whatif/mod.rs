@@ -26,7 +26,7 @@ use crate::recording::{Recording, RecordingError};
 use compare::Compared;
 pub use instances::HeapInstances;
 pub use member_map::MapError;
-pub use moves::{MoveCounts, MovedObject};
+pub use moves::{MoveCounts, MovedObject, ObjectKind};
 use second_run::{Keep, SecondRun};
 pub use trial::Took;
 pub(crate) use trial::trial;
@@ -111,6 +111,24 @@ pub enum WhatifError {
         structs: String,
         /// Allocation sites.
         known: String,
+    },
+    /// No object of the layouts' structures is in the recording of a kernel.
+    #[error(
+        "nothing moves: no walk, slab cache or variable of the kernel gives recorded accesses to an object of type {structs}; most accesses are to objects of: {known}"
+    )]
+    NoKernelObject {
+        /// The structures.
+        structs: String,
+        /// Structures with recorded accesses, and how many.
+        known: String,
+    },
+    /// The recording was made with another layout of the structure.
+    #[error(
+        "the objects of type {type_name} were recorded with `hitm vm run --layout` and have moved already: record without it"
+    )]
+    MovedBefore {
+        /// The structure.
+        type_name: String,
     },
     /// No heap block fits.
     #[error(
@@ -253,7 +271,7 @@ pub struct WhatifReport {
     pub lines: Vec<LineChange>,
     /// The members of moved structures, in the order of the layouts.
     pub members: Vec<MemberChange>,
-    /// The moved objects, by address.
+    /// The moved objects, most accessed first.
     pub objects: Vec<MovedObject>,
     /// Counts of moved accesses.
     pub moves: MoveCounts,

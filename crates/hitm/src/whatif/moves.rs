@@ -1,11 +1,35 @@
 //! Moved objects, and the new address of each of their bytes.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use hitm_base::{AddrRange, LINE_SIZE, LineAddr};
 use hitm_weave::replay::{FRESH, Relocate};
 
 use super::member_map::MemberMap;
+
+/// How an object is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ObjectKind {
+    /// By a walk over the kernel's memory.
+    Walked,
+    /// By the kernel's slab cache that it lies in.
+    Slab,
+    /// As a variable, or a part of one.
+    Variable,
+    /// As a block of the program's heap.
+    Heap,
+}
+
+impl ObjectKind {
+    /// All of them, in the order of reports.
+    pub const ALL: [ObjectKind; 4] = [
+        ObjectKind::Walked,
+        ObjectKind::Slab,
+        ObjectKind::Variable,
+        ObjectKind::Heap,
+    ];
+}
 
 /// An object of the recorded program whose members move.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +38,8 @@ pub struct MovedObject {
     pub name: String,
     /// The structure, or that of its elements.
     pub type_name: String,
+    /// How it is known.
+    pub kind: ObjectKind,
     /// Address of its first byte in the program.
     pub address: u64,
     /// Bytes in the program.
@@ -22,21 +48,37 @@ pub struct MovedObject {
     pub element_count: u64,
     /// Bytes with the layout.
     pub size_bytes_after: u64,
+    /// Accesses with a byte in it.
+    pub access_count: u64,
     /// Address of its first byte in the replay.
     pub(super) fresh: u64,
     /// Index of its map.
     pub(super) map: usize,
 }
 
-/// Counts of accesses to moved objects.
+/// Counts of moved objects and of accesses to them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MoveCounts {
+    /// Moved objects, in the order of [`ObjectKind::ALL`].
+    pub objects: [u64; ObjectKind::ALL.len()],
     /// Accesses with a byte in a moved object.
     pub moved: u64,
     /// Accesses with a byte that belongs to no member: it moved with the member before.
     pub in_holes: u64,
     /// Accesses that were split: they covered members that lie apart now.
     pub split: u64,
+}
+
+impl MoveCounts {
+    /// Moved objects of a kind.
+    pub fn objects_of(&self, kind: ObjectKind) -> u64 {
+        self.objects[kind as usize]
+    }
+
+    /// All moved objects.
+    pub fn object_count(&self) -> u64 {
+        self.objects.iter().sum()
+    }
 }
 
 /// All moves of a replay.
@@ -51,10 +93,22 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    /// Gives the objects fresh addresses, each at the start of a line or at its own alignment.
+    /// Gives the objects fresh addresses, each at the start of a line or at its own alignment. Of objects that
+    /// overlap, the outer one moves and takes the inner one along; of two with the same bytes, the first moves.
     pub(super) fn new(maps: Vec<MemberMap>, mut objects: Vec<MovedObject>) -> Moves {
-        objects.sort_by_key(|object| object.address);
-        objects.dedup_by_key(|object| object.address);
+        objects.sort_by_key(|object| (object.address, Reverse(object.size_bytes)));
+        let mut end_before = 0;
+        objects.retain(|object| {
+            let is_outer = object.address >= end_before;
+            if is_outer {
+                end_before = object.address.saturating_add(object.size_bytes);
+            }
+            is_outer
+        });
+        let mut counts = MoveCounts::default();
+        for object in &objects {
+            counts.objects[object.kind as usize] += 1;
+        }
         let mut end = FRESH;
         for object in &mut objects {
             let map = &maps[object.map];
@@ -67,7 +121,7 @@ impl Moves {
             maps,
             objects,
             end,
-            counts: MoveCounts::default(),
+            counts,
         }
     }
 
@@ -91,13 +145,37 @@ impl Moves {
 
     /// Object that had this byte in the program, and the byte's offset in its element.
     pub(super) fn object_before(&self, addr: u64) -> Option<(&MovedObject, u64)> {
+        let object = &self.objects[self.index_before(addr)?];
+        let element = self.maps[object.map].sizes.0;
+        Some((object, (addr - object.address) % element))
+    }
+
+    /// Index of the object that had this byte in the program.
+    fn index_before(&self, addr: u64) -> Option<usize> {
         let after = self
             .objects
             .partition_point(|object| object.address <= addr);
-        let object = &self.objects[after.checked_sub(1)?];
-        let offset = addr - object.address;
-        let element = self.maps[object.map].sizes.0;
-        (offset < object.size_bytes).then_some((object, offset % element))
+        let index = after.checked_sub(1)?;
+        let object = &self.objects[index];
+        (addr - object.address < object.size_bytes).then_some(index)
+    }
+
+    /// Counts an access for each object that it has a byte in; returns true if there is one.
+    fn count(&mut self, addr: u64, size: u8) -> bool {
+        let end = addr.saturating_add(size.into());
+        let after = self
+            .objects
+            .partition_point(|object| object.address <= addr);
+        let first = self.index_before(addr).unwrap_or(after);
+        let touched = self.objects[first..]
+            .iter_mut()
+            .take_while(|object| object.address < end);
+        let mut is_moved = false;
+        for object in touched {
+            object.access_count += 1;
+            is_moved = true;
+        }
+        is_moved
     }
 
     /// Object that has this byte in the replay, and the byte's offset in its element.
@@ -110,7 +188,7 @@ impl Moves {
     }
 
     /// Returns the new address of the byte at `addr`, the bytes from it on that move together, and
-    /// whether it moved and lies in a hole.
+    /// true if it lies in a hole of a moved object.
     fn place(&self, addr: u64) -> Placed {
         let Some((object, offset)) = self.object_before(addr) else {
             let next = self
@@ -123,7 +201,6 @@ impl Moves {
             return Placed {
                 to: addr,
                 room,
-                is_moved: false,
                 is_hole: false,
             };
         };
@@ -133,7 +210,6 @@ impl Moves {
         Placed {
             to: object.fresh + element * map.sizes.1 + to,
             room,
-            is_moved: true,
             is_hole,
         }
     }
@@ -155,7 +231,6 @@ impl Moves {
 struct Placed {
     to: u64,
     room: u64,
-    is_moved: bool,
     is_hole: bool,
 }
 
@@ -172,11 +247,9 @@ impl Relocate for Moves {
     }
 
     fn relocate(&mut self, addr: u64, size: u8, pieces: &mut Vec<(u64, u8)>) {
-        let (mut is_moved, mut is_hole) = (false, false);
-        self.each_piece(addr, size, &mut |placed, _| {
-            is_moved |= placed.is_moved;
-            is_hole |= placed.is_hole;
-        });
+        let is_moved = self.count(addr, size);
+        let mut is_hole = false;
+        self.each_piece(addr, size, &mut |placed, _| is_hole |= placed.is_hole);
         let first = pieces.len();
         self.pieces(addr, size, pieces);
         self.counts.moved += u64::from(is_moved);
