@@ -198,6 +198,11 @@ impl SystemApi {
         }
     }
 
+    /// Returns true if this QEMU says what accesses read and write (9.2 and later).
+    pub(crate) fn has_values(&self) -> bool {
+        self.values.is_some()
+    }
+
     /// Returns what the access whose memory callback is running read or wrote; none where QEMU does not say.
     pub(crate) fn value(&self, info: u32) -> Option<u64> {
         /// Types are numbered by the powers of two of their sizes.

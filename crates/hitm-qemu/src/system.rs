@@ -16,7 +16,8 @@
 //! - **Device registers** are no memory: left out, and counted.
 //! - **Calls** of functions that the facade names are counted at their first instruction.
 //! - **Moved members.** Objects of a structure in another layout are priced where their members would
-//!   lie then, while the kernel runs on as it was compiled.
+//!   lie then, while the kernel runs on as it was compiled. Slabs of such objects that the kernel makes while it runs
+//!   are seen by its stores to their pages' descriptors.
 //!
 //! Inside, addresses have 48 bits; `output` restores the upper ones.
 //!
@@ -31,7 +32,7 @@ use std::time::Duration;
 
 use hitm_base::{AccessOp, CodeAddr};
 use hitm_coherence::directory::Capacity;
-use hitm_trace::{CALLS_OF, Counter, EndReason};
+use hitm_trace::{CALLS_OF, Counter, EndReason, LATER_MOVED_SLABS};
 use hitm_weave::{Relocation, Weave};
 
 use crate::api::{self, Api, Insn, MemCb, PluginId, Reached, SystemApi, Tb, VirtualTime};
@@ -71,6 +72,16 @@ const MARK_STOP: &[u8] = &[0x48, 0x87, 0xc9];
 /// The one recorder of this process.
 static SYSTEM: OnceLock<System> = OnceLock::new();
 
+/// An access to the kernel's half of the addresses, or to user memory by its place in the direct map.
+struct KernelAccess {
+    info: u32,
+    /// As the guest has it.
+    vaddr: u64,
+    /// As it is recorded, in 48 bits.
+    addr: u64,
+    op: AccessOp,
+}
+
 struct System {
     id: PluginId,
     api: Api,
@@ -82,6 +93,8 @@ struct System {
     /// before the start.
     moves: Option<&'static [u8]>,
     relocation: OnceLock<Relocation>,
+    /// Slabs with moved objects that the kernel has made since the start.
+    later_slabs: AtomicU64,
     device_accesses: AtomicU64,
     /// By virtual CPU.
     user_accesses: Box<[OwnCount]>,
@@ -146,6 +159,7 @@ pub(crate) fn install(
         barrier: Barrier::new(weave, producer, first_touch, barrier),
         moves,
         relocation: OnceLock::new(),
+        later_slabs: AtomicU64::new(0),
         device_accesses: AtomicU64::new(0),
         user_accesses: (0..cpu_count).map(|_| OwnCount::default()).collect(),
         calls: calls
@@ -243,13 +257,27 @@ impl System {
         } else {
             addr
         };
-        if self
-            .relocation
-            .get()
-            .is_some_and(|moves| moves.may_cover(addr))
-        {
-            return self.access_moved(index, (info, addr, op), insn);
+        let access = KernelAccess {
+            info,
+            vaddr,
+            addr,
+            op,
+        };
+        match self.relocation.get() {
+            Some(moves) => self.access_moved(index, moves, &access, insn),
+            None => self.access_in_place(index, &access, insn),
         }
+    }
+
+    /// An access to memory whose members are where the program has them.
+    #[inline(always)]
+    fn access_in_place(&self, index: c_uint, access: &KernelAccess, insn: &MemInsn) {
+        let &KernelAccess {
+            info,
+            vaddr,
+            addr,
+            op,
+        } = access;
         let may_be_device = VMALLOC.contains(&addr) || FIXMAP.contains(&addr);
         let vcpu = self.vcpu(index);
         let event_count = vcpu.events.len();
@@ -269,13 +297,31 @@ impl System {
 
     /// An access that may touch an object whose members are moved: it is priced where they lie then.
     #[inline(never)]
-    fn access_moved(&self, index: c_uint, (info, addr, op): (u32, u64, AccessOp), insn: &MemInsn) {
-        let Some(relocation) = self.relocation.get() else {
-            return;
-        };
-        let vcpu = self.vcpu(index);
-        relocation.pieces(addr, self.api.access_size(info), |to, size| {
-            vcpu.access(insn, (to, op, size), || self.system_api.value(info));
+    fn access_moved(
+        &self,
+        index: c_uint,
+        moves: &Relocation,
+        access: &KernelAccess,
+        insn: &MemInsn,
+    ) {
+        let &KernelAccess { info, addr, op, .. } = access;
+        if op == AccessOp::Store
+            && moves.is_slab_pointer(addr)
+            && let Some(value) = self.system_api.value(info)
+            && moves.store_slab_pointer(addr, value)
+        {
+            self.later_slabs.fetch_add(1, MemoryOrdering::Relaxed);
+        }
+        if !moves.may_cover(addr) {
+            return self.access_in_place(index, access, insn);
+        }
+        let whole = (addr, self.api.access_size(info));
+        moves.pieces(whole.0, whole.1, |to, size| match (to, size) == whole {
+            true => self.access_in_place(index, access, insn),
+            false => {
+                let vcpu = self.vcpu(index);
+                vcpu.access(insn, (to, op, size), || self.system_api.value(info));
+            }
         });
     }
 
@@ -304,6 +350,11 @@ impl System {
             count("device_accesses_left_out", of_devices),
             count("user_accesses", of_users),
         ]);
+        if self.relocation.get().is_some_and(Relocation::has_slabs) && self.system_api.has_values()
+        {
+            let later = self.later_slabs.load(MemoryOrdering::Relaxed);
+            self.barrier.add_counters([count(LATER_MOVED_SLABS, later)]);
+        }
         let calls = self.calls.iter().map(|(at, calls)| {
             let name = format!("{CALLS_OF}{at:x}");
             count(&name, calls.load(MemoryOrdering::Relaxed))

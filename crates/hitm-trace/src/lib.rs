@@ -42,8 +42,8 @@ pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX, PATH_CALLERS_MAX};
 pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
 pub use record::{
-    CALLS_OF, Counter, End, EndReason, HeapObject, Loss, Mapping, PROCESS_SHIFT, ProcessExit,
-    ProcessStart, Record, Region, RegionKind, SHARED_END, SHARED_FIRST, ThreadExit, ThreadPlaced,
-    ThreadStart, Totals, WaitKind, Waits,
+    CALLS_OF, Counter, End, EndReason, HeapObject, LATER_MOVED_SLABS, Loss, Mapping, PROCESS_SHIFT,
+    ProcessExit, ProcessStart, Record, Region, RegionKind, SHARED_END, SHARED_FIRST, ThreadExit,
+    ThreadPlaced, ThreadStart, Totals, WaitKind, Waits,
 };
 pub use writer::{TraceWriter, WriteError};

@@ -267,6 +267,9 @@ pub enum RegionKind {
     },
 }
 
+/// Counter of slabs that the kernel made while it ran, and whose objects were priced in another layout.
+pub const LATER_MOVED_SLABS: &str = "moved_slabs_made_later";
+
 /// Prefix of the name of a [`Counter`] of calls of a function of a recorded machine. The function's address
 /// follows in hexadecimal.
 pub const CALLS_OF: &str = "calls_of_0x";

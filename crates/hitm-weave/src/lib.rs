@@ -36,7 +36,7 @@ pub use log::WorkLog;
 pub use output::{Lonely, Output};
 pub use pages::TemporaryFiles;
 pub use placement::{Placement, PlacementError};
-pub use relocation::{MovedSpan, Relocation};
+pub use relocation::{MovedSpan, PageMemory, Relocation, SlabCache};
 pub use thread::{ThreadEvent, ThreadTotals};
 pub use wakes::Wake;
 pub use weave::{Slot, Weave};

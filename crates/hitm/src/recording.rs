@@ -19,12 +19,13 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hitm_base::{CodeAddr, Cycles, LINE_SIZE, Machine, ThreadId};
+use hitm_base::{CodeAddr, Cycles, LINE_SIZE, Machine, ThreadId, grouped};
 use hitm_coherence::stats::{Collector, Statistics};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
-    Counter, End, EndReason, Header, Mapping, ProcessExit, ProcessStart, ReadError, Record,
-    Recovery, SHARED_FIRST, ThreadExit, ThreadStart, TraceReader, WaitKind, Waits,
+    Counter, End, EndReason, Header, LATER_MOVED_SLABS, Mapping, ProcessExit, ProcessStart,
+    ReadError, Record, Recovery, SHARED_FIRST, ThreadExit, ThreadStart, TraceReader, WaitKind,
+    Waits,
 };
 use thiserror::Error;
 
@@ -248,6 +249,18 @@ impl Recording {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
+    /// Says what became of slabs that the kernel made later, in a recording with another layout.
+    fn moved_slabs(&self) -> Option<String> {
+        match self.counters.get(LATER_MOVED_SLABS)? {
+            0 => None,
+            count => Some(format!(
+                "slabs of the structures with another layout that the kernel made while it ran: {}; their objects are \
+                 priced in that layout, too",
+                grouped(*count)
+            )),
+        }
+    }
+
     /// Counters of the recorder, by name.
     pub fn counters(&self) -> impl Iterator<Item = (&str, u64)> {
         let counters = self.counters.iter();
@@ -298,6 +311,7 @@ impl Recording {
             Some(_) => {}
         }
         found.extend(self.losses());
+        found.extend(self.moved_slabs());
         found.extend(self.generated.notes());
         found.extend(self.budget.describe());
         if self.accesses_without_row > 0 {

@@ -208,6 +208,7 @@ fn run_with_spinner(config: &VmConfig, terminal: &mut Terminal) -> Result<VmEnde
     let mut notes = Vec::new();
     let ended = run_vm(config, &mut |progress| match progress {
         VmProgress::Note(note) => notes.push(note.to_owned()),
+        VmProgress::Moving(found) => spinner.aside(|| terminal.note(found)),
         _ => spinner.say(&text(progress)),
     })?;
     spinner.finish();
@@ -239,7 +240,9 @@ fn diff(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 fn text(progress: VmProgress<'_>) -> String {
     match progress {
-        VmProgress::Preparing(what) | VmProgress::Note(what) => what.to_owned(),
+        VmProgress::Preparing(what) | VmProgress::Note(what) | VmProgress::Moving(what) => {
+            what.to_owned()
+        }
         VmProgress::Running => String::new(),
         VmProgress::Recording(progress) => format!(
             "{:.1} M cycles, {:.1} M records",

@@ -152,8 +152,16 @@ fn line<'v>(report: &'v Value, member: &str) -> &'v Value {
 fn layout(session: &Session<'_>) {
     let file = root().join("layouts/root-domain-restructured.toml");
     let file = file.to_str().expect("the path is UTF-8");
-    let output = session.machine(&["-l", file, "-o", "b.hitm"], &WORKLOAD);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    std::fs::write(session.directory.join("sighand.toml"), SIGHAND).expect("it can be written");
+    let options = ["-l", file, "-l", "sighand.toml", "-o", "b.hitm"];
+    let output = session.machine(&options, &WORKLOAD);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("moves 1 root_domain: 1 walked"), "{said}");
+    assert!(
+        said.contains("slabs of sighand_cache, and those of its later slabs"),
+        "{said}"
+    );
     let domain = session.json(&["report", "-i", "b.hitm", "--type", "root_domain"]);
     // In the file rto_mask is at 1856, rto_count where it was.
     assert_eq!(line(&domain, "rto_mask")["line"], 30);
@@ -162,6 +170,70 @@ fn layout(session: &Session<'_>) {
     let again = session.json(&["whatif", "-i", "a.hitm", "-l", file]);
     let moved = again["moves"]["moved_access_count"].as_u64().unwrap_or(0);
     assert!(moved > 100, "{}", again["moves"]);
+    assert_eq!(again["moves"]["walked_object_count"], 1);
+    slab_objects(session);
+}
+
+/// A structure that no walk leads to, on other lines than the kernel has it.
+const SIGHAND: &str = r#"
+schema = 1
+name = "sighand-apart"
+description = "siglock on a line of its own"
+source = "made up for this test"
+
+[[struct]]
+name = "sighand_struct"
+size_bytes = 2240
+align_bytes = 64
+members = [
+  { name = "count", offset_bytes = 0, size_bytes = 4 },
+  { name = "siglock", offset_bytes = 64, size_bytes = 4 },
+  { name = "signalfd_wqh", offset_bytes = 128, size_bytes = 24 },
+  { name = "action", offset_bytes = 192, size_bytes = 2048 },
+]
+"#;
+
+/// Objects that only their slab cache tells: moved while the kernel runs, and in its recording.
+fn slab_objects(session: &Session<'_>) {
+    let handlers = session.json(&["report", "-i", "b.hitm", "--type", "sighand_struct"]);
+    let is_lock = |line: &&Value| line["members"].to_string().contains("siglock");
+    let lines = handlers["lines"].as_array().expect("lines are a list");
+    let locks: Vec<&Value> = lines.iter().filter(is_lock).collect();
+    assert!(!locks.is_empty(), "{handlers}");
+    for lock in locks {
+        assert_eq!(
+            (&lock["line"], &lock["layout"]),
+            (&2.into(), &"moved".into())
+        );
+    }
+    assert_eq!(handlers["moved_count"], handlers["object_count"]);
+    let again = session.json(&["whatif", "-i", "a.hitm", "-l", "sighand.toml"]);
+    let moves = &again["moves"];
+    assert!(moves["slab_object_count"].as_u64() > Some(0), "{moves}");
+    assert!(moves["moved_access_count"].as_u64() > Some(0), "{moves}");
+    assert_eq!(again["objects"][0]["kind"], "slab");
+    let twice = run(
+        session.directory,
+        &["whatif", "-i", "b.hitm", "-l", "sighand.toml"],
+    );
+    assert!(
+        text(&twice).contains("have moved already"),
+        "{}",
+        text(&twice)
+    );
+    let unknown = SIGHAND.replace("sighand_struct", "no_such_structure");
+    std::fs::write(session.directory.join("unknown.toml"), unknown).expect("it can be written");
+    let nothing = run(
+        session.directory,
+        &["whatif", "-i", "a.hitm", "-l", "unknown.toml"],
+    );
+    let said = text(&nothing);
+    assert_eq!(nothing.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("nothing moves: no walk, slab cache or variable of the kernel"),
+        "{said}"
+    );
+    assert!(said.contains("task_struct ("), "{said}");
 }
 
 /// Writers of one file share mostly its pages, which have the file's name.

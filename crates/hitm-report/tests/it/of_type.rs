@@ -1,11 +1,12 @@
 //! One type of a recording, and how well a recorded machine is known.
 
-use hitm_base::CodeAddr;
+use hitm::recording::TypePlace;
+use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::Handovers;
 use hitm_report::text::{PercentLimit, TextOptions, of_type};
-use hitm_report::{MachineSummary, Names, TypeReport, json};
+use hitm_report::{CodeName, DataName, MachineSummary, Names, TypeReport, json};
 
-use crate::example::{Run, Symbols};
+use crate::example::{Run, SLOTS, Symbols};
 
 fn slots() -> Run {
     let mut run = Run::default();
@@ -50,6 +51,72 @@ fn objects_of_a_type_are_taken_together() {
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["lines"][0]["rows"][0]["local_hitm_share"], 0.5);
     assert!(TypeReport::build(&statistics, &Symbols, "fish", header).is_none());
+}
+
+/// The slots of the example, the first one priced in another layout.
+struct MovedSlot;
+
+impl Names for MovedSlot {
+    fn data(&self, addr: u64, size: u8) -> Option<DataName> {
+        Symbols.data(addr, size)
+    }
+
+    fn code(&self, code: CodeAddr) -> CodeName {
+        Symbols.code(code)
+    }
+
+    fn thread(&self, thread: ThreadId) -> String {
+        Symbols.thread(thread)
+    }
+
+    fn place_in_type(&self, addr: u64, size: u8, type_name: &str) -> Option<TypePlace> {
+        let place = Symbols.place_in_type(addr, size, type_name)?;
+        let is_moved = place.base == SLOTS;
+        Some(TypePlace { is_moved, ..place })
+    }
+
+    fn member_of_type(&self, _: &str, place: TypePlace, _: u8) -> Option<String> {
+        let layout = if place.is_moved { "moved" } else { "compiled" };
+        Some(format!("{layout}_{}", place.offset))
+    }
+}
+
+#[test]
+fn objects_in_another_layout_have_lines_of_their_own() {
+    let header = (vec!["./packed".to_owned()], "toy-4s".to_owned());
+    let report = TypeReport::build(&slots().statistics(), &MovedSlot, "slot", header);
+    let report = report.expect("there are slots");
+    assert_eq!((report.object_count, report.moved_count), (3, 1));
+    let lines = report.lines.iter();
+    let lines: Vec<_> = lines
+        .map(|line| (line.is_moved, line.number, line.local_hitm()))
+        .collect();
+    assert_eq!(lines, [(false, 1, 240), (true, 1, 120)]);
+    for line in &report.lines {
+        let layout = if line.is_moved { "moved_" } else { "compiled_" };
+        let members = line.members.iter();
+        assert!(
+            members.clone().all(|member| member.starts_with(layout)),
+            "{members:?}"
+        );
+    }
+    let options = TextOptions {
+        width: 110,
+        color: false,
+        percent_limit: PercentLimit::NONE,
+    };
+    let text = of_type::render(&report, &options);
+    assert!(
+        text.contains("1 objects were priced in another layout"),
+        "{text}"
+    );
+    assert!(
+        text.contains("== Line 1, moved (0 remote HITM, 120 local"),
+        "{text}"
+    );
+    let value: serde_json::Value = serde_json::from_str(&json::of_type::render(&report)).unwrap();
+    assert_eq!(value["lines"][0]["layout"], "compiled");
+    assert_eq!(value["lines"][1]["layout"], "moved");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Instances of a type inside typed memory.
 
-use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
+use hitm_layout::{AggregateKind, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// Nesting of arrays and structures that is followed: deeper than any real type.
 const DEPTH_MAX: usize = 64;
@@ -32,6 +32,53 @@ pub(crate) fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u
     None
 }
 
+/// Returns the offset of the one instance of `wanted` in an object of type `of`; none when there are several. Members of
+/// unions are not searched: which of them the bytes are is not known.
+pub(crate) fn only_instance(store: &TypeStore, of: TypeId, wanted: &str) -> Option<u64> {
+    let mut found = Vec::new();
+    collect(store, (of, 0), wanted, DEPTH_MAX, &mut found);
+    match found[..] {
+        [offset] => Some(offset),
+        _ => None,
+    }
+}
+
+/// Collects the offsets of the outermost instances; of an array's elements two stand for all.
+fn collect(
+    store: &TypeStore,
+    (of, base): (TypeId, u64),
+    wanted: &str,
+    depth: usize,
+    found: &mut Vec<u64>,
+) {
+    const SEVERAL: usize = 2;
+    if depth == 0 || found.len() >= SEVERAL {
+        return;
+    }
+    match &store.get(store.resolve(of)).kind {
+        TypeKind::Aggregate(layout) if is_named(layout, wanted) => found.push(base),
+        TypeKind::Aggregate(layout) if layout.kind != AggregateKind::Union => {
+            for member in &layout.members {
+                let at = (member.type_id, base + member.byte_offset());
+                collect(store, at, wanted, depth - 1, found);
+            }
+        }
+        TypeKind::Array { element, count } => {
+            let size = store.get(*element).size.unwrap_or(0);
+            for index in 0..count.unwrap_or(0).min(SEVERAL as u64) {
+                collect(
+                    store,
+                    (*element, base + index * size),
+                    wanted,
+                    depth - 1,
+                    found,
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Matches `rq`, `struct rq` and `ns::Foo`; the last part is the type's own name.
 fn is_named(layout: &StructLayout, wanted: &str) -> bool {
     let words = ["struct ", "class ", "union "];
@@ -44,4 +91,36 @@ fn is_named(layout: &StructLayout, wanted: &str) -> bool {
         .name
         .as_deref()
         .is_some_and(|name| name == bare || last(name) == last(bare))
+}
+
+#[cfg(test)]
+mod tests {
+    use hitm_layout::BtfFile;
+    use hitm_test::btf::Assembler;
+
+    use super::*;
+
+    #[test]
+    fn the_one_instance_of_a_type_is_found_also_inside() {
+        let mut btf = Assembler::new(false);
+        let word = btf.int("long", 8);
+        let lock = btf.structure("lock", 8, &[("word", word, 0)]);
+        let node = btf.structure("node", 16, &[("id", word, 0), ("lock", lock, 64)]);
+        btf.structure("outer", 24, &[("id", word, 0), ("node", node, 64)]);
+        btf.structure("two", 16, &[("a", lock, 0), ("b", lock, 64)]);
+        let locks = btf.array(lock, 4);
+        btf.structure("many", 32, &[("locks", locks, 0)]);
+        let mut btf = BtfFile::parse(btf.finish().into(), None, "types").unwrap();
+        let mut only = |of: &str| {
+            let of = btf.type_by_name(of).unwrap();
+            only_instance(btf.types(), of, "lock")
+        };
+        assert_eq!(only("lock"), Some(0));
+        assert_eq!(only("outer"), Some(16));
+        // Several instances: none is the one.
+        assert_eq!(
+            (only("two"), only("many"), only("long")),
+            (None, None, None)
+        );
+    }
 }

@@ -25,7 +25,7 @@ use hitm_layout::advise::{Advice, AdviseError, Demand, Located, Options, Subject
 use hitm_layout::profile::Profile;
 
 pub use inputs::Inputs;
-pub(crate) use instances::instance_at;
+pub(crate) use instances::{instance_at, only_instance};
 pub use json::{advice_json, comparison_json};
 pub use prices::EnginePrices;
 pub(crate) use profile::ProfileOptions;

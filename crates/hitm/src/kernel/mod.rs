@@ -15,7 +15,8 @@ mod walk;
 
 pub(crate) use names::{KernelNames, MOVED, descriptor_end, page_of};
 pub(crate) use slabs::{
-    DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS, Slab, end_in_slab,
+    Cache, DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS, Slab,
+    end_in_slab,
 };
 pub(crate) use store::{KERNEL_PATH, KernelFiles, build_id};
 pub use symbols::KernelSymbols;

@@ -526,6 +526,28 @@ mod tests {
     }
 
     #[test]
+    fn objects_are_found_in_variables_and_in_slabs_with_another_layout() {
+        let kernel = kernel();
+        let in_variable = |addr, wanted| kernel.instance_in_variable(addr, None, wanted);
+        let lock = 0xffff_ffff_8200_0000;
+        assert_eq!(in_variable(lock + 2, "spinlock"), Some(lock));
+        assert_eq!(in_variable(lock + 2, "page"), None);
+        assert_eq!(in_variable(lock + 8, "spinlock"), None);
+        assert_eq!(kernel.image_type(lock, None).as_deref(), Some("spinlock_t"));
+        let moved = Region {
+            range: AddrRange::new(MOVED.start, MOVED.start + 0x1000).unwrap(),
+            kind: RegionKind::Slab {
+                cache: "groups".to_owned(),
+                type_name: "group".to_owned(),
+                stride_bytes: 128,
+            },
+        };
+        let at = MOVED.start + 2 * 128 + 8;
+        assert_eq!(kernel.instance(&moved, at, "group"), Some(at - 8));
+        assert_eq!(kernel.instance(&moved, at, "page"), None);
+    }
+
+    #[test]
     fn an_array_of_any_length_has_elements() {
         assert_eq!(kernel().member("group", 0..4), ".id");
         assert_eq!(kernel().member("group", 8..16), ".nodes[0]");

@@ -13,7 +13,7 @@ use super::walk::{KernelObject, Walker, word};
 
 /// The type of a page's descriptor, and its size in every configuration that distributions use.
 pub(crate) const PAGE_DESCRIPTOR: &str = "page";
-pub(super) const PAGE_DESCRIPTOR_BYTES: u64 = 64;
+pub(crate) const PAGE_DESCRIPTOR_BYTES: u64 = 64;
 
 /// Addresses of the descriptors on x86-64 with four page-table levels and without address
 /// randomisation (Documentation/arch/x86/x86_64/mm.rst).
@@ -35,7 +35,11 @@ const COMPOUND_HEAD_OFFSET: u64 = 8;
 const PAGES_MAX: u64 = 1 << 28;
 
 /// Pages of a slab: larger ones are no slabs.
-const SLAB_PAGES_MAX: u64 = 1 << 10;
+const SLAB_PAGES_MAX: u64 = 1 << SLAB_ORDER_MAX;
+const SLAB_ORDER_MAX: u64 = 10;
+
+/// Bits of a slab's shape below its order: the number of its objects.
+const SHAPE_ORDER_SHIFT: u64 = 16;
 
 /// A slab: pages with objects of one cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,11 +52,19 @@ pub(crate) struct Slab {
     pub(crate) stride_bytes: u64,
 }
 
-#[derive(Debug, Clone)]
-struct Cache {
-    name: String,
-    type_name: String,
-    stride_bytes: u64,
+/// A slab cache of a stopped kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cache {
+    /// Address of its `kmem_cache`.
+    pub(crate) address: u64,
+    pub(crate) name: String,
+    /// Type of its objects, as far as its name or the walks tell.
+    pub(crate) type_name: String,
+    pub(crate) stride_bytes: u64,
+    /// Pages of a slab, as the cache prefers them.
+    pub(crate) slab_pages: u64,
+    /// Objects in such a slab.
+    pub(crate) slab_objects: u64,
 }
 
 /// Ends an object where its slab's next one begins: the type of `task_struct` has room for every processor's registers,
@@ -99,9 +111,20 @@ impl PageDescriptor<'_> {
 }
 
 impl Walker<'_> {
+    /// Pages of the machine.
+    pub(crate) fn page_count(&mut self) -> u64 {
+        self.variable_word("max_pfn").unwrap_or(0).min(PAGES_MAX)
+    }
+
+    /// Offset of the pointer to a slab's cache in the descriptor of its first page.
+    pub(crate) fn slab_cache_offset(&mut self) -> Option<u64> {
+        self.member_offset("slab", "slab_cache")
+            .filter(|offset| *offset > 0)
+    }
+
     /// Visits the descriptors of all pages, by address.
     pub(super) fn page_descriptors(&mut self, mut visit: impl FnMut(&PageDescriptor<'_>)) {
-        let pages = self.variable_word("max_pfn").unwrap_or(0).min(PAGES_MAX);
+        let pages = self.page_count();
         for first in (0..pages * PAGE_DESCRIPTOR_BYTES).step_by(READ_BYTES as usize) {
             let size = READ_BYTES.min(pages * PAGE_DESCRIPTOR_BYTES - first);
             // Addresses without memory have no descriptors.
@@ -124,11 +147,11 @@ impl Walker<'_> {
     /// types of caches that are not named after one.
     pub(crate) fn slabs(&mut self, types: &BTreeMap<String, String>) -> Vec<Slab> {
         let caches = self.caches(types).unwrap_or_default();
-        let offset = self.member_offset("slab", "slab_cache").unwrap_or(0);
         let mut slabs: Vec<Slab> = Vec::new();
-        if caches.is_empty() || offset == 0 {
+        let offset = self.slab_cache_offset().filter(|_| !caches.is_empty());
+        let Some(offset) = offset else {
             return slabs;
-        }
+        };
         // Descriptor of the slab that the last page belongs to.
         let mut open = 0;
         self.page_descriptors(|page| {
@@ -159,13 +182,18 @@ impl Walker<'_> {
     }
 
     /// Caches by the address of their descriptor.
-    fn caches(&mut self, types: &BTreeMap<String, String>) -> Option<BTreeMap<u64, Cache>> {
+    pub(crate) fn caches(
+        &mut self,
+        types: &BTreeMap<String, String>,
+    ) -> Option<BTreeMap<u64, Cache>> {
         let head = self.symbols.address("slab_caches")?;
         let link = self.member_offset("kmem_cache", "list")?;
         let (name_at, size_at) = (
             self.member_offset("kmem_cache", "name")?,
             self.member_offset("kmem_cache", "size")?,
         );
+        // An order and a number of objects in one word (mm/slub.c: `OO_SHIFT`).
+        let shape_at = self.member_offset("kmem_cache", "oo")?;
         let mut caches = BTreeMap::new();
         let mut at = self.pointer(head)?;
         while at != head && caches.len() < super::walk::LIST_MAX {
@@ -176,13 +204,16 @@ impl Walker<'_> {
             let own = types.get(&name).unwrap_or(&name);
             let is_type = self.has_layout(own);
             let type_name = if is_type { own.clone() } else { String::new() };
-            let stride_bytes = word(&size);
+            let shape = word(&self.memory.read(cache + shape_at, 4).ok()?);
             caches.insert(
                 cache,
                 Cache {
+                    address: cache,
                     name,
                     type_name,
-                    stride_bytes,
+                    stride_bytes: word(&size),
+                    slab_pages: 1 << (shape >> SHAPE_ORDER_SHIFT).min(SLAB_ORDER_MAX),
+                    slab_objects: shape & ((1 << SHAPE_ORDER_SHIFT) - 1),
                 },
             );
             at = self.pointer(at)?;

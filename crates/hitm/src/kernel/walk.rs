@@ -115,6 +115,23 @@ impl Walker<'_> {
         found.into_values().collect()
     }
 
+    /// Variables of the image whose types are in the table, as far as this kernel has both.
+    pub(crate) fn variables(&mut self, walks: &Walks) -> Vec<KernelObject> {
+        let mut found = Vec::new();
+        for (name, type_name) in &walks.variable {
+            let type_id = self.btf.type_by_name(type_name);
+            let at = type_id.and_then(|id| Some((id, self.symbols.address(name)?)));
+            let place = at.map(|(type_id, start)| self.typed(start, type_id, None));
+            found.extend(place.map(|place| KernelObject {
+                start: place.address,
+                size: place.size,
+                name: name.clone(),
+                type_name: type_name.clone(),
+            }));
+        }
+        found
+    }
+
     /// Each CPU's variables, with the rest of its area.
     pub(crate) fn per_cpu_areas(&mut self) -> Vec<PerCpuArea> {
         let (Some(linked), Some(offsets)) = (self.symbols.per_cpu(), self.per_cpu_offsets()) else {

@@ -40,6 +40,8 @@ const CONSOLE_BYTES_MAX: usize = 1 << 16;
 pub enum VmProgress<'p> {
     /// A step before or after the recording.
     Preparing(&'p str),
+    /// Objects whose members move, as found before the start.
+    Moving(&'p str),
     /// The recording.
     Recording(Progress),
     /// The guest's own output follows.
@@ -150,7 +152,7 @@ fn record(
     ready.map_err(|error| console.explain("waiting for the snapshot", &error, &mut machine))?;
     if !config.layouts.is_empty() {
         progress(VmProgress::Preparing("looking for the objects to move"));
-        let moved = move_members(&mut machine, emulator, (snapshot, &mut region))?;
+        let moved = move_members(&mut machine, emulator, (snapshot, &mut region), progress)?;
         sink.write_records(&moved);
     }
     let resumed = machine.qmp.resume_machine();
@@ -238,12 +240,13 @@ fn name(
     Ok(())
 }
 
-/// Finds the objects of the layouts and passes their moves to the recorder; returns the records
-/// that name them.
+/// Finds the objects of the layouts, says how many there are, and passes their moves to the recorder; returns the
+/// records that name them.
 fn move_members(
     machine: &mut Machine,
     emulator: &Emulator<'_>,
     (snapshot, region): (&Snapshot, &mut Region),
+    progress: &mut dyn FnMut(VmProgress<'_>),
 ) -> Result<Vec<Record>, VmError> {
     let layouts = &emulator.config.layouts;
     let files: Vec<LayoutFile> = layouts.iter().map(|(file, _)| file.clone()).collect();
@@ -252,6 +255,9 @@ fn move_members(
     let mut kernel = StoppedKernel::new(&mut machine.qmp, snapshot, cpu_count).map_err(io)?;
     let plan = moves::plan(&mut kernel.walker(), &files)?;
     region.write_text(&plan.relocation.to_text()).map_err(io)?;
+    for found in &plan.found {
+        progress(VmProgress::Moving(&found.to_string()));
+    }
     let texts = layouts.iter().map(|(_, text)| Record::Layout(text.clone()));
     Ok(texts.chain(plan.records).collect())
 }

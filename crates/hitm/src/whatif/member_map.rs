@@ -83,6 +83,12 @@ pub enum MapError {
 /// Pieces of one structure.
 const SPANS_MAX: usize = 1 << 16;
 
+/// Alignment of an array at a structure's end: that of the kernel's, which are of words.
+const TAIL_ALIGN: u64 = 8;
+
+/// Bytes that follow a structure in its memory.
+const TAIL_BYTES_MAX: u64 = 1 << 30;
+
 /// Elements of one array that get places of their own.
 const ELEMENTS_MAX: u64 = 4096;
 
@@ -278,8 +284,31 @@ impl MemberMap {
         Ok(())
     }
 
+    /// The structure's name.
+    pub(crate) fn type_name(&self) -> &str {
+        &self.type_name
+    }
+
+    /// Offset in the layout of what follows the structure in its memory, as an array of any length at its end does.
+    pub(crate) fn tail(&self) -> u64 {
+        self.sizes.1.next_multiple_of(TAIL_ALIGN)
+    }
+
+    /// Spans in the order of the compiled structure, with what follows the structure.
+    pub(crate) fn moved_spans_and_tail(&self) -> impl Iterator<Item = MovedSpan> + '_ {
+        let tail = MovedSpan {
+            from: self.sizes.0,
+            to: self.tail(),
+            size: TAIL_BYTES_MAX,
+        };
+        self.moved_spans().chain(std::iter::once(tail))
+    }
+
     /// Returns the offset in the compiled structure of the byte at `offset` of the layout's.
     pub(crate) fn before(&self, offset: u64) -> u64 {
+        if offset >= self.tail() {
+            return self.sizes.0 + (offset - self.tail());
+        }
         let after = self
             .by_new
             .partition_point(|index| self.spans[*index].to <= offset);
@@ -290,7 +319,7 @@ impl MemberMap {
     }
 
     /// Spans in the order of the compiled structure.
-    pub(crate) fn moved_spans(&self) -> impl Iterator<Item = MovedSpan> + '_ {
+    fn moved_spans(&self) -> impl Iterator<Item = MovedSpan> + '_ {
         self.spans.iter().map(|span| MovedSpan {
             from: span.from,
             to: span.to,

@@ -261,3 +261,58 @@ impl Relocate for Moves {
         ((self.end.max(FRESH) - FRESH) / LINE_SIZE) as usize
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use hitm_layout::layout_file::LayoutFile;
+
+    use super::*;
+
+    /// Objects of plain values of 8 bytes that get a line each.
+    fn moves(objects: &[(u64, u64, ObjectKind)]) -> Moves {
+        let text = "schema = 1\nname = \"apart\"\ndescription = \"d\"\nsource = \"s\"\n[[struct]]\n\
+                    name = \"word\"\nsize_bytes = 64\nmembers = [\n\
+                    { name = \"value\", offset_bytes = 0, size_bytes = 8 },\n]\n";
+        let layout = LayoutFile::parse(text, "a test").unwrap();
+        let map = MemberMap::of_values(8, &layout.structs[0]).unwrap();
+        let object = |&(address, size_bytes, kind): &(u64, u64, ObjectKind)| MovedObject {
+            name: format!("{address:#x}"),
+            type_name: "word".to_owned(),
+            kind,
+            address,
+            size_bytes,
+            element_count: size_bytes / 8,
+            size_bytes_after: 0,
+            access_count: 0,
+            fresh: 0,
+            map: 0,
+        };
+        Moves::new(vec![map], objects.iter().map(object).collect())
+    }
+
+    #[test]
+    fn of_overlapping_objects_the_outer_one_moves() {
+        let moves = moves(&[
+            (0x120, 8, ObjectKind::Slab),
+            (0x100, 8, ObjectKind::Variable),
+            (0x100, 64, ObjectKind::Walked),
+            (0x140, 8, ObjectKind::Slab),
+        ]);
+        let kept = moves.objects().iter();
+        let kept: Vec<(u64, u64)> = kept.map(|one| (one.address, one.size_bytes)).collect();
+        assert_eq!(kept, [(0x100, 64), (0x140, 8)]);
+        assert_eq!(moves.counts.objects, [1, 1, 0, 0]);
+        assert_eq!(moves.counts.object_count(), 2);
+    }
+
+    #[test]
+    fn an_access_counts_for_each_object_that_it_touches() {
+        let mut moves = moves(&[(0x100, 8, ObjectKind::Slab), (0x108, 8, ObjectKind::Slab)]);
+        for (addr, size) in [(0x104, 8), (0x108, 1), (0x110, 8), (0xfc, 4)] {
+            moves.relocate(addr, size, &mut Vec::new());
+        }
+        let counts = moves.objects().iter().map(|object| object.access_count);
+        assert_eq!(counts.collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((moves.counts.moved, moves.counts.split), (2, 1));
+    }
+}
