@@ -82,8 +82,8 @@ fn declaration(line: &str, at: usize, name: &str, style: Style) -> Option<String
         .collect::<String>();
     let close = rest.find(']')?;
     let line_align = match style {
-        Style::Kernel => ("", " ____cacheline_aligned"),
-        Style::C | Style::Cpp => (style.before(), ""),
+        Style::Kernel => (String::new(), String::from(" ____cacheline_aligned")),
+        Style::C | Style::Cpp => style.line(),
     };
     Some(
         format!(

@@ -6,6 +6,9 @@ use super::names::shell_word;
 use super::{Emission, LINE, Step, Style, steps};
 use crate::layout_file::{FileMember, FileStruct};
 
+/// Largest alignment that most scalars have by themselves.
+const SCALAR_ALIGN_MAX: u64 = 8;
+
 /// The structure as C or C++, one line a member.
 pub fn c_struct(emission: &Emission<'_>) -> String {
     let mut out = format!("struct {} {{\n", emission.layout.name);
@@ -23,14 +26,16 @@ pub fn c_struct(emission: &Emission<'_>) -> String {
                     out += &format!("\n\t/* line {} */\n", file.offset_bytes / LINE);
                 }
                 let declared = &emission.declarations[index];
-                out += &match is_aligned {
-                    true => format!(
-                        "\t{}{declared}{};\n",
-                        emission.style.before(),
-                        emission.style.behind()
-                    ),
-                    false => format!("\t{declared};\n"),
+                let align = emission.subject.members[index].align;
+                let is_forced =
+                    align > SCALAR_ALIGN_MAX || !file.size_bytes.is_multiple_of(align.max(1));
+                let (before, behind) = match (is_aligned, file.bits) {
+                    (true, _) => emission.style.line(),
+                    // What the source demands does not show in a type's name.
+                    (false, None) if is_forced => emission.style.bytes(align),
+                    (false, _) => Default::default(),
                 };
+                out += &format!("\t{before}{declared}{behind};\n");
             }
         }
     }

@@ -18,6 +18,48 @@ pub struct Replacement {
     pub lines: Vec<String>,
 }
 
+/// Bytes of a file that are replaced by other text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Edit {
+    pub(super) start: usize,
+    pub(super) end: usize,
+    pub(super) text: String,
+}
+
+/// A unified diff of `file`, whose text is `old`, with edits that do not overlap.
+pub(super) fn edited(file: &str, old: &str, mut edits: Vec<Edit>) -> String {
+    edits.sort_by_key(|edit| (edit.start, edit.end));
+    let line_start = |at: usize| old[..at].rfind('\n').map_or(0, |end| end + 1);
+    let line_end = |at: usize| old[at..].find('\n').map_or(old.len(), |length| at + length);
+    let mut replacements = Vec::new();
+    let mut edits = edits.into_iter().peekable();
+    while let Some(edit) = edits.next() {
+        let start = line_start(edit.start);
+        let mut text = old[start..edit.start].to_owned() + &edit.text;
+        let mut at = edit.end;
+        // What ends with a line leaves the next one alone.
+        let ends_line = |at: usize| at > start && old[..at].ends_with('\n');
+        while !ends_line(at)
+            && let Some(next) = edits.next_if(|next| next.start <= line_end(at))
+        {
+            text += &old[at..next.start];
+            text += &next.text;
+            at = next.end;
+        }
+        let end = if ends_line(at) { at - 1 } else { line_end(at) };
+        match ends_line(at) {
+            true => text.truncate(text.strip_suffix('\n').map_or(text.len(), str::len)),
+            false => text += &old[at..end],
+        }
+        replacements.push(Replacement {
+            start: old[..start].matches('\n').count(),
+            count: old[start..end].matches('\n').count() + 1,
+            lines: text.split('\n').map(str::to_owned).collect(),
+        });
+    }
+    unified_diff(file, old, &replacements)
+}
+
 /// A unified diff of `file`, whose text is `old`. Replacements are ascending and do not overlap; those
 /// that change nothing are left out. Empty when nothing changes.
 pub fn unified_diff(file: &str, old: &str, replacements: &[Replacement]) -> String {

@@ -5,20 +5,27 @@
 //! the compiler. Members stand in the order of their offsets; one that begins a line is aligned to
 //! it, and what alignment does not reach is padded.
 //!
-//! Not done, and why: initialisers without names (they follow the order of members, and only the
-//! compiler finds them all). Rust expressions that make the structure (they lack the padding then,
-//! and the compiler says so).
+//! A patch changes no meaning. Values that follow the order of members get names or change places, in
+//! the patched file; what cannot be rewritten so is refused, with its line.
+//!
+//! Not done, and why: other files (only the compiler knows which there are). Calls in the values of
+//! members run in the new order, and so do destructors: what they do is not in the declaration.
 
 mod array;
+mod body;
 mod c;
+mod construct;
 mod declare;
 mod diff;
+mod initialisers;
 pub(crate) mod names;
 mod open;
 mod patch;
+mod positions;
 mod rust;
 #[cfg(test)]
 mod tests;
+mod tokens;
 
 use thiserror::Error;
 
@@ -48,20 +55,20 @@ pub enum Style {
 }
 
 impl Style {
-    /// Text before a declaration that aligns it to a line.
-    const fn before(self) -> &'static str {
+    /// Text before a declaration, and behind the declared name, that aligns it to a line.
+    fn line(self) -> (String, String) {
         match self {
-            Style::C => "_Alignas(64) ",
-            Style::Cpp => "alignas(64) ",
-            Style::Kernel => "",
+            Style::C | Style::Cpp => self.bytes(LINE),
+            Style::Kernel => (String::new(), String::from(" ____cacheline_aligned_in_smp")),
         }
     }
 
-    /// Text behind the declared name that aligns it to a line.
-    const fn behind(self) -> &'static str {
+    /// The same for a number of bytes.
+    fn bytes(self, align: u64) -> (String, String) {
         match self {
-            Style::Kernel => " ____cacheline_aligned_in_smp",
-            Style::C | Style::Cpp => "",
+            Style::C => (format!("_Alignas({align}) "), String::new()),
+            Style::Cpp => (format!("alignas({align}) "), String::new()),
+            Style::Kernel => (String::new(), format!(" __aligned({align})")),
         }
     }
 }
@@ -148,6 +155,7 @@ fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
     let mut steps = Vec::new();
     let mut end = 0;
     let mut padding_count = 0;
+    let mut alignment = 1;
     for file in &emission.layout.members {
         let members = &emission.subject.members;
         let index = members
@@ -160,11 +168,15 @@ fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
         let is_inside = file.bits.is_some() && start < end;
         let by_itself = end.next_multiple_of(align) == start || is_inside;
         let begins_line = start.is_multiple_of(LINE) && !is_inside;
-        let by_line = begins_line && end.next_multiple_of(LINE) == start;
+        // No language aligns bits.
+        let is_bits = file.bits.is_some();
+        let by_line = begins_line && !is_bits && end.next_multiple_of(LINE) == start;
         // A member that begins a line says so, even where it would come to lie there anyway: that
-        // keeps the next change from moving it.
-        let is_aligned =
-            by_line && align < LINE && (start > 0 || emission.subject.align_bytes < LINE);
+        // keeps the next change from moving it. A declaration that is written anew says it of the
+        // first, too.
+        let is_kept = emission.declarations.is_empty() && emission.subject.align_bytes >= LINE;
+        let is_aligned = by_line && align < LINE && (start > 0 || !is_kept);
+        alignment = alignment.max(if is_aligned { LINE } else { align });
         if !by_itself && !by_line {
             steps.push(Step::Padding {
                 number: padding_count,
@@ -179,8 +191,9 @@ fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
         });
         end = end.max(start + file.size_bytes);
     }
-    if !emission.layout.size_bytes.is_multiple_of(LINE) && emission.layout.size_bytes > end {
-        let bytes = emission.layout.size_bytes - end;
+    let size = emission.layout.size_bytes;
+    if end.next_multiple_of(alignment) < size {
+        let bytes = size - end;
         steps.push(Step::Padding {
             number: padding_count,
             bytes,

@@ -24,6 +24,13 @@ pub(super) fn check_identifier(name: &str) -> Result<(), EmitError> {
     }
 }
 
+/// The name of a type without its namespaces and without the arguments of a template:
+/// `Slot` of `app::Slot<long>`.
+pub(super) fn bare(name: &str) -> &str {
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name).trim()
+}
+
 /// Fails when `path` is not a member or a member of a member: identifiers with dots between.
 pub(super) fn check_path(path: &str) -> Result<(), EmitError> {
     path.split('.').try_for_each(check_identifier)

@@ -125,7 +125,7 @@ fn a_patch_moves_declarations_with_their_comments() {
     let lines = [Some(4), Some(6), Some(7)];
     check(
         Style::C,
-        |e| visible(&patch_struct(e, ("a.c", SOURCE), &lines).unwrap()),
+        |e| visible(&patch_struct(e, ("a.c", SOURCE), (None, &lines)).unwrap()),
         expect![[r#"
             --- a.c
             +++ a.c
@@ -154,7 +154,7 @@ fn a_patch_moves_declarations_with_their_comments() {
             declarations: &declarations,
             style: Style::C,
         };
-        patch_struct(&emission, ("a.c", text), lines)
+        patch_struct(&emission, ("a.c", text), (None, lines))
             .unwrap_err()
             .to_string()
     };

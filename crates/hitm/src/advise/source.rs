@@ -48,11 +48,12 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
         (Language::Rust, Some(file)) => patch_rust(&emission, file),
         (Language::Rust, None) => Ok(rust_struct(&emission) + &renamed("// ", &flat.renames)),
         (Language::C(_), Some(file)) => {
+            let declared = types.decl.as_ref().map(|decl| decl.line);
             let members = types.members.iter();
             let lines: Vec<Option<u32>> = members
                 .map(|member| member.decl.as_ref().map(|decl| decl.line))
                 .collect();
-            patch_struct(&emission, file, &lines)
+            patch_struct(&emission, file, (declared, &lines))
         }
         (Language::C(style), None) => Ok(c_text(
             (&emission, &flat.layout),

@@ -1,0 +1,499 @@
+//! The body of a structure in C or C++: its members and what else is declared in it.
+
+use super::EmitError;
+use super::tokens::Tokens;
+
+/// Words that qualify what is declared, and name nothing.
+const QUALIFIERS: [&str; 10] = [
+    "const",
+    "volatile",
+    "restrict",
+    "__restrict",
+    "_Atomic",
+    "unsigned",
+    "signed",
+    "mutable",
+    "inline",
+    "constexpr",
+];
+
+/// Words with something in brackets behind them that is not what they declare.
+const ATTRIBUTES: [&str; 9] = [
+    "__attribute__",
+    "__attribute",
+    "alignas",
+    "_Alignas",
+    "decltype",
+    "typeof",
+    "__typeof__",
+    "_Atomic",
+    "__declspec",
+];
+
+/// A structure as its file declares it. Tokens are given by index.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) open: usize,
+    pub(super) close: usize,
+    pub(super) items: Vec<Item>,
+    /// Access before the first specifier.
+    pub(super) access: String,
+}
+
+/// One declaration in a structure.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub(super) start: usize,
+    /// The last token.
+    pub(super) last: usize,
+    pub(super) kind: ItemKind,
+    /// The access specifier that is in force, without its colon.
+    pub(super) access: String,
+}
+
+#[derive(Debug)]
+pub(super) enum ItemKind {
+    Members(Vec<Declared>),
+    Function,
+    /// A type, a static member, `using`, `friend`, an assertion, a definition of the preprocessor.
+    Other,
+}
+
+/// What one declarator declares.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Declared {
+    /// None for an anonymous structure or union.
+    pub(super) name: Option<String>,
+    /// Token of the name.
+    pub(super) at: usize,
+    /// The declarator's tokens, from its pointers to its initialiser.
+    pub(super) span: (usize, usize),
+    pub(super) is_array: bool,
+    /// A pointer, a reference, or a function behind one.
+    pub(super) is_pointer: bool,
+    /// Bits without a name, which only keep others apart.
+    pub(super) is_gap: bool,
+}
+
+/// Returns true if the tokens at `open` begin the body of a structure called `name`, or of one without
+/// a name that `typedef` gives that one.
+pub(super) fn is_body_of(tokens: &Tokens<'_>, open: usize, name: &str) -> bool {
+    let close = tokens.close(open);
+    let Some(head) = head_of(tokens, open) else {
+        return false;
+    };
+    match named(tokens, (head + 1, open)) {
+        Some(own) => own == name,
+        None => {
+            tokens.before(head) == "typedef"
+                && tokens
+                    .flat(close + 1, end_of(tokens, close))
+                    .iter()
+                    .any(|at| tokens.at(*at) == name)
+        }
+    }
+}
+
+/// Returns the end of the statement that goes on behind `from`.
+fn end_of(tokens: &Tokens<'_>, from: usize) -> usize {
+    let mut at = from + 1;
+    while at < tokens.len() && tokens.at(at) != ";" {
+        at = tokens.close(at) + 1;
+    }
+    at.min(tokens.len())
+}
+
+/// The keyword of the structure whose body begins at `open`.
+pub(super) fn head_of(tokens: &Tokens<'_>, open: usize) -> Option<usize> {
+    let mut at = open;
+    while let Some(before) = at.checked_sub(1) {
+        at = tokens.open(before);
+        match tokens.at(at) {
+            "struct" | "class" | "union" if tokens.before(at) != "enum" => {
+                // A structure that only returns or initialises something is none.
+                let flat = tokens.flat(at + 1, open);
+                let is_other = flat
+                    .iter()
+                    .any(|at| matches!(tokens.at(*at), "=" | "*" | "&"));
+                let mut calls = flat.iter().filter(|at| tokens.at(**at) == "(");
+                let is_call = calls.any(|at| !is_attribute(tokens, at - 1));
+                return (!is_other && !is_call).then_some(at);
+            }
+            ";" | "{" | "}" => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The name in the head of a structure: the last word before its bases that is no attribute.
+pub(super) fn named<'t>(tokens: &Tokens<'t>, (from, open): (usize, usize)) -> Option<&'t str> {
+    let mut name = None;
+    for at in tokens.flat(from, open) {
+        match tokens.at(at) {
+            ":" => break,
+            "final" => {}
+            _ if tokens.is_word(at) && tokens.at(at + 1) != "(" => name = Some(tokens.at(at)),
+            _ => {}
+        }
+    }
+    name
+}
+
+fn is_attribute(tokens: &Tokens<'_>, at: usize) -> bool {
+    let word = tokens.at(at);
+    // Macros for attributes are `__aligned(64)`, `GUARDED_BY(lock)`.
+    ATTRIBUTES.contains(&word) || word.starts_with("__") || word == "("
+}
+
+/// The structure whose body begins at `open`. `known` has the names of its members.
+pub(super) fn body_at(
+    tokens: &Tokens<'_>,
+    open: usize,
+    (name, known): (&str, &[&str]),
+) -> Result<Body, EmitError> {
+    let close = tokens.close(open);
+    if close == open {
+        let found = "brackets that do not match";
+        return Err(tokens.refuse(open, found, "each bracket closed once"));
+    }
+    let is_class = head_of(tokens, open).is_some_and(|head| tokens.at(head) == "class");
+    let default = String::from(if is_class { "private" } else { "public" });
+    let mut access = default.clone();
+    let (mut items, mut at) = (Vec::new(), open + 1);
+    while at < close {
+        if let Some(colon) = label(tokens, at) {
+            access = tokens.slice(at, colon).to_owned();
+            at = colon + 1;
+            continue;
+        }
+        let item = match tokens.is_directive(at) {
+            true => directive(tokens, at)?,
+            false => item(tokens, (at, close), (name, known))?,
+        };
+        at = item.last + 1;
+        items.push(Item {
+            access: access.clone(),
+            ..item
+        });
+    }
+    Ok(Body {
+        open,
+        close,
+        items,
+        access: default,
+    })
+}
+
+/// The colon of an access specifier.
+fn label(tokens: &Tokens<'_>, at: usize) -> Option<usize> {
+    let is_access = matches!(
+        tokens.at(at),
+        "public" | "private" | "protected" | "signals" | "Q_SIGNALS"
+    );
+    let colon = match tokens.at(at + 1) {
+        "slots" | "Q_SLOTS" => at + 2,
+        _ => at + 1,
+    };
+    (is_access && tokens.at(colon) == ":").then_some(colon)
+}
+
+fn directive(tokens: &Tokens<'_>, at: usize) -> Result<Item, EmitError> {
+    let word = tokens.at(at).trim_start_matches('#').trim_start();
+    if !word.starts_with("define") {
+        return Err(tokens.refuse(
+            at,
+            "a preprocessor line among the members",
+            "members without conditions",
+        ));
+    }
+    Ok(Item {
+        start: at,
+        last: at,
+        kind: ItemKind::Other,
+        access: String::new(),
+    })
+}
+
+/// The declaration from `at` on, in a structure that ends at `close`.
+fn item(
+    tokens: &Tokens<'_>,
+    (start, close): (usize, usize),
+    (name, known): (&str, &[&str]),
+) -> Result<Item, EmitError> {
+    let mut scan = Scan::default();
+    let mut at = start;
+    while at < close && tokens.at(at) != ";" {
+        if scan.ends_at(tokens, (start, at), known) {
+            break;
+        }
+        if tokens.is_directive(at) {
+            return directive(tokens, at).and_then(|_| {
+                Err(tokens.refuse(
+                    at,
+                    "a preprocessor line in a declaration",
+                    "a whole declaration",
+                ))
+            });
+        }
+        at = match tokens.at(at) {
+            "<" if !scan.has_value => tokens.close_angle(at, close).unwrap_or(at),
+            _ => tokens.close(at),
+        } + 1;
+    }
+    if at >= close {
+        return Err(tokens.refuse(start, "no semicolon", "the end of a declaration"));
+    }
+    let mut last = tokens.close(at);
+    if tokens.at(last) == "}" && tokens.at(last + 1) == ";" {
+        last += 1;
+    }
+    let kind = match scan.is_function {
+        true if scan.is_macro(tokens, start) && !is_constructor(tokens, start, name) => {
+            macro_kind(tokens, (start, last), known)?
+        }
+        true => ItemKind::Function,
+        false => member_kind(tokens, (start, last), known)?,
+    };
+    Ok(Item {
+        start,
+        last,
+        kind,
+        access: String::new(),
+    })
+}
+
+/// How far a declaration has been read.
+#[derive(Debug, Default)]
+struct Scan {
+    is_function: bool,
+    /// Behind the colon of a constructor's initialisers.
+    is_initialising: bool,
+    has_value: bool,
+    has_body: bool,
+    /// A member's name was met: brackets behind it are those of an attribute.
+    has_name: bool,
+}
+
+impl Scan {
+    /// Takes in the token at `at`; true if it is the body of a function.
+    fn ends_at(
+        &mut self,
+        tokens: &Tokens<'_>,
+        (start, at): (usize, usize),
+        known: &[&str],
+    ) -> bool {
+        match tokens.at(at) {
+            "operator" => self.is_function = true,
+            "=" => self.has_value = true,
+            "(" if at > start && !self.has_value && !self.has_body && !self.has_name => {
+                self.is_function |= is_call(tokens, (start, at));
+            }
+            ":" if self.is_function => self.is_initialising = true,
+            "{" if self.is_function => {
+                let is_value = tokens.is_word(at - 1) && !is_behind_function(tokens.before(at))
+                    || tokens.before(at) == ">";
+                return !(self.is_initialising && is_value);
+            }
+            "{" => self.has_body = true,
+            word if known.contains(&word) && tokens.at(at + 1) != "(" => self.has_name = true,
+            _ => {}
+        }
+        false
+    }
+
+    /// Returns true for `NAME(...)` alone, and for `NAME(...) attributes`.
+    fn is_macro(&self, tokens: &Tokens<'_>, start: usize) -> bool {
+        let is_plain = tokens.is_word(start) && tokens.at(start + 1) == "(";
+        is_plain && !self.is_initialising && tokens.at(tokens.close(start + 1) + 1) != "{"
+    }
+}
+
+/// Returns true if the bracket at `at` has the parameters of a function or of a macro.
+fn is_call(tokens: &Tokens<'_>, (start, at): (usize, usize)) -> bool {
+    let behind = tokens.close(at) + 1;
+    let is_declarator = matches!(tokens.at(at + 1), "*" | "&" | "^")
+        || tokens.is_word(at + 1) && tokens.at(at + 2) == "::" && tokens.at(at + 3) == "*";
+    // A macro before a declaration is an attribute.
+    let is_leading =
+        at == start + 1 && tokens.is_word(behind) && !is_behind_function(tokens.at(behind));
+    tokens.is_word(at - 1) && !is_declarator && !is_leading && !is_attribute(tokens, at - 1)
+}
+
+fn is_behind_function(word: &str) -> bool {
+    matches!(
+        word,
+        "const" | "noexcept" | "override" | "final" | "mutable" | "try" | "volatile"
+    )
+}
+
+fn is_constructor(tokens: &Tokens<'_>, start: usize, name: &str) -> bool {
+    tokens.at(start) == name
+}
+
+/// A member that a macro declares: one of its arguments is the name.
+fn macro_kind(
+    tokens: &Tokens<'_>,
+    (start, last): (usize, usize),
+    known: &[&str],
+) -> Result<ItemKind, EmitError> {
+    let inner = start + 2..tokens.close(start + 1);
+    let mut names = inner.filter(|at| known.contains(&tokens.at(*at)));
+    let Some(at) = names.next() else {
+        let found = format!("the macro {}", tokens.at(start));
+        return Err(tokens.refuse(start, &found, "a declaration that names its member"));
+    };
+    if names.next().is_some() {
+        let found = format!("several members in the macro {}", tokens.at(start));
+        return Err(tokens.refuse(start, &found, "each member in a declaration of its own"));
+    }
+    Ok(ItemKind::Members(vec![Declared {
+        name: Some(tokens.at(at).to_owned()),
+        at,
+        span: (start, last),
+        is_array: true,
+        is_pointer: false,
+        is_gap: false,
+    }]))
+}
+
+/// Members, or a type that is declared for itself. `last` is the semicolon.
+fn member_kind(
+    tokens: &Tokens<'_>,
+    (start, last): (usize, usize),
+    known: &[&str],
+) -> Result<ItemKind, EmitError> {
+    let is_other = match tokens.at(start) {
+        "using" | "typedef" | "friend" | "static_assert" | "_Static_assert" | "template"
+        | "static" | ";" => true,
+        _ => {
+            let flat = tokens.flat(start, last);
+            let before_value = flat.iter().take_while(|at| tokens.at(**at) != "=");
+            let mut words = before_value.map(|at| tokens.at(*at));
+            words.any(|word| word == "static")
+        }
+    };
+    if is_other {
+        return Ok(ItemKind::Other);
+    }
+    let parts = tokens.split(start, last);
+    let mut declared = Vec::new();
+    for (number, (from, end)) in parts.into_iter().enumerate() {
+        match declarator(tokens, (from, end), (number == 0, known)) {
+            Some(found) => declared.push(found),
+            None => return Ok(ItemKind::Other),
+        }
+    }
+    Ok(ItemKind::Members(declared))
+}
+
+/// A type that is declared in braces where something is declared to be of it.
+struct Defined {
+    /// Its opening brace, as an index of the flat tokens.
+    open: usize,
+    /// True if it must not be taken for an anonymous member.
+    is_only_type: bool,
+}
+
+fn defined_type(tokens: &Tokens<'_>, flat: &[usize]) -> Option<Defined> {
+    let open = flat.iter().position(|at| tokens.at(*at) == "{")?;
+    let keyword = flat[..open]
+        .iter()
+        .position(|at| matches!(tokens.at(*at), "struct" | "class" | "union" | "enum"))?;
+    let head = &flat[keyword + 1..open];
+    let is_plain = |at: &&usize| tokens.is_word(**at) && tokens.at(*at + 1) != "(";
+    let before_bases = head.iter().take_while(|at| tokens.at(**at) != ":");
+    let names: Vec<&usize> = before_bases.filter(is_plain).collect();
+    // `struct pair both{1, 2}` gives a value to a member.
+    let is_enum = tokens.at(flat[keyword]) == "enum";
+    let is_type = names.len() <= 1 || is_enum || head.len() > names.len();
+    is_type.then_some(Defined {
+        open,
+        is_only_type: !names.is_empty() || is_enum,
+    })
+}
+
+/// One declarator; none where only a type is declared.
+fn declarator(
+    tokens: &Tokens<'_>,
+    (from, end): (usize, usize),
+    (is_first, known): (bool, &[&str]),
+) -> Option<Declared> {
+    let mut flat = tokens.flat(from, end);
+    let of_type = is_first.then(|| defined_type(tokens, &flat)).flatten();
+    if let Some(defined) = &of_type {
+        flat.drain(..defined.open + 2);
+    }
+    let value = flat
+        .iter()
+        .position(|at| matches!(tokens.at(*at), "=" | "{" | ":"));
+    let is_bits = value.is_some_and(|value| tokens.at(flat[value]) == ":");
+    flat.truncate(value.unwrap_or(flat.len()));
+    let is_known = |at: usize| known.contains(&tokens.at(at));
+    let found = name_in(tokens, &flat, known);
+    let (at, is_pointer, is_unnamed) = match (found, &of_type) {
+        (Some((at, is_pointer)), Some(_)) if known.is_empty() || is_known(at) => {
+            (at, is_pointer, false)
+        }
+        // What stands behind the brace is an attribute.
+        (_, Some(defined)) if defined.is_only_type => return None,
+        (_, Some(_)) => (from, false, true),
+        // A type and a width: bits that only keep others apart.
+        (Some((at, _)), None)
+            if is_bits && !is_known(at) && (flat.len() < 2 || !known.is_empty()) =>
+        {
+            (at, false, true)
+        }
+        (Some((at, is_pointer)), None) => (at, is_pointer, false),
+        (None, None) if is_bits => (from, false, true),
+        (None, None) => return None,
+    };
+    let mut first = match is_first {
+        true => at,
+        false => from,
+    };
+    while is_first
+        && first > from
+        && matches!(tokens.before(first), "*" | "&" | "(" | "const" | "volatile")
+        && flat
+            .iter()
+            .any(|star| *star < first && matches!(tokens.at(*star), "*" | "&" | "("))
+    {
+        first -= 1;
+    }
+    Some(Declared {
+        name: (!is_unnamed).then(|| tokens.at(at).to_owned()),
+        at,
+        span: (first, end),
+        is_array: flat
+            .iter()
+            .any(|at| tokens.at(*at) == "[" && tokens.at(at + 1) != "["),
+        is_pointer,
+        is_gap: is_bits && is_unnamed,
+    })
+}
+
+/// The token that names a declarator, and whether it is a pointer: a known member, else the last word
+/// that is no attribute.
+fn name_in(tokens: &Tokens<'_>, flat: &[usize], known: &[&str]) -> Option<(usize, bool)> {
+    let group = flat.iter().copied().find(|at| {
+        tokens.at(*at) == "("
+            && (matches!(tokens.at(at + 1), "*" | "&" | "^") || tokens.at(at + 2) == "::")
+    });
+    if let Some(open) = group {
+        let inner = tokens.flat(open + 1, tokens.close(open));
+        return name_in(tokens, &inner, known).map(|(at, _)| (at, true));
+    }
+    let mut signs = flat.iter().map(|at| tokens.at(*at));
+    let is_pointer = signs.any(|sign| matches!(sign, "*" | "&"));
+    let words = flat.iter().copied().filter(|at| {
+        tokens.is_word(*at) && tokens.at(at + 1) != "(" && !QUALIFIERS.contains(&tokens.at(*at))
+    });
+    let words: Vec<usize> = words.collect();
+    let mut known = words
+        .iter()
+        .rev()
+        .filter(|at| known.contains(&tokens.at(**at)));
+    let at = known.next().or(words.last());
+    at.map(|at| (*at, is_pointer))
+}

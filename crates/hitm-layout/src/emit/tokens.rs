@@ -1,0 +1,385 @@
+//! Source text as tokens: enough of C, C++ and Rust to find declarations and lists of values.
+//!
+//! Comments and blanks lie between tokens. A preprocessor line is one token.
+
+use super::EmitError;
+
+/// Whose rules for comments, texts and characters hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lexis {
+    C,
+    Rust,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TokenKind {
+    /// An identifier, keyword or number.
+    Word,
+    /// A text or character in quotes.
+    Quoted,
+    /// One character, or `::`, `->` and `=>`.
+    Sign,
+    /// A preprocessor line.
+    Directive,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Token {
+    pub(super) kind: TokenKind,
+    pub(super) start: usize,
+    pub(super) end: usize,
+    /// The other bracket of a pair, as an index of a token.
+    pub(super) pair: Option<usize>,
+}
+
+/// The tokens of a file.
+#[derive(Debug)]
+pub(super) struct Tokens<'t> {
+    file: &'t str,
+    pub(super) text: &'t str,
+    list: Vec<Token>,
+}
+
+impl<'t> Tokens<'t> {
+    pub(super) fn new(file: &'t str, text: &'t str, lexis: Lexis) -> Tokens<'t> {
+        let mut list = Vec::new();
+        let mut at = 0;
+        while at < text.len() {
+            let (kind, end) = next_piece(text, at, lexis);
+            if let Some(kind) = kind {
+                list.push(Token {
+                    kind,
+                    start: at,
+                    end,
+                    pair: None,
+                });
+            }
+            at = end;
+        }
+        let mut tokens = Tokens { file, text, list };
+        tokens.join_pairs();
+        tokens
+    }
+
+    fn join_pairs(&mut self) {
+        let mut open: Vec<usize> = Vec::new();
+        for at in 0..self.len() {
+            let closes = match self.at(at) {
+                "(" | "[" | "{" => {
+                    open.push(at);
+                    continue;
+                }
+                ")" => "(",
+                "]" => "[",
+                "}" => "{",
+                _ => continue,
+            };
+            if let Some(start) = open.pop_if(|start| self.at(*start) == closes) {
+                (self.list[start].pair, self.list[at].pair) = (Some(at), Some(start));
+            }
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(super) fn get(&self, at: usize) -> Token {
+        self.list[at]
+    }
+
+    pub(super) const fn file(&self) -> &'t str {
+        self.file
+    }
+
+    /// Text of a token; nothing beyond the last.
+    pub(super) fn at(&self, at: usize) -> &'t str {
+        let token = self.list.get(at);
+        token.map_or("", |token| &self.text[token.start..token.end])
+    }
+
+    /// Text of the token before; nothing before the first.
+    pub(super) fn before(&self, at: usize) -> &'t str {
+        at.checked_sub(1).map_or("", |before| self.at(before))
+    }
+
+    pub(super) fn is_word(&self, at: usize) -> bool {
+        let token = self.list.get(at);
+        token.is_some_and(|token| token.kind == TokenKind::Word)
+    }
+
+    pub(super) fn is_directive(&self, at: usize) -> bool {
+        self.list[at].kind == TokenKind::Directive
+    }
+
+    /// The closing bracket of an opening one, or the token itself.
+    pub(super) fn close(&self, at: usize) -> usize {
+        match self.at(at) {
+            "(" | "[" | "{" => self.list[at].pair.unwrap_or(at),
+            _ => at,
+        }
+    }
+
+    /// The opening bracket of a closing one, or the token itself.
+    pub(super) fn open(&self, at: usize) -> usize {
+        match self.at(at) {
+            ")" | "]" | "}" => self.list[at].pair.unwrap_or(at),
+            _ => at,
+        }
+    }
+
+    /// The `>` of a `<` that begins the arguments of a template: they have only what types and
+    /// constants have.
+    pub(super) fn close_angle(&self, at: usize, end: usize) -> Option<usize> {
+        let (mut depth, mut inner) = (0, at);
+        while inner < end {
+            match self.at(inner) {
+                "<" => depth += 1,
+                ">" => depth -= 1,
+                ";" | "{" | "}" => return None,
+                "=" if inner == at + 1 => return None,
+                _ => inner = self.close(inner),
+            }
+            if depth == 0 {
+                return Some(inner);
+            }
+            inner += 1;
+        }
+        None
+    }
+
+    /// Tokens `from..end` without what stands in brackets and angles; brackets themselves are there.
+    pub(super) fn flat(&self, from: usize, end: usize) -> Vec<usize> {
+        let (mut out, mut at) = (Vec::new(), from);
+        while at < end {
+            out.push(at);
+            let close = match self.at(at) {
+                "<" => self.close_angle(at, end).unwrap_or(at),
+                _ => self.close(at),
+            };
+            if close > at && close < end {
+                out.push(close);
+            }
+            at = close + 1;
+        }
+        out
+    }
+
+    /// Parts of `from..end` between commas.
+    pub(super) fn split(&self, from: usize, end: usize) -> Vec<(usize, usize)> {
+        let (mut parts, mut start) = (Vec::new(), from);
+        for at in self.flat(from, end) {
+            if self.at(at) == "," {
+                parts.push((start, at));
+                start = at + 1;
+            }
+        }
+        if start < end {
+            parts.push((start, end));
+        }
+        parts
+    }
+
+    /// Text of tokens `from..end`, with what lies between.
+    pub(super) fn slice(&self, from: usize, end: usize) -> &'t str {
+        &self.text[self.list[from].start..self.list[end - 1].end]
+    }
+
+    /// The line of a token, from 1.
+    pub(super) fn line(&self, at: usize) -> usize {
+        let start = self
+            .list
+            .get(at)
+            .map_or(self.text.len(), |token| token.start);
+        1 + self.text[..start].matches('\n').count()
+    }
+
+    /// An error at a token.
+    pub(super) fn refuse(&self, at: usize, found: &str, expected: &str) -> EmitError {
+        EmitError::Source {
+            file: self.file.to_owned(),
+            line: self.line(at),
+            found: found.to_owned(),
+            expected: expected.to_owned(),
+        }
+    }
+}
+
+const fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
+}
+
+/// Kind and end of what begins at `at`; no kind for blanks and comments.
+fn next_piece(text: &str, at: usize, lexis: Lexis) -> (Option<TokenKind>, usize) {
+    let bytes = text.as_bytes();
+    let rest = &text[at..];
+    let from = |length: usize| (at + length).min(text.len());
+    if rest.starts_with("//") {
+        return (None, from(rest.find('\n').unwrap_or(rest.len())));
+    }
+    if rest.starts_with("/*") {
+        return (None, from(block_comment(rest, lexis)));
+    }
+    let byte = bytes[at];
+    if byte.is_ascii_whitespace() {
+        return (None, at + 1);
+    }
+    let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+    if byte == b'#' && lexis == Lexis::C && text[line_start..at].trim().is_empty() {
+        return (Some(TokenKind::Directive), from(directive(rest)));
+    }
+    if let Some(length) = raw_text(rest, lexis) {
+        return (Some(TokenKind::Quoted), from(length));
+    }
+    if byte == b'"' {
+        return (Some(TokenKind::Quoted), from(quoted(rest, b'"')));
+    }
+    if byte == b'\'' {
+        let length = match lexis {
+            Lexis::C => Some(quoted(rest, b'\'')),
+            Lexis::Rust => rust_character(rest),
+        };
+        if let Some(length) = length {
+            return (Some(TokenKind::Quoted), from(length));
+        }
+    }
+    if is_word(byte) {
+        let is_number = byte.is_ascii_digit();
+        let part = |(index, byte): (usize, &u8)| {
+            let is_separator = is_number && lexis == Lexis::C && *byte == b'\'' && index > 0;
+            (!is_word(*byte) && !is_separator).then_some(index)
+        };
+        let length = rest.as_bytes().iter().enumerate().find_map(part);
+        return (Some(TokenKind::Word), from(length.unwrap_or(rest.len())));
+    }
+    let is_double = ["::", "->", "=>"].iter().any(|sign| rest.starts_with(sign));
+    let length = if is_double { 2 } else { 1 };
+    (Some(TokenKind::Sign), from(length))
+}
+
+fn block_comment(rest: &str, lexis: Lexis) -> usize {
+    let (mut depth, mut at) = (0usize, 0);
+    let bytes = rest.as_bytes();
+    while at + 1 < bytes.len() {
+        match &bytes[at..at + 2] {
+            b"/*" if depth == 0 || lexis == Lexis::Rust => depth += 1,
+            b"*/" => depth -= 1,
+            _ => {
+                at += 1;
+                continue;
+            }
+        }
+        at += 2;
+        if depth == 0 {
+            return at;
+        }
+    }
+    rest.len()
+}
+
+/// A preprocessor line goes on behind a backslash.
+fn directive(rest: &str) -> usize {
+    let mut ends = rest.match_indices('\n').map(|(at, _)| at);
+    let end = ends.find(|at| !rest[..*at].trim_end_matches('\r').ends_with('\\'));
+    end.unwrap_or(rest.len())
+}
+
+/// `R"x(...)x"` of C++, `r#"..."#` of Rust.
+fn raw_text(rest: &str, lexis: Lexis) -> Option<usize> {
+    if lexis == Lexis::C {
+        let (mark, _) = rest.strip_prefix("R\"")?.split_once('(')?;
+        let end = format!("){mark}\"");
+        let is_mark = mark.len() <= 16 && !mark.contains(['"', '\n', ' ']);
+        return is_mark.then(|| rest.find(&end).map_or(rest.len(), |at| at + end.len()));
+    }
+    let behind = rest.strip_prefix("br").or_else(|| rest.strip_prefix('r'))?;
+    let hashes = behind.len() - behind.trim_start_matches('#').len();
+    behind[hashes..].strip_prefix('"')?;
+    let body = rest.len() - behind.len() + hashes + 1;
+    let end = format!("\"{}", "#".repeat(hashes));
+    let found = rest[body..].find(&end);
+    Some(found.map_or(rest.len(), |at| body + at + end.len()))
+}
+
+fn quoted(rest: &str, quote: u8) -> usize {
+    let bytes = rest.as_bytes();
+    let mut at = 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' => at += 1,
+            byte if byte == quote => return at + 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    rest.len()
+}
+
+/// A character of Rust; none for a lifetime.
+fn rust_character(rest: &str) -> Option<usize> {
+    let mut inner = rest[1..].chars();
+    match inner.next()? {
+        '\\' => Some(quoted(rest, b'\'')),
+        first => (inner.next() == Some('\'')).then(|| 2 + first.len_utf8()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str, lexis: Lexis) -> Vec<&str> {
+        let tokens = Tokens::new("a", text, lexis);
+        (0..tokens.len()).map(|at| tokens.at(at)).collect()
+    }
+
+    #[test]
+    fn comments_and_texts_hide_what_is_in_them() {
+        assert_eq!(
+            words(
+                "a /* ; */ = \"};\\\"\"; // }\n'{' 1'000 R\"x(\")\")x\" b",
+                Lexis::C
+            ),
+            [
+                "a",
+                "=",
+                "\"};\\\"\"",
+                ";",
+                "'{'",
+                "1'000",
+                "R\"x(\")\")x\"",
+                "b"
+            ]
+        );
+        assert_eq!(
+            words("#define A \\\n {\n#if 1\nx::y->z", Lexis::C),
+            ["#define A \\\n {", "#if 1", "x", "::", "y", "->", "z"]
+        );
+        assert_eq!(
+            words("/* a /* b */ c */ &'a T, '\\'', '}', r#\"}\"#", Lexis::Rust),
+            [
+                "&", "'", "a", "T", ",", "'\\''", ",", "'}'", ",", "r#\"}\"#"
+            ]
+        );
+    }
+
+    #[test]
+    fn brackets_that_do_not_match_have_no_pair() {
+        let tokens = Tokens::new("a", "f(a[1], {2}) { (", Lexis::C);
+        assert_eq!(tokens.close(1), 11);
+        assert_eq!(tokens.open(11), 1);
+        assert_eq!(tokens.close(12), 12);
+        assert_eq!(tokens.split(2, 11), [(2, 6), (7, 10)]);
+    }
+
+    #[test]
+    fn what_never_ends_ends_with_the_file() {
+        for text in ["/* a", "\"a", "'\\", "R\"(", "#a \\\n", "\u{e4}'"] {
+            let tokens = Tokens::new("a", text, Lexis::C);
+            assert!(tokens.len() <= 2, "{text}");
+        }
+        for text in ["r#\"", "'", "'\\", "/* /* */"] {
+            assert!(Tokens::new("a", text, Lexis::Rust).len() <= 2, "{text}");
+        }
+    }
+}
