@@ -47,5 +47,5 @@ pub use show::{TextLayout, c_source, layout_text};
 pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
 pub use types::{
     AggregateKind, CachelineBoundary, Decl, Discriminant, Enumerator, ForcedAlignments, Gap, Hole,
-    Member, MemberKind, Shape, StructLayout, Type, TypeId, TypeKind, TypeStore,
+    Member, MemberKind, Shape, SourceNames, StructLayout, Type, TypeId, TypeKind, TypeStore,
 };

@@ -23,8 +23,8 @@ use crate::error::Diagnostics;
 use crate::flow::FlowIndex;
 use crate::path::{AccessPath, LeafList};
 use crate::symbols::{MAX_GUESS, SymbolTable};
-use crate::types::{MAX_SIZE, TypeReader, TypeStore};
-use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment};
+use crate::types::{MAX_SIZE, SourceNames, TypeReader, TypeStore};
+use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment, StructLayout};
 
 /// An executable or shared library.
 ///
@@ -131,6 +131,12 @@ impl ObjectFile {
     /// The types that were read so far.
     pub fn types(&mut self) -> &TypeStore {
         &self.debug().types
+    }
+
+    /// Names in source of the types of a structure that was read from this file.
+    pub fn source_names(&mut self, layout: &StructLayout) -> SourceNames {
+        let debug = self.debug();
+        SourceNames::new(&debug.dwarf.view(), &debug.types, layout)
     }
 
     /// Locates the instruction at a virtual address in the source. Without debug information there,

@@ -13,6 +13,7 @@ mod contended;
 mod control;
 mod cpus;
 mod debuginfod;
+mod emitted;
 mod ends;
 mod examples;
 mod export_perfetto;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::names::shell_word;
 use super::{Emission, LINE, Step, Style, steps};
 use crate::layout_file::{FileMember, FileStruct};
+use crate::types::SourceNames;
 
 /// Largest alignment that most scalars have by themselves.
 const SCALAR_ALIGN_MAX: u64 = 8;
@@ -41,6 +42,28 @@ pub fn c_struct(emission: &Emission<'_>) -> String {
     }
     out += "};\n";
     out
+}
+
+/// A structure of C++ with its assertions, in its namespace, and what debug information does not have of
+/// it.
+pub fn cpp_text(text: &str, emission: &Emission<'_>, names: &SourceNames) -> String {
+    let mut out = String::from("#include <cstddef>\n\n");
+    let inside = names.inside.as_deref().unwrap_or_default();
+    let uses = |declared: &&String| !inside.is_empty() && declared.contains(inside);
+    let users = emission.declarations.iter().filter(uses).count();
+    out += "/* Default values, functions, access and attributes are not in the debug information: with\n";
+    out += " * --source FILE they stay";
+    out += match users {
+        0 => ". */\n",
+        _ => ", and so do types that the structure declares, which this needs. */\n",
+    };
+    // Compilers give the offsets of all members, and warn of those that the standard leaves open.
+    out += "#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored \"-Winvalid-offsetof\"\n";
+    out += &match &names.namespace {
+        Some(namespace) => format!("namespace {namespace} {{\n{text}}}\n"),
+        None => text.to_owned(),
+    };
+    out + "#pragma GCC diagnostic pop\n"
 }
 
 /// The members that `offsetof` can name.

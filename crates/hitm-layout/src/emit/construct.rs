@@ -225,7 +225,7 @@ fn is_untyped(tokens: &Tokens<'_>, open: usize, (holders, carriers): (&Holders, 
             matches!(tokens.at(open.wrapping_sub(2)), ":" | ",")
         }
         "(" | "," => {
-            let Some(call) = enclosing(tokens, open).filter(|at| tokens.at(*at) == "(") else {
+            let Some(call) = tokens.around(open).filter(|at| tokens.at(*at) == "(") else {
                 return false;
             };
             let mut start = call;
@@ -246,22 +246,10 @@ fn is_untyped(tokens: &Tokens<'_>, open: usize, (holders, carriers): (&Holders, 
     }
 }
 
-/// The bracket around a token.
-fn enclosing(tokens: &Tokens<'_>, at: usize) -> Option<usize> {
-    let mut before = at.checked_sub(1)?;
-    loop {
-        let open = tokens.open(before);
-        if open == before && matches!(tokens.at(before), "(" | "[" | "{") {
-            return Some(before);
-        }
-        before = open.checked_sub(1)?;
-    }
-}
-
 /// Returns true if a function around `at` may give back a value of the types.
 fn returns_one(tokens: &Tokens<'_>, at: usize, holders: &Holders) -> bool {
     let mut inner = at;
-    while let Some(open) = enclosing(tokens, inner) {
+    while let Some(open) = tokens.around(inner) {
         inner = open;
         let mut start = open;
         while let Some(before) = start.checked_sub(1)

@@ -2,8 +2,18 @@
 
 use super::EmitError;
 use super::names::{check_identifier, check_type};
+use super::rust_types;
 use crate::advise::Subject;
-use crate::types::{Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
+use crate::types::{Member, MemberKind, SourceNames, StructLayout, TypeId, TypeKind, TypeStore};
+
+/// Types of a file and their names in source.
+#[derive(Debug, Clone, Copy)]
+pub struct Types<'t> {
+    /// All types.
+    pub store: &'t TypeStore,
+    /// Names of the member types.
+    pub names: &'t SourceNames,
+}
 
 /// The declarations of a subject's members, without semicolons, as C writes them. Each is called as
 /// the subject calls it, which is where dots have become underscores. Fails when one has a name
@@ -11,22 +21,22 @@ use crate::types::{Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore
 pub fn declarations(
     (subject, renamed): (&Subject, &Subject),
     layout: &StructLayout,
-    store: &TypeStore,
+    types: Types<'_>,
 ) -> Result<Vec<String>, EmitError> {
     let members = subject.members.iter().zip(&renamed.members);
     members
         .map(|(member, renamed)| {
-            let found = member_at(layout, store, &member.file.name);
+            let found = member_at(layout, types.store, &member.file.name);
             let name = match renamed.file.name.starts_with('(') {
                 true => "",
                 false => renamed.file.name.as_str(),
             };
             Ok(match found {
                 Some(found) if found.kind == MemberKind::BitField => {
-                    let text = declare(store, found.type_id, name, 1)?;
+                    let text = declare(types, found.type_id, name, 1)?;
                     format!("{text} : {}", found.bit_size)
                 }
-                Some(found) => declare(store, found.type_id, name, 1)?,
+                Some(found) => declare(types, found.type_id, name, 1)?,
                 None => format!("char {name}[{}]", member.file.size_bytes),
             })
         })
@@ -38,18 +48,41 @@ pub fn declarations(
 pub fn type_names(
     subject: &Subject,
     layout: &StructLayout,
-    store: &TypeStore,
+    types: Types<'_>,
 ) -> Result<Vec<String>, EmitError> {
     let members = subject.members.iter();
+    let own_crate = types
+        .names
+        .inside
+        .as_deref()
+        .and_then(|path| path.split_once("::"));
     members
-        .map(|member| match member_at(layout, store, &member.file.name) {
-            Some(found) => {
-                check_type(&found.type_name)?;
-                Ok(found.type_name.to_string())
-            }
-            None => Ok(format!("[u8; {}]", member.file.size_bytes)),
-        })
+        .map(
+            |member| match member_at(layout, types.store, &member.file.name) {
+                Some(found) => {
+                    let text = rust_type(types, found.type_id);
+                    let text = rust_types::in_source(&text, own_crate.map(|path| path.0));
+                    check_type(&text)?;
+                    Ok(text)
+                }
+                None => Ok(format!("[u8; {}]", member.file.size_bytes)),
+            },
+        )
         .collect()
+}
+
+/// A type of Rust with its path; its arrays are of no name.
+fn rust_type(types: Types<'_>, id: TypeId) -> String {
+    let found = types.store.get(id);
+    match &found.kind {
+        TypeKind::Array { element, count } => {
+            format!("[{}; {}]", rust_type(types, *element), count.unwrap_or(0))
+        }
+        _ => types
+            .names
+            .declare(id, "")
+            .unwrap_or_else(|| found.name.to_string()),
+    }
 }
 
 /// The member that a subject calls `path`: `rt.highest_prio`, `rt.(anonymous at 1048)`, where the
@@ -90,12 +123,12 @@ fn member_behind<'t>(
 }
 
 /// Declares `name`; what has no name of its own to be declared by is written in full.
-fn declare(store: &TypeStore, id: TypeId, name: &str, indent: usize) -> Result<String, EmitError> {
-    let found = store.get(id);
+fn declare(types: Types<'_>, id: TypeId, name: &str, indent: usize) -> Result<String, EmitError> {
+    let found = types.store.get(id);
     match &found.kind {
-        TypeKind::Array { element, count } if is_anonymous(store, *element) => {
+        TypeKind::Array { element, count } if is_anonymous(types.store, *element) => {
             let count = count.map_or_else(String::new, |count| count.to_string());
-            declare(store, *element, &format!("{name}[{count}]"), indent)
+            declare(types, *element, &format!("{name}[{count}]"), indent)
         }
         TypeKind::Aggregate(layout) if layout.name.is_none() => {
             let tabs = "\t".repeat(indent);
@@ -105,7 +138,7 @@ fn declare(store: &TypeStore, id: TypeId, name: &str, indent: usize) -> Result<S
                 if !own.is_empty() {
                     check_identifier(own)?;
                 }
-                let text = declare(store, member.type_id, own, indent + 1)?;
+                let text = declare(types, member.type_id, own, indent + 1)?;
                 let bits = match member.kind {
                     MemberKind::BitField => format!(" : {}", member.bit_size),
                     _ => String::new(),
@@ -115,8 +148,12 @@ fn declare(store: &TypeStore, id: TypeId, name: &str, indent: usize) -> Result<S
             Ok(format!("{out}{tabs}}} {name}").trim_end().to_owned())
         }
         _ => {
-            check_type(&found.name)?;
-            Ok(found.declare(name))
+            let text = |name: &str| {
+                let of_source = types.names.declare(id, name);
+                of_source.unwrap_or_else(|| found.declare(name))
+            };
+            check_type(&text(""))?;
+            Ok(text(name))
         }
     }
 }

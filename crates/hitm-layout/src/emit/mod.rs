@@ -17,12 +17,17 @@ mod c;
 mod construct;
 mod declare;
 mod diff;
+mod fields;
 mod initialisers;
+mod literals;
 pub(crate) mod names;
 mod open;
 mod patch;
+#[cfg(test)]
+mod patch_tests;
 mod positions;
 mod rust;
+mod rust_types;
 #[cfg(test)]
 mod tests;
 mod tokens;
@@ -30,8 +35,8 @@ mod tokens;
 use thiserror::Error;
 
 pub use array::patch_array;
-pub use c::{c_asserts, c_struct, clang_reorder_fields, kernel_asserts};
-pub use declare::{declarations, type_names};
+pub use c::{c_asserts, c_struct, clang_reorder_fields, cpp_text, kernel_asserts};
+pub use declare::{Types, declarations, type_names};
 pub use diff::{Replacement, unified_diff};
 pub use open::{Flattened, flattened, semantic_patch};
 pub use patch::patch_struct;
@@ -108,6 +113,11 @@ impl<'e> Emission<'e> {
             declarations,
             style,
         })
+    }
+
+    /// Notation of alignment in the text.
+    pub const fn style(&self) -> Style {
+        self.style
     }
 }
 

@@ -24,6 +24,17 @@ pub(super) fn check_identifier(name: &str) -> Result<(), EmitError> {
     }
 }
 
+/// Fails when `name` is an instance of a generic structure of Rust.
+pub(super) fn check_rust_struct(name: &str) -> Result<(), EmitError> {
+    match name.contains('<') {
+        true => Err(refused(
+            name,
+            "a structure without parameters, or --source, which keeps them",
+        )),
+        false => Ok(()),
+    }
+}
+
 /// The name of a type without its namespaces and without the arguments of a template:
 /// `Slot` of `app::Slot<long>`.
 pub(super) fn bare(name: &str) -> &str {

@@ -1,20 +1,23 @@
 //! Rust: `#[repr(C)]`, explicit padding, and assertions.
 
-use super::diff::{Replacement, unified_diff};
+use super::diff::{Edit, edited};
+use super::fields::{Fields, fields_of};
+use super::literals;
+use super::names::{bare, check_rust_struct};
+use super::tokens::{Lexis, Tokens};
 use super::{Emission, EmitError, LINE, Step, steps};
 use crate::layout_file::FileMember;
 
 /// The structure as Rust, with assertions that keep it. `declarations` of the emission are the types
-/// of the members here.
-pub fn rust_struct(emission: &Emission<'_>) -> String {
-    let mut out = format!("{REPR}\npub struct {} {{\n", emission.layout.name);
+/// of the members here. Fails for an instance of a generic structure, whose parameters are not in the
+/// debug information.
+pub fn rust_struct(emission: &Emission<'_>) -> Result<String, EmitError> {
+    check_rust_struct(&emission.layout.name)?;
+    let mut out = format!("{}\npub struct {} {{\n", repr(LINE), emission.layout.name);
     let declare = |index: usize, file: &FileMember| {
-        vec![format!(
-            "    pub {}: {},",
-            file.name, emission.declarations[index]
-        )]
+        format!("    pub {}: {},", file.name, emission.declarations[index])
     };
-    for line in fields(emission, declare) {
+    for line in fields(emission, &paddings(emission, false), declare) {
         out += &line;
         out.push('\n');
     }
@@ -23,102 +26,204 @@ pub fn rust_struct(emission: &Emission<'_>) -> String {
         out += &line;
         out.push('\n');
     }
-    out
+    Ok(out)
 }
 
-const REPR: &str = "#[repr(C, align(64))]";
-
-/// A diff that puts the fields of the structure into the order of the layout, each with its comments
-/// and attributes, pads them, and adds assertions behind the structure. Expressions that make the
-/// structure lack the padding then: the compiler finds them all.
-pub fn patch_rust(
-    emission: &Emission<'_>,
-    (file, text): (&str, &str),
-) -> Result<String, EmitError> {
-    let source: Vec<&str> = text.split('\n').collect();
-    let name = &emission.layout.name;
-    let fail = |line: usize, expected: &str| EmitError::Source {
-        file: file.to_owned(),
-        line: line + 1,
-        found: source.get(line).map_or("", |line| line.trim()).to_owned(),
-        expected: expected.to_owned(),
-    };
-    let head = source.iter().position(|line| declares(line, name));
-    let head = head.ok_or_else(|| fail(0, &format!("the declaration of struct {name}")))?;
-    if !source[head].trim_end().ends_with('{') {
-        return Err(fail(head, "each field on lines of its own"));
-    }
-    let chunks = field_chunks(&source, head + 1);
-    let (chunks, end) = chunks.ok_or_else(|| fail(head, "a closing brace on a line of its own"))?;
-    let mut by_member: Vec<Option<&[&str]>> = vec![None; emission.subject.members.len()];
-    for (start, lines) in &chunks {
-        let name = lines.iter().find_map(|line| field_name(line));
-        let mut members = emission.subject.members.iter();
-        let at = name.and_then(|name| members.position(|member| member.file.name == name));
-        let at = at.ok_or_else(|| fail(*start, "a field that the debug information has"))?;
-        by_member[at] = Some(*lines);
-    }
-    if let Some(missing) = by_member.iter().position(Option::is_none) {
-        let missing = &emission.subject.members[missing].file.name;
-        return Err(fail(head, &format!("a field {missing}")));
-    }
-    let attributes = source[..head]
-        .iter()
-        .rev()
-        .take_while(|line| line.trim_start().starts_with("#["));
-    let start = head - attributes.count();
-    let mut new = Vec::new();
-    for (number, line) in source.iter().enumerate().take(head).skip(start) {
-        match line.contains("repr(") {
-            true if line.contains("packed") || line.contains("transparent") => {
-                return Err(fail(number, "a structure that is not packed"));
-            }
-            true => {}
-            false => new.push((*line).to_owned()),
-        }
-    }
-    new.push(REPR.to_owned());
-    new.push(source[head].to_owned());
-    new.extend(fields(emission, |index, _| {
-        let lines = by_member[index].unwrap_or_default();
-        let mut lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        if let Some(last) = lines.last_mut()
-            && !without_comment(last).ends_with(',')
-        {
-            last.insert(without_comment(last).len(), ',');
-        }
-        lines
-    }));
-    new.push(source[end].to_owned());
-    new.push(String::new());
-    new.extend(asserts(emission));
-    let change = Replacement {
-        start,
-        count: end + 1 - start,
-        lines: new,
-    };
-    Ok(unified_diff(file, text, &[change]))
+fn repr(align: u64) -> String {
+    format!("#[repr(C, align({align}))]")
 }
 
-/// The lines between the braces; `declare` writes a field.
-fn fields(
-    emission: &Emission<'_>,
-    mut declare: impl FnMut(usize, &FileMember) -> Vec<String>,
-) -> Vec<String> {
-    let layout = emission.layout;
-    let mut out = Vec::new();
-    let mut end = 0;
-    let mut padding = 0;
+/// A field that only takes up room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Padding {
+    /// The member that it comes before.
+    before: usize,
+    pub(super) name: String,
+    of: String,
+    pub(super) value: String,
+}
+
+/// The padding that the layout needs. Arrays of up to 32 bytes have every trait that may be derived.
+fn paddings(emission: &Emission<'_>, is_short: bool) -> Vec<Padding> {
+    const SHORT: u64 = 32;
+    let mut out: Vec<Padding> = Vec::new();
+    let mut end = 0u64;
     for step in steps(emission) {
         let Step::Member { index, file, .. } = step else {
             continue;
         };
         let align = emission.subject.members[index].align.max(1);
         // An alignment of its own would need a type of its own: bytes do it as well.
-        if file.offset_bytes > u64::next_multiple_of(end, align) {
+        if file.offset_bytes > end.next_multiple_of(align) {
             let bytes = file.offset_bytes - end;
-            out.push(format!("    _padding{padding}: [u8; {bytes}],"));
-            padding += 1;
+            let parts: Vec<u64> = match is_short && bytes > SHORT {
+                true => (0..bytes)
+                    .step_by(SHORT as usize)
+                    .map(|at| SHORT.min(bytes - at))
+                    .collect(),
+                false => vec![bytes],
+            };
+            let text = |open: &str| {
+                let parts: Vec<String> = parts
+                    .iter()
+                    .map(|part| format!("[{open}; {part}]"))
+                    .collect();
+                match parts.len() {
+                    1 => parts.concat(),
+                    _ => format!("({})", parts.join(", ")),
+                }
+            };
+            out.push(Padding {
+                before: index,
+                name: format!("_padding{}", out.len()),
+                of: text("u8"),
+                value: text("0"),
+            });
+        }
+        end = file.offset_bytes + file.size_bytes;
+    }
+    out
+}
+
+/// A diff that puts the fields of the structure into the order of the layout, each with its comments
+/// and attributes, pads them, adds assertions behind the structure, and the padding to the structure's
+/// literals and patterns in the same file.
+pub fn patch_rust(
+    emission: &Emission<'_>,
+    (file, text): (&str, &str),
+) -> Result<String, EmitError> {
+    let tokens = Tokens::new(file, text, Lexis::Rust);
+    let name = bare(&emission.layout.name);
+    let found = fields_of(&tokens, name)?;
+    let by_member = found.by_member(&tokens, emission)?;
+    let is_moved = emission
+        .layout
+        .members
+        .iter()
+        .map(|member| &member.name)
+        .ne(found.fields.iter().map(|field| &field.name));
+    if let Some(at) = found
+        .derives(&tokens, &["PartialOrd", "Ord"])
+        .filter(|_| is_moved)
+    {
+        let derived = "a derived order, which follows that of the fields";
+        return Err(tokens.refuse(at, derived, "an order that is written out"));
+    }
+    let is_short = found
+        .derives(&tokens, &["Default", "Serialize", "Deserialize"])
+        .is_some();
+    let paddings = paddings(emission, is_short);
+    let mut edits = vec![body(&tokens, (&found, &by_member), emission, &paddings)];
+    edits.extend(representation(&tokens, &found)?);
+    let end = tokens.get(found.close).end;
+    edits.push(Edit {
+        start: end,
+        end,
+        text: asserted(emission),
+    });
+    edits.extend(literals::edits(&tokens, (&found, name), &paddings)?);
+    let mut notes = String::new();
+    if !paddings.is_empty() {
+        let values = paddings
+            .iter()
+            .map(|padding| format!("{}: {}", padding.name, padding.value));
+        let values: Vec<String> = values.collect();
+        notes += &format!(
+            "Literals of {name} in other files need {}.\n",
+            values.join(", ")
+        );
+    }
+    if (is_moved || !paddings.is_empty())
+        && found.derives(&tokens, &["Debug", "Serialize"]).is_some()
+    {
+        notes += &format!(
+            "What is derived for {name} shows its fields in their new order, with the padding.\n"
+        );
+    }
+    Ok(notes + &edited(file, text, edits))
+}
+
+/// The edit of the fields.
+fn body(
+    tokens: &Tokens<'_>,
+    (found, by_member): (&Fields, &[usize]),
+    emission: &Emission<'_>,
+    paddings: &[Padding],
+) -> Edit {
+    let lines = fields(emission, paddings, |index, _| {
+        found.text(tokens, by_member[index])
+    });
+    let (start, end) = found.span(tokens);
+    Edit {
+        start,
+        end,
+        text: format!("\n{}\n{}", lines.join("\n"), found.indent(tokens)),
+    }
+}
+
+/// Edits that give the structure its representation, in place of another.
+fn representation(tokens: &Tokens<'_>, found: &Fields) -> Result<Vec<Edit>, EmitError> {
+    let mut align = LINE;
+    let mut edits = Vec::new();
+    for (from, end) in &found.attributes {
+        let words = || (*from..*end).map(|at| tokens.at(at));
+        if tokens.at(from + 2) != "repr" {
+            continue;
+        }
+        if words().any(|word| word == "packed" || word == "transparent") {
+            let found = tokens.slice(*from, *end);
+            return Err(tokens.refuse(*from, found, "a structure that is not packed"));
+        }
+        let own = words().filter_map(|word| word.parse::<u64>().ok()).max();
+        align = align.max(own.unwrap_or(0));
+        let (start, end) = (tokens.get(*from).start, tokens.get(end - 1).end);
+        let rest = &tokens.text[end..];
+        let line = rest.len() - rest.trim_start_matches([' ', '\t', '\n', '\r']).len();
+        edits.push(Edit {
+            start,
+            end: end + line,
+            text: String::new(),
+        });
+    }
+    let start = tokens.get(found.head).start;
+    edits.push(Edit {
+        start,
+        end: start,
+        text: format!("{}\n{}", repr(align), found.indent(tokens)),
+    });
+    Ok(edits)
+}
+
+/// Assertions behind the structure; none where its parameters are types that they cannot name.
+fn asserted(emission: &Emission<'_>) -> String {
+    const PRIMITIVES: [&str; 17] = [
+        "u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize",
+        "f32", "f64", "bool", "char", "str",
+    ];
+    let name = &emission.layout.name;
+    let parameters = &name[bare(name).len()..];
+    let words = parameters.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let mut words = words.filter(|word| !word.is_empty());
+    match words.all(|word| PRIMITIVES.contains(&word)) {
+        true => format!("\n\n{}", asserts(emission).join("\n")),
+        false => String::new(),
+    }
+}
+
+/// The lines between the braces; `declare` writes a field.
+fn fields(
+    emission: &Emission<'_>,
+    paddings: &[Padding],
+    mut declare: impl FnMut(usize, &FileMember) -> String,
+) -> Vec<String> {
+    let layout = emission.layout;
+    let mut out = Vec::new();
+    for step in steps(emission) {
+        let Step::Member { index, file, .. } = step else {
+            continue;
+        };
+        if let Some(padding) = paddings.iter().find(|padding| padding.before == index) {
+            out.push(format!("    {}: {},", padding.name, padding.of));
         }
         if file.offset_bytes.is_multiple_of(LINE) {
             let line = file.offset_bytes / LINE;
@@ -136,8 +241,7 @@ fn fields(
                 ));
             }
         }
-        out.extend(declare(index, file));
-        end = file.offset_bytes + file.size_bytes;
+        out.push(declare(index, file));
     }
     out
 }
@@ -158,61 +262,4 @@ fn asserts(emission: &Emission<'_>) -> Vec<String> {
     ));
     out.push(String::from("};"));
     out
-}
-
-/// Returns true if the line declares the structure.
-fn declares(line: &str, name: &str) -> bool {
-    let mut words = without_comment(line).split_whitespace();
-    let mut behind = words.by_ref().skip_while(|word| *word != "struct").skip(1);
-    let of = behind.next().unwrap_or_default();
-    of.split(['<', '{', '(', ';']).next() == Some(name)
-}
-
-fn without_comment(line: &str) -> &str {
-    line.split("//").next().unwrap_or("").trim_end()
-}
-
-/// A field's first line, from 0, and its lines: comments, attributes, declaration.
-type Chunk<'s, 't> = (usize, &'s [&'t str]);
-
-/// The fields from line `from` on, and the line with the closing brace.
-fn field_chunks<'s, 't>(source: &'s [&'t str], from: usize) -> Option<(Vec<Chunk<'s, 't>>, usize)> {
-    let mut chunks = Vec::new();
-    let (mut start, mut depth) = (from, 0i32);
-    for (number, line) in source.iter().enumerate().skip(from) {
-        let code = without_comment(line);
-        if depth == 0 && code.trim_start().starts_with('}') {
-            if source[start..number]
-                .iter()
-                .any(|line| field_name(line).is_some())
-            {
-                chunks.push((start, &source[start..number]));
-            }
-            return Some((chunks, number));
-        }
-        for c in code.chars() {
-            match c {
-                '(' | '[' | '{' => depth += 1,
-                ')' | ']' | '}' => depth -= 1,
-                _ => {}
-            }
-        }
-        if depth == 0 && code.ends_with(',') {
-            chunks.push((start, &source[start..=number]));
-            start = number + 1;
-        }
-    }
-    None
-}
-
-/// The field that a line declares: `name` of `pub(crate) name: Type,`.
-fn field_name(line: &str) -> Option<&str> {
-    let code = without_comment(line).trim_start();
-    if code.starts_with('#') {
-        return None;
-    }
-    let (before, _) = code.split_once(':')?;
-    let name = before.split_whitespace().next_back()?;
-    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_');
-    is_name.then_some(name)
 }

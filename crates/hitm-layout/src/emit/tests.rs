@@ -113,7 +113,7 @@ fn c_says_which_members_begin_lines() {
 }
 
 /// A patch with the blank of an empty context line shown, which an expectation cannot hold.
-fn visible(patch: &str) -> String {
+pub(super) fn visible(patch: &str) -> String {
     let lines = patch
         .lines()
         .map(|line| if line == " " { "·" } else { line });

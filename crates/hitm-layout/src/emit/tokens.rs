@@ -128,6 +128,18 @@ impl<'t> Tokens<'t> {
         }
     }
 
+    /// The bracket around a token.
+    pub(super) fn around(&self, at: usize) -> Option<usize> {
+        let mut before = at.checked_sub(1)?;
+        loop {
+            let open = self.open(before);
+            if open == before && matches!(self.at(before), "(" | "[" | "{") {
+                return Some(before);
+            }
+            before = open.checked_sub(1)?;
+        }
+    }
+
     /// The `>` of a `<` that begins the arguments of a template: they have only what types and
     /// constants have.
     pub(super) fn close_angle(&self, at: usize, end: usize) -> Option<usize> {

@@ -3,6 +3,8 @@
 use gimli::{AttributeValue, DwTag};
 
 use super::name::{Declarator, TypeName};
+use super::read::element_count;
+use super::scope::Scopes;
 use crate::dwarf::{Children, Die, DieRef, Slice, View};
 
 /// Most pointers, qualifiers, dimensions and functions that a name is composed from.
@@ -17,12 +19,35 @@ const MAX_PARAMETERS: usize = 64;
 
 /// The name of a type as its language writes it, composed along pointers and qualifiers.
 pub(crate) fn name_at(view: &View<'_>, start: DieRef) -> TypeName {
-    let mut left = MAX_PARAMETERS;
-    compose(view, start, 0, &mut left)
+    let mut composing = Composing {
+        left: MAX_PARAMETERS,
+        scopes: None,
+    };
+    compose(view, start, 0, &mut composing)
 }
 
-/// `left`: parameters that may still be looked at.
-fn compose(view: &View<'_>, start: DieRef, nesting: usize, left: &mut usize) -> TypeName {
+/// The same as source needs it: with namespaces, dimensions, and classes of pointers to members.
+pub(super) fn source_name_at(view: &View<'_>, start: DieRef, scopes: &mut Scopes) -> TypeName {
+    let mut composing = Composing {
+        left: MAX_PARAMETERS,
+        scopes: Some(scopes),
+    };
+    compose(view, start, 0, &mut composing)
+}
+
+struct Composing<'c> {
+    /// Parameters that may still be looked at.
+    left: usize,
+    /// Namespaces, where names are to have them.
+    scopes: Option<&'c mut Scopes>,
+}
+
+fn compose(
+    view: &View<'_>,
+    start: DieRef,
+    nesting: usize,
+    composing: &mut Composing<'_>,
+) -> TypeName {
     let mut declarator = Declarator::default();
     let mut front = String::new();
     let mut next = Some(start);
@@ -44,12 +69,18 @@ fn compose(view: &View<'_>, start: DieRef, nesting: usize, left: &mut usize) -> 
             gimli::DW_TAG_pointer_type if own.is_none() => declarator.pointer("*"),
             gimli::DW_TAG_reference_type => declarator.pointer("&"),
             gimli::DW_TAG_rvalue_reference_type => declarator.pointer("&&"),
+            gimli::DW_TAG_array_type if composing.scopes.is_some() => {
+                declarator.array(&dimensions(view, &die));
+            }
             gimli::DW_TAG_array_type => declarator.array("[]"),
             gimli::DW_TAG_subroutine_type => {
-                let list = parameters(view, &die, nesting, left).unwrap_or_else(|| "…".to_owned());
-                declarator.function(&list);
+                let list = parameters(view, &die, nesting, composing);
+                declarator.function(&list.unwrap_or_else(|| "…".to_owned()));
             }
-            gimli::DW_TAG_ptr_to_member_type => declarator.pointer("::*"),
+            gimli::DW_TAG_ptr_to_member_type => {
+                let class = class_of(view, &die, composing);
+                declarator.pointer(&format!("{class}::*"));
+            }
             tag => match (qualifier(tag), own) {
                 (Some(word), _) if is_of_pointer(view, &die) => declarator.qualifier(word),
                 (Some(word), _) => {
@@ -57,7 +88,10 @@ fn compose(view: &View<'_>, start: DieRef, nesting: usize, left: &mut usize) -> 
                     front.push(' ');
                 }
                 (None, Some(own)) => {
-                    return declarator.finish(&format!("{front}{}{own}", keyword(view, &die)));
+                    let scopes = composing.scopes.as_mut();
+                    let scope = scopes.map_or("", |scopes| scopes.before(view, die.at));
+                    let keyword = keyword(view, &die);
+                    return declarator.finish(&format!("{front}{keyword}{scope}{own}"));
                 }
                 (None, None) => {
                     let word = keyword(view, &die);
@@ -72,6 +106,35 @@ fn compose(view: &View<'_>, start: DieRef, nesting: usize, left: &mut usize) -> 
 
 fn type_of<'a>(view: &View<'a>, die: &Die<'a>) -> Option<DieRef> {
     view.target(die.at.unit, die.get(gimli::DW_AT_type)?)
+}
+
+/// The class of a pointer to member, where source needs it.
+fn class_of<'a>(view: &View<'a>, die: &Die<'a>, composing: &mut Composing<'_>) -> String {
+    let Some(scopes) = composing.scopes.as_mut() else {
+        return String::new();
+    };
+    let class = die.get(gimli::DW_AT_containing_type);
+    let class = class.and_then(|value| view.target(die.at.unit, value));
+    class.map_or_else(String::new, |class| {
+        source_name_at(view, class, scopes).text
+    })
+}
+
+/// The dimensions of an array, each in brackets.
+fn dimensions(view: &View<'_>, array: &Die<'_>) -> String {
+    let read = || {
+        let unit = view.unit(array.at.unit).ok()?;
+        let mut children = Children::of(view, &unit, array.at).ok()?;
+        let mut text = String::new();
+        while let Some(step) = children.next().ok()? {
+            if step.tag == gimli::DW_TAG_subrange_type {
+                let count = element_count(&children.die(step).ok()?);
+                text += &count.map_or_else(|| "[]".to_owned(), |count| format!("[{count}]"));
+            }
+        }
+        (!text.is_empty()).then_some(text)
+    };
+    read().unwrap_or_else(|| "[]".to_owned())
 }
 
 /// Returns true if a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is
@@ -95,7 +158,7 @@ fn parameters(
     view: &View<'_>,
     function: &Die<'_>,
     nesting: usize,
-    left: &mut usize,
+    composing: &mut Composing<'_>,
 ) -> Option<String> {
     if nesting >= MAX_NESTING {
         return None;
@@ -106,9 +169,13 @@ fn parameters(
     while let Some(step) = children.next().ok()? {
         let name = match step.tag {
             gimli::DW_TAG_formal_parameter => {
-                *left = left.checked_sub(1)?;
-                let at = type_of(view, &children.die(step).ok()?)?;
-                compose(view, at, nesting + 1, left).text
+                composing.left = composing.left.checked_sub(1)?;
+                let die = children.die(step).ok()?;
+                // The object of a member function is no parameter in source.
+                if composing.scopes.is_some() && die.flag(gimli::DW_AT_artificial) {
+                    continue;
+                }
+                compose(view, type_of(view, &die)?, nesting + 1, composing).text
             }
             gimli::DW_TAG_unspecified_parameters => "...".to_owned(),
             _ => continue,

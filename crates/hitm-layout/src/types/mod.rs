@@ -12,6 +12,7 @@ mod index;
 mod layout;
 mod name;
 mod read;
+mod scope;
 mod shape;
 
 use std::collections::BTreeMap;
@@ -26,6 +27,7 @@ pub use layout::{
 };
 pub(crate) use name::{Declarator, TypeName};
 pub(crate) use read::TypeReader;
+pub use scope::SourceNames;
 pub use shape::{Gap, Shape};
 
 use crate::TypeFault;
@@ -144,6 +146,13 @@ impl TypeStore {
             name_bytes: 0,
             unknown: None,
         }
+    }
+
+    /// The entry that a structure of this store was read from.
+    fn die_of_layout(&self, layout: &StructLayout) -> Option<DieRef> {
+        let is_it = |kind: &TypeKind| matches!(kind, TypeKind::Aggregate(own) if std::ptr::eq(&**own, layout));
+        let at = self.types.iter().position(|of| is_it(&of.kind))?;
+        self.die_of(TypeId(at as u32))
     }
 
     /// The type with this number. Panics when the number is of another store.

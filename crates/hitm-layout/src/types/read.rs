@@ -247,7 +247,7 @@ fn for_each_child<'a>(
     Ok(())
 }
 
-fn element_count(subrange: &Die<'_>) -> Option<u64> {
+pub(super) fn element_count(subrange: &Die<'_>) -> Option<u64> {
     if let Some(count) = subrange.u64(gimli::DW_AT_count) {
         return Some(count);
     }

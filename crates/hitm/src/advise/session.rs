@@ -441,10 +441,12 @@ impl Session {
         match (&self.read.structure, language, file) {
             (Structure::Types(types, layout), ..) => {
                 check_language(layout, &subject.name, language)?;
+                let names = types.borrow_mut().source_names(layout);
                 Ok(source::emit(&source::Wanted {
                     subject,
                     layout: &candidate.layout,
                     types: (layout, types.borrow_mut().types()),
+                    names: &names,
                     language,
                     file,
                 })?)

@@ -2,11 +2,12 @@
 
 use hitm_layout::advise::Subject;
 use hitm_layout::emit::{
-    Emission, EmitError, Style, c_asserts, c_struct, clang_reorder_fields, declarations, flattened,
-    kernel_asserts, patch_rust, patch_struct, rust_struct, semantic_patch, type_names,
+    Emission, EmitError, Style, Types, c_asserts, c_struct, clang_reorder_fields, cpp_text,
+    declarations, flattened, kernel_asserts, patch_rust, patch_struct, rust_struct, semantic_patch,
+    type_names,
 };
 use hitm_layout::layout_file::FileStruct;
-use hitm_layout::{StructLayout, TypeStore};
+use hitm_layout::{SourceNames, StructLayout, TypeStore};
 
 /// Language of the source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub(super) struct Wanted<'w> {
     pub(super) subject: &'w Subject,
     pub(super) layout: &'w FileStruct,
     pub(super) types: (&'w StructLayout, &'w TypeStore),
+    /// Names of the types in source.
+    pub(super) names: &'w SourceNames,
     pub(super) language: Language,
     /// Name and text of the file that declares the structure. None when a structure inside is
     /// opened, as its members are declared elsewhere.
@@ -31,13 +34,17 @@ pub(super) struct Wanted<'w> {
 /// Returns the structure with assertions, or a unified diff of the file.
 pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
     let (types, store) = wanted.types;
+    let of = Types {
+        store,
+        names: wanted.names,
+    };
     let flat = flattened(wanted.subject, wanted.layout, wanted.types)?;
     let declarations = match (wanted.language, wanted.file) {
         // A diff keeps the file's declarations; types stand at most in comments.
         (Language::C(_), Some(_)) => Vec::new(),
-        (Language::C(_), None) => declarations((wanted.subject, &flat.subject), types, store)?,
-        (Language::Rust, Some(_)) => type_names(wanted.subject, types, store).unwrap_or_default(),
-        (Language::Rust, None) => type_names(wanted.subject, types, store)?,
+        (Language::C(_), None) => declarations((wanted.subject, &flat.subject), types, of)?,
+        (Language::Rust, Some(_)) => type_names(wanted.subject, types, of).unwrap_or_default(),
+        (Language::Rust, None) => type_names(wanted.subject, types, of)?,
     };
     let style = match wanted.language {
         Language::C(style) => style,
@@ -46,7 +53,7 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
     let emission = Emission::new(&flat.subject, &flat.layout, &declarations, style)?;
     match (wanted.language, wanted.file) {
         (Language::Rust, Some(file)) => patch_rust(&emission, file),
-        (Language::Rust, None) => Ok(rust_struct(&emission) + &renamed("// ", &flat.renames)),
+        (Language::Rust, None) => Ok(rust_struct(&emission)? + &renamed("// ", &flat.renames)),
         (Language::C(_), Some(file)) => {
             let declared = types.decl.as_ref().map(|decl| decl.line);
             let members = types.members.iter();
@@ -55,22 +62,26 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
                 .collect();
             patch_struct(&emission, file, (declared, &lines))
         }
-        (Language::C(style), None) => Ok(c_text(
+        (Language::C(_), None) => Ok(c_text(
             (&emission, &flat.layout),
-            style,
-            (types, &flat.renames),
+            (types, wanted.names),
+            &flat.renames,
         )),
     }
 }
 
 fn c_text(
     (emission, layout): (&Emission<'_>, &FileStruct),
-    style: Style,
-    (types, renames): (&StructLayout, &[(String, String)]),
+    (types, names): (&StructLayout, &SourceNames),
+    renames: &[(String, String)],
 ) -> String {
+    let style = emission.style();
     let mut out = c_struct(emission) + "\n" + &c_asserts(layout, style);
     if style == Style::Kernel {
         out += &("\n".to_owned() + &kernel_asserts(layout));
+    }
+    if style == Style::Cpp {
+        out = cpp_text(&out, emission, names);
     }
     if renames.is_empty() {
         let declared_in = types.decl.as_ref().map_or("FILE.c", |decl| &*decl.file);

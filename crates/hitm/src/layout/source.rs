@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hitm_layout::{BtfFile, BtfVariable, Bytes, ObjectFile, StructLayout, TypeStore};
+use hitm_layout::{BtfFile, BtfVariable, Bytes, ObjectFile, SourceNames, StructLayout, TypeStore};
 
 use super::LayoutError;
 use crate::input_file::{self, NamedBy};
@@ -87,6 +87,14 @@ impl LayoutFile {
         match &mut self.types {
             Types::Btf(file) => file.types(),
             Types::Dwarf(file) => file.types(),
+        }
+    }
+
+    /// Names in source of the types of a layout's members; none in BTF, whose names are C's.
+    pub fn source_names(&mut self, layout: &StructLayout) -> SourceNames {
+        match &mut self.types {
+            Types::Btf(_) => SourceNames::default(),
+            Types::Dwarf(file) => file.source_names(layout),
         }
     }
 

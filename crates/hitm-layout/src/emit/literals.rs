@@ -1,0 +1,180 @@
+//! Literals and patterns of a structure of Rust that gets fields for padding.
+
+use super::EmitError;
+use super::diff::Edit;
+use super::fields::Fields;
+use super::rust::Padding;
+use super::tokens::Tokens;
+
+/// Edits that give literals of the structure `name` the padding, and make patterns leave it out.
+pub(super) fn edits(
+    tokens: &Tokens<'_>,
+    (fields, name): (&Fields, &str),
+    paddings: &[Padding],
+) -> Result<Vec<Edit>, EmitError> {
+    if paddings.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut edits = Vec::new();
+    for open in (0..tokens.len()).filter(|at| tokens.at(*at) == "{") {
+        if fields.has(open) || !is_of(tokens, open, name) {
+            continue;
+        }
+        let close = tokens.close(open);
+        if close == open {
+            return Err(tokens.refuse(
+                open,
+                "brackets that do not match",
+                "each bracket closed once",
+            ));
+        }
+        let parts = tokens.split(open + 1, close);
+        let has_rest = parts
+            .last()
+            .is_some_and(|(from, _)| tokens.at(*from) == ".");
+        if has_rest {
+            continue;
+        }
+        let added = match is_pattern(tokens, open) {
+            true => String::from(".."),
+            false => {
+                let values = paddings
+                    .iter()
+                    .map(|padding| format!("{}: {}", padding.name, padding.value));
+                values.collect::<Vec<_>>().join(", ")
+            }
+        };
+        edits.push(addition(tokens, (open, close), &added));
+    }
+    Ok(edits)
+}
+
+/// The edit that puts `added` behind the fields, on a line of its own where they have lines.
+fn addition(tokens: &Tokens<'_>, (open, close): (usize, usize), added: &str) -> Edit {
+    let last = tokens.get(close - 1);
+    let has_comma = tokens.at(close - 1) == ",";
+    let comma = if has_comma || close == open + 1 {
+        ""
+    } else {
+        ","
+    };
+    let between = &tokens.text[last.end..tokens.get(close).start];
+    let line = tokens.text[..last.start]
+        .rfind('\n')
+        .map_or(0, |end| end + 1);
+    let line = &tokens.text[line..];
+    let indent = &line[..line.len() - line.trim_start().len()];
+    let (gap, end) = match between.contains('\n') {
+        true => (format!("\n{indent}"), if added == ".." { "" } else { "," }),
+        false => (String::from(" "), ""),
+    };
+    let start = last.end;
+    Edit {
+        start,
+        end: start,
+        text: format!("{comma}{gap}{added}{end}"),
+    }
+}
+
+/// Returns true if the brace at `open` has values or patterns of fields of the structure.
+fn is_of(tokens: &Tokens<'_>, open: usize, name: &str) -> bool {
+    let mut at = open;
+    if tokens.before(at) == ">" {
+        // `Slot::<u64> { .. }`
+        let start = (0..at)
+            .rev()
+            .take(64)
+            .find(|at| tokens.at(*at) == "<" && tokens.before(*at) == "::");
+        let Some(start) = start.filter(|start| tokens.close_angle(*start, open) == Some(open - 1))
+        else {
+            return false;
+        };
+        at = start - 1;
+    }
+    match tokens.before(at) {
+        "Self" => is_in_impl(tokens, open, name),
+        own if own == name => {
+            let mut start = at - 1;
+            while tokens.before(start) == "::" {
+                start = start.saturating_sub(2);
+            }
+            let before = tokens.before(start);
+            !matches!(
+                before,
+                "struct"
+                    | "enum"
+                    | "union"
+                    | "impl"
+                    | "for"
+                    | "trait"
+                    | "mod"
+                    | "->"
+                    | ">"
+                    | "dyn"
+                    | "where"
+                    | "+"
+            ) && !is_returned(tokens, start)
+        }
+        _ => false,
+    }
+}
+
+/// Returns true for `-> &'a mut` before `at`.
+fn is_returned(tokens: &Tokens<'_>, at: usize) -> bool {
+    let mut before = at;
+    while matches!(tokens.before(before), "&" | "mut" | "'")
+        || tokens.at(before.wrapping_sub(2)) == "'"
+    {
+        before -= 1;
+    }
+    before < at && matches!(tokens.before(before), "->" | "for")
+}
+
+/// Returns true if `at` is in an implementation for the structure.
+fn is_in_impl(tokens: &Tokens<'_>, at: usize, name: &str) -> bool {
+    let mut inner = at;
+    while let Some(open) = tokens.around(inner) {
+        inner = open;
+        let mut start = open;
+        while let Some(before) = start.checked_sub(1)
+            && !matches!(tokens.at(before), ";" | "{" | "}" | "]")
+        {
+            start = tokens.open(before);
+        }
+        let head = || (start..open).map(|at| tokens.at(at));
+        if head().any(|word| word == "impl") && !head().any(|word| word == "fn") {
+            let of = (start..open)
+                .rposition(|at| tokens.at(at) == "for")
+                .map_or(start, |at| start + at);
+            return (of..open).any(|at| tokens.at(at) == name);
+        }
+    }
+    false
+}
+
+/// Returns true if the fields at `open` are those of a pattern.
+fn is_pattern(tokens: &Tokens<'_>, open: usize) -> bool {
+    let mut inner = open;
+    loop {
+        let behind = tokens.close(inner) + 1;
+        match tokens.at(behind) {
+            "=>" | "if" | "|" | ":" | "in" => return true,
+            "=" => return tokens.at(behind + 1) != "=",
+            "," | ")" | "]" | "}" => {}
+            _ => return false,
+        }
+        let Some(around) = tokens.around(inner) else {
+            return false;
+        };
+        let before = tokens.before(around);
+        if before == "!" && tokens.at(around.wrapping_sub(2)).ends_with("matches") {
+            return true;
+        }
+        let is_group = matches!(tokens.at(around), "(" | "[");
+        let is_named = before.starts_with(|first: char| first.is_uppercase());
+        if !is_group && !is_named || before == "!" {
+            return false;
+        }
+        inner = around;
+    }
+}

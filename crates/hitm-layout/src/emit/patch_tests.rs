@@ -1,0 +1,184 @@
+//! Sources that a patch rearranges, and those that it must leave alone.
+
+use expect_test::{Expect, expect};
+
+use super::tests::visible;
+use super::*;
+use crate::advise::SubjectMember;
+
+/// A structure `box` of `long` members, `a`, `b` and `c` at first, with the third and the first alone on
+/// their lines then.
+fn patched(file: &str, text: &str, style: Style) -> Result<String, EmitError> {
+    let member = |name: &str, offset: u64| FileMember::plain(name, offset, 8);
+    let now = [("a", 0), ("b", 8), ("c", 16)];
+    let subject = Subject {
+        name: "box".into(),
+        size_bytes: 24,
+        align_bytes: 8,
+        members: now
+            .iter()
+            .map(|(name, offset)| SubjectMember {
+                file: member(name, *offset),
+                align: 8,
+            })
+            .collect(),
+    };
+    let layout = FileStruct {
+        name: "box".into(),
+        size_bytes: 128,
+        align_bytes: Some(64),
+        members: vec![member("c", 0), member("a", 64), member("b", 72)],
+    };
+    let emission = Emission::new(&subject, &layout, &[], style)?;
+    match file.ends_with(".rs") {
+        true => patch_rust(&emission, (file, text)),
+        false => patch_struct(&emission, (file, text), (None, &[])),
+    }
+}
+
+fn check(file: &str, text: &str, style: Style, expected: Expect) {
+    let diff = patched(file, text, style).expect("it can be rearranged");
+    expected.assert_eq(&visible(&diff));
+}
+
+/// What stands behind a structure of C++ whose members are public is refused.
+fn refused(style: Style, behind: &str) -> String {
+    let text = format!("struct box {{\n\tlong a;\n\tlong b;\n\tlong c;\n}};\n{behind}\n");
+    match patched("a.c", &text, style) {
+        Ok(diff) => format!("not refused: {diff}"),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// The same in a body.
+fn refused_body(style: Style, body: &str) -> String {
+    let answer = patched("a.c", &format!("struct box {{\n{body}\n}};\n"), style);
+    answer.map_or_else(|error| error.to_string(), |diff| format!("not refused: {diff}"))
+}
+
+#[test]
+fn declarations_in_one_line_come_apart() {
+    check(
+        "a.c",
+        "struct box { long a, b; /* of b */ long c; };\n",
+        Style::C,
+        expect![[r#""#]],
+    );
+    check(
+        "a.c",
+        "typedef struct {\r\n    long a, *b; // both\r\n\r\n    /* above */\r\n    long c;\r\n} box;\r\n",
+        Style::Kernel,
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn access_types_and_functions_stay_what_they_are() {
+    check(
+        "a.cpp",
+        "class box {\n  public:\n    long a = 1; // first\n    box() : a(2), c{3} {}\n  private:\n    using T = long;\n    static int made;\n    T b;\n    T c;\n};\nbox::box(int x) : b(x),\n  c(4) {}\n",
+        Style::Cpp,
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn a_header_says_that_others_may_have_values() {
+    check(
+        "a.h",
+        "struct box {\n\tlong a;\n\tlong b;\n\tlong c;\n};\n",
+        Style::C,
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn values_by_position_that_cannot_be_told_apart_are_refused() {
+    let checked = |style, behind: &str| refused(style, behind);
+    let all = [
+        (Style::C, "struct box some[] = { 1, 2, 3, 4, 5, 6 };"),
+        (Style::C, "struct box one = {\n#ifdef A\n1,\n#endif\n2 };"),
+        (Style::C, "struct box one = { 1, 2, 3, 4 };"),
+        (Style::C, "#define BOX(x) (struct box){ x, 1, 2 }"),
+        (Style::Cpp, "box f() { return {1, 2, 3}; }"),
+        (Style::Cpp, "std::vector<box> all = {{1, 2, 3}};"),
+        (Style::Cpp, "void f(const box &);\nvoid g() { f({1, 2, 3}); }"),
+        (Style::Cpp, "std::vector<box> all;\nvoid g() { all.push_back({1, 2, 3}); }"),
+        (Style::Cpp, "box one;\nvoid g() { one = {1, 2, 3}; }"),
+        (Style::Cpp, "box one;\nvoid g() { auto [x, y, z] = one; }"),
+        (Style::Cpp, "box one{1, 2};"),
+        (Style::Cpp, "auto one = std::make_unique<box>(1, 2, 3);"),
+    ];
+    let text: Vec<String> = all.iter().map(|(style, behind)| checked(*style, behind)).collect();
+    expect![[r#""#]].assert_eq(&text.join("\n"));
+}
+
+#[test]
+fn bodies_that_cannot_be_rearranged_are_refused() {
+    let all = [
+        (Style::C, "long a;\n#ifdef B\nlong b;\n#endif\nlong c;"),
+        (Style::C, "long a;\nMEMBERS(x)\nlong b; long c;"),
+        (Style::C, "long a; long b; long c; long d;"),
+        (Style::C, "long a; long b;"),
+        (Style::C, "long a; long b; struct inner { int x; } c;\nstruct inner *d;"),
+        (Style::Cpp, "long a = 1;\nlong b = 2;\nlong c = a + 1;"),
+        (Style::Cpp, "box(long x) : a(x), c(a) {}\nlong a; long b; long c;"),
+        (Style::Cpp, "long a; long b; long c;\nauto operator<=>(const box &) const = default;"),
+    ];
+    let text: Vec<String> = all.iter().map(|(style, body)| refused_body(*style, body)).collect();
+    expect![[r#""#]].assert_eq(&text.join("\n"));
+    let of = |text: &str| patched("a.c", text, Style::C).unwrap_err().to_string();
+    expect![[r#""#]].assert_eq(&[
+        of("BOX(box, long a; long b; long c);\n"),
+        of("#if A\nstruct box { long a; long b; long c; };\n#else\nstruct box { long a, b, c; };\n#endif\n"),
+        of("struct box { long a; long b; long c;\n"),
+    ].join("\n"));
+}
+
+#[test]
+fn values_that_no_order_changes_stay() {
+    for (style, behind) in [
+        (Style::C, "struct box one = { .b = 1, .a = 2 }, *two = { 0 }, none = { 0 };"),
+        (Style::C, "int other[] = { 1, 2, 3 };\nvoid f(struct box *b) { int box[] = { 1, 2 }; }"),
+        (Style::Cpp, "box one{}; box *two{nullptr};\nstd::vector<int> f() { return {1, 2, 3}; }"),
+        (Style::Cpp, "std::map<int, int> m;\nvoid g() { for (auto &[k, v] : m) h({k, v}); }"),
+    ] {
+        let text = format!("struct box {{\n\tlong a;\n\tlong b;\n\tlong c;\n}};\n{behind}\n");
+        let diff = patched("a.c", &text, style).expect("nothing hinders");
+        let changes = |line: &&str| line.starts_with('+') && !line.starts_with("+++");
+        assert_eq!(diff.lines().filter(changes).count(), 3, "{behind}: {diff}");
+    }
+}
+
+#[test]
+fn rust_literals_get_the_padding_and_patterns_leave_it_out() {
+    check(
+        "a.rs",
+        "#[derive(Default, Debug)]\n#[repr(C)]\npub(crate) struct box<T: A<B = u8>> {\n    /// First.\n    #[serde(skip)]\n    pub a: T, // beside\n    b: Vec<(T, u8)>,\n    c: u64\n}\nimpl box<u8> {\n    fn new() -> box<u8> {\n        Self { a: 1, b: vec![], c: 2 }\n    }\n}\nfn f(x: box<u8>) {\n    let box { a, b, c } = x;\n    if let (box { a, .. }, 1) = y {}\n    match x {\n        box {\n            a: 1,\n            b,\n            c,\n        } => g(box::<u8> { a, ..x }),\n        _ => g(box {\n            a,\n            b: 1,\n            c,\n        }),\n    }\n}\n",
+        Style::C,
+        expect![[r#""#]],
+    );
+    let of = |text: &str| patched("a.rs", text, Style::C).unwrap_err().to_string();
+    expect![[r#""#]].assert_eq(&[
+        of("macro!(box);\n"),
+        of("struct box(u64, u64, u64);\n"),
+        of("struct box { a: u64, b: u64, c: u64, d: u64 }\n"),
+        of("struct box { a: u64, b: u64 }\n"),
+        of("#[repr(packed)]\nstruct box { a: u64, b: u64, c: u64 }\n"),
+        of("#[derive(PartialOrd)]\nstruct box { a: u64, b: u64, c: u64 }\n"),
+        of("mod x { struct box { a: u64 } }\nstruct box { a: u64, b: u64, c: u64 }\n"),
+    ].join("\n"));
+}
+
+#[test]
+fn text_of_any_kind_is_read_or_refused() {
+    let text = "struct box {\n\tlong a, b; /* x */\npublic: [[x]] long c{1}; f(int) : a(1) {} };\nbox x = {1, {2}, .a = 3};\nauto [a, b] = x; // \u{e4}\n#define X {1\n";
+    for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+        for start in (0..end).step_by(3).filter(|start| text.is_char_boundary(*start)) {
+            for style in [Style::C, Style::Cpp, Style::Kernel] {
+                let _ = patched("a.c", &text[start..end], style);
+            }
+            let _ = patched("a.rs", &text[start..end], Style::C);
+        }
+    }
+}
