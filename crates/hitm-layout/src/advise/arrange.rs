@@ -78,7 +78,7 @@ pub(super) fn arrange(
                     .any(|segment| segment.atoms.iter().any(|(known, _)| known == index))
         })
         .collect();
-    fill(&mut segments, atoms, &mut cold, alike);
+    fill(&mut segments, weigher, &mut cold, alike);
     segments.sort_by_key(|segment| (segment.fixed_line.is_none(), segment.first_offset(atoms)));
     let mut used: BTreeSet<u64> = pinned_lines(atoms);
     let mut offsets: Vec<Option<u64>> = atoms.iter().map(|atom| atom.pinned).collect();
@@ -159,7 +159,8 @@ fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
 
 /// Puts the atoms that nothing touches where room is: in the cheapest lines first, and in equally
 /// cheap ones in their old order. The rest goes on lines of its own.
-fn fill(segments: &mut Vec<Segment>, atoms: &[Atom], cold: &mut Vec<usize>, alike: u64) {
+fn fill(segments: &mut Vec<Segment>, weigher: &Weigher<'_>, cold: &mut Vec<usize>, alike: u64) {
+    let atoms = weigher.atoms;
     let mut order: Vec<usize> = (0..segments.len()).collect();
     order.sort_by_key(|index| {
         let segment = &segments[*index];
@@ -168,8 +169,13 @@ fn fill(segments: &mut Vec<Segment>, atoms: &[Atom], cold: &mut Vec<usize>, alik
     cold.retain(|index| {
         let atom = &atoms[*index];
         for place in &order {
-            if let Some(at) = segments[*place].room(atom) {
-                segments[*place].put(*index, atom, at);
+            let segment = &mut segments[*place];
+            let company = segment.atoms.iter().map(|(known, _)| *known);
+            let company: Vec<usize> = company.chain([*index]).collect();
+            if let Some(at) = segment.room(atom)
+                && !weigher.quiet.is_mixed(&company)
+            {
+                segment.put(*index, atom, at);
                 return false;
             }
         }

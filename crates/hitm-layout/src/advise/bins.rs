@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::atoms::{Atom, LINE};
 use super::demand::Demand;
+use super::quiet::Quiet;
 use super::subject::Subject;
 use super::work::Work;
 
@@ -51,6 +52,8 @@ pub(super) struct Weigher<'d> {
     pub(super) bins: Vec<Bin>,
     /// Cost that is the same wherever atoms go: whole lines of large atoms.
     pub(super) constant: u64,
+    /// Atoms of which a recording says little.
+    pub(super) quiet: Quiet,
 }
 
 /// Cycles in thousandths, so that sums do not depend on their order.
@@ -79,6 +82,7 @@ impl<'d> Weigher<'d> {
             hot: Vec::new(),
             bins: Vec::new(),
             constant: 0,
+            quiet: Quiet::default(),
         };
         let uses = weigher.uses();
         let is_free = |index: &usize| {
@@ -220,9 +224,10 @@ impl<'d> Weigher<'d> {
         spots
     }
 
-    /// Returns true if the atoms fit into `free` bytes that begin `from` bytes into a line.
+    /// Returns true if the atoms may share a line, and fit into `free` bytes that begin `from` bytes into it.
     pub(super) fn fits(&self, atoms: &[usize], (from, free): (u64, u64)) -> bool {
-        pack(self.atoms, atoms, from).is_some_and(|(_, end)| end <= from + free)
+        !self.quiet.is_mixed(atoms)
+            && pack(self.atoms, atoms, from).is_some_and(|(_, end)| end <= from + free)
     }
 }
 

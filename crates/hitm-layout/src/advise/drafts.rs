@@ -7,7 +7,7 @@ use super::atoms::LINE;
 use super::bins::Weigher;
 use super::exact::Assignment;
 use super::plain::{self, Plan};
-use super::reason::moves;
+use super::reason::{moves, new_offsets};
 use super::subject::Subject;
 use super::{AdviseError, CANDIDATES_MAX, Candidate, Options, STEPS_MAX};
 use crate::layout_file::FileStruct;
@@ -63,6 +63,7 @@ impl Drafting<'_> {
             bound_cycles: Some(bound as f64 / 1000.0),
             layout: self.arranged(&assignment),
         });
+        let drafts = drafts.filter(|draft| self.is_known(&draft.layout));
         let drafts = self.within(drafts.collect())?;
         let drafts = front(drafts, self.now_cycles, self.worth());
         drafts
@@ -85,7 +86,8 @@ impl Drafting<'_> {
                 Plan::Padded => plain::padded(self.subject, self.options, self.bases),
                 _ => Some(self.arranged(&plain::assignment(self.weigher, groups))),
             };
-            let Some(layout) = layout.filter(|layout| *layout != now) else {
+            let is_new = |layout: &FileStruct| *layout != now && self.is_known(layout);
+            let Some(layout) = layout.filter(is_new) else {
                 continue;
             };
             let mut known = searched.iter_mut().chain(&mut candidates);
@@ -106,6 +108,13 @@ impl Drafting<'_> {
             }
         }
         Ok(candidates)
+    }
+
+    /// Returns true if no member of which little is known comes to a written one.
+    fn is_known(&self, layout: &FileStruct) -> bool {
+        let offsets = new_offsets(self.weigher, self.subject, layout);
+        let quiet = &self.weigher.quiet;
+        !quiet.is_mixed_at(self.weigher.atoms, &offsets)
     }
 
     fn worth(&self) -> f64 {

@@ -23,6 +23,7 @@ mod line;
 mod local;
 mod plain;
 mod prices;
+mod quiet;
 mod reason;
 mod subject;
 #[cfg(test)]
@@ -47,6 +48,8 @@ use crate::layout_file::FileStruct;
 use bins::{Weigher, spot_places};
 use drafts::{Drafting, Places};
 use exact::Assignment;
+use quiet::Quiet;
+use weighed::base_of;
 use work::Work;
 
 /// The most candidates that are answered.
@@ -218,6 +221,8 @@ pub struct Located<'l> {
     pub locate: &'l dyn Fn(&str) -> Option<(u64, u64)>,
     /// Addresses of instances, where they are known.
     pub bases: &'l BTreeMap<u32, u64>,
+    /// True for a recording: it lacks accesses to lines that one thread uses alone, or that all only read.
+    pub is_partial: bool,
 }
 
 impl std::fmt::Debug for Located<'_> {
@@ -245,7 +250,10 @@ pub fn advise(
     let places = spot_places(demand, subject, &atoms, located.locate).map_err(no_member)?;
     let steps_max = options.steps_max.unwrap_or(STEPS_MAX);
     let work = Work::new(steps_max, progress);
-    let weigher = Weigher::new(demand, &atoms, &places, &work);
+    let mut weigher = Weigher::new(demand, &atoms, &places, &work);
+    if located.is_partial {
+        weigher.quiet = Quiet::find(&weigher, &|instance| base_of(instance, located.bases));
+    }
     let old = old_places(demand, located.locate).map_err(no_member)?;
     let original = demand
         .weigh_layout(subject.size_bytes, located.bases, &|path| {

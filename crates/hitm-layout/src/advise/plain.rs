@@ -36,9 +36,9 @@ pub enum Plan {
     Searched,
 }
 
-/// Use of one atom that may move.
-struct Used {
-    atom: usize,
+/// Use of one atom.
+pub(super) struct Used {
+    pub(super) atom: usize,
     reads: f64,
     writes: f64,
     /// Accesses and writes of each user, by instance and number.
@@ -46,7 +46,8 @@ struct Used {
 }
 
 impl Used {
-    fn is_written(&self) -> bool {
+    /// Returns true if it is written often.
+    pub(super) fn is_written(&self) -> bool {
         self.writes > 0.0 && self.reads < self.writes * READS_PER_WRITE_MIN
     }
 
@@ -73,10 +74,10 @@ impl Used {
 /// The ideas that need no search, each with the atoms that belong together: those of most use first. Of two with one
 /// layout, the later one says it more plainly.
 pub(super) fn plans(weigher: &Weigher<'_>, subject: &Subject) -> Vec<(Plan, Vec<Vec<usize>>)> {
-    let used = used(weigher);
+    let used = used(weigher, &weigher.hot);
     let mut plans = vec![
         (Plan::Padded, Vec::new()),
-        (Plan::ByWriters, by_writers(&used)),
+        (Plan::ByWriters, by_writers(weigher, &used)),
         (Plan::Apart, apart(&used)),
     ];
     let mut written: Vec<&Used> = used.iter().filter(|used| used.is_written()).collect();
@@ -106,10 +107,10 @@ pub(super) fn padded(
     })
 }
 
-/// Use of the atoms that may go anywhere, in their present order.
-fn used(weigher: &Weigher<'_>) -> Vec<Used> {
-    let mut free = weigher.hot.clone();
-    free.sort_by_key(|atom| (weigher.atoms[*atom].old_offset, *atom));
+/// Use of atoms, in their present order.
+pub(super) fn used(weigher: &Weigher<'_>, atoms: &[usize]) -> Vec<Used> {
+    let mut atoms = atoms.to_vec();
+    atoms.sort_by_key(|atom| (weigher.atoms[*atom].old_offset, *atom));
     let of_atom = |atom: usize| {
         let mut used = Used {
             atom,
@@ -130,11 +131,11 @@ fn used(weigher: &Weigher<'_>) -> Vec<Used> {
         }
         used
     };
-    free.into_iter().map(of_atom).collect()
+    atoms.into_iter().map(of_atom).collect()
 }
 
 /// Written atoms by who writes them, each group with what nobody else uses; the others together.
-fn by_writers(used: &[Used]) -> Vec<Vec<usize>> {
+fn by_writers(weigher: &Weigher<'_>, used: &[Used]) -> Vec<Vec<usize>> {
     let mut groups: Vec<(BTreeSet<(u32, usize)>, Vec<usize>)> = Vec::new();
     for one in used.iter().filter(|used| used.is_written()) {
         let writers = one.writers();
@@ -147,7 +148,10 @@ fn by_writers(used: &[Used]) -> Vec<Vec<usize>> {
     for one in used.iter().filter(|used| !used.is_written()) {
         let users = one.users();
         let mut own = groups.iter_mut();
-        match own.find(|(writers, _)| users.is_subset(writers)) {
+        let may_join = |writers: &BTreeSet<_>, atoms: &[usize]| {
+            users.is_subset(writers) && !weigher.quiet.is_mixed(&[atoms, &[one.atom]].concat())
+        };
+        match own.find(|(writers, atoms)| may_join(writers, atoms)) {
             Some((_, atoms)) => atoms.push(one.atom),
             None => others.push(one.atom),
         }
@@ -164,12 +168,13 @@ fn apart(used: &[Used]) -> Vec<Vec<usize>> {
     written.chain([read]).collect()
 }
 
-/// One atom by itself, the others by their present lines.
+/// One atom by itself, the others by their present lines; on lines of their own those that are quiet.
 fn alone(weigher: &Weigher<'_>, used: &[Used], atom: usize) -> Vec<Vec<usize>> {
-    let mut lines: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    let mut lines: BTreeMap<(bool, u64), Vec<usize>> = BTreeMap::new();
     for other in used.iter().filter(|used| used.atom != atom) {
         let line = weigher.atoms[other.atom].old_offset / LINE;
-        lines.entry(line).or_default().push(other.atom);
+        let is_quiet = weigher.quiet.is_quiet(other.atom);
+        lines.entry((is_quiet, line)).or_default().push(other.atom);
     }
     lines.into_values().chain([vec![atom]]).collect()
 }

@@ -130,7 +130,11 @@ fn by_use<'l>(weigher: &Weigher<'_>, touched: &'l [Lodger]) -> Vec<&'l Lodger> {
 }
 
 /// First byte of each atom in `layout`.
-fn new_offsets(weigher: &Weigher<'_>, subject: &Subject, layout: &FileStruct) -> Vec<u64> {
+pub(super) fn new_offsets(
+    weigher: &Weigher<'_>,
+    subject: &Subject,
+    layout: &FileStruct,
+) -> Vec<u64> {
     let members = layout.by_name();
     let new_offset = |atom: usize| {
         let found = members.get(&*name_of(weigher, subject, atom));

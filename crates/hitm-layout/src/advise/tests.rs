@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use expect_test::{Expect, expect};
 use hitm_base::machine::preset;
 use hitm_base::{Cycles, Machine};
@@ -95,6 +97,7 @@ fn advice_for(
     let located = Located {
         locate: &locate,
         bases: &bases,
+        is_partial: false,
     };
     advise(&subject, &demand, located, options, &|_, _| {})
 }
@@ -274,6 +277,7 @@ fn an_opened_structure_is_laid_out_with_the_rest() {
         let located = Located {
             locate: &locate,
             bases: &BTreeMap::new(),
+            is_partial: false,
         };
         advise(&subject, &demand, located, &Options::default(), &|_, _| {}).unwrap()
     };
@@ -489,6 +493,7 @@ fn root_domain_is_advised_to_what_took_months() {
     let located = Located {
         locate: &locate,
         bases: &bases,
+        is_partial: false,
     };
     let variant = LayoutFile::parse(shipped("root-domain-restructured").unwrap(), "v").unwrap();
     let restructured = base.clone().overlay(&variant).unwrap();
@@ -632,4 +637,44 @@ fn members_are_grouped_by_who_writes_them() {
         });
     expect!["mask/0 head/1 tail_seen/1 tail/2 head_seen/2"]
         .assert_eq(&by_writers.collect::<Vec<_>>().join("; "));
+}
+
+/// A recording has few accesses to members on a line that all only read, so they stay away from written ones; those
+/// that lie beside written ones now may go anywhere.
+#[test]
+fn members_of_quiet_lines_stay_away_from_written_ones() {
+    let table = table(&[
+        ("mask", 8),
+        ("pad", 56),
+        ("head", 8),
+        ("tail", 8),
+        ("kind", 8),
+    ]);
+    let subject = Subject::from_table(&table, "s", &[]).unwrap();
+    let rows = "mask,put,5,0,0,0\nhead,put,0,1000,0,0\ntail,get,0,1000,0,1\nhead,get,900,0,0,1\nkind,get,1000,0,0,1\n";
+    let demand = Demand::new(&profile(rows), &prices("broadwell-4s")).unwrap();
+    let locate = |path: &str| {
+        let place = table.place("s", path)?;
+        Some((place.offset_bytes, place.size_bytes))
+    };
+    let bases = BTreeMap::from([(0, 0x1000)]);
+    let company_of = |name: &str, is_partial: bool| {
+        let located = Located {
+            locate: &locate,
+            bases: &bases,
+            is_partial,
+        };
+        let options = Options::default();
+        let advice = advise(&subject, &demand, located, &options, &|_, _| {}).unwrap();
+        let mut company = BTreeSet::new();
+        for candidate in advice.candidates.iter().chain(&advice.plain) {
+            let line = |name: &str| candidate.layout.by_name()[name].offset_bytes / 64;
+            let others = ["mask", "head", "tail", "kind"].into_iter();
+            company.extend(others.filter(|other| line(other) == line(name)));
+        }
+        company.into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(company_of("mask", true), ["kind", "mask"]);
+    assert_eq!(company_of("mask", false), ["head", "kind", "mask", "tail"]);
+    assert!(company_of("kind", true).len() > 2);
 }

@@ -87,7 +87,7 @@ impl Demand {
 }
 
 /// Instances without a known address are so far apart that they never share a line.
-fn base_of(instance: u32, bases: &BTreeMap<u32, u64>) -> u64 {
+pub(super) fn base_of(instance: u32, bases: &BTreeMap<u32, u64>) -> u64 {
     bases
         .get(&instance)
         .copied()

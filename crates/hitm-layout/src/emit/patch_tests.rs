@@ -53,7 +53,10 @@ fn refused(style: Style, behind: &str) -> String {
 /// The same in a body.
 fn refused_body(style: Style, body: &str) -> String {
     let answer = patched("a.c", &format!("struct box {{\n{body}\n}};\n"), style);
-    answer.map_or_else(|error| error.to_string(), |diff| format!("not refused: {diff}"))
+    answer.map_or_else(
+        |error| error.to_string(),
+        |diff| format!("not refused: {diff}"),
+    )
 }
 
 #[test]
@@ -102,14 +105,23 @@ fn values_by_position_that_cannot_be_told_apart_are_refused() {
         (Style::C, "#define BOX(x) (struct box){ x, 1, 2 }"),
         (Style::Cpp, "box f() { return {1, 2, 3}; }"),
         (Style::Cpp, "std::vector<box> all = {{1, 2, 3}};"),
-        (Style::Cpp, "void f(const box &);\nvoid g() { f({1, 2, 3}); }"),
-        (Style::Cpp, "std::vector<box> all;\nvoid g() { all.push_back({1, 2, 3}); }"),
+        (
+            Style::Cpp,
+            "void f(const box &);\nvoid g() { f({1, 2, 3}); }",
+        ),
+        (
+            Style::Cpp,
+            "std::vector<box> all;\nvoid g() { all.push_back({1, 2, 3}); }",
+        ),
         (Style::Cpp, "box one;\nvoid g() { one = {1, 2, 3}; }"),
         (Style::Cpp, "box one;\nvoid g() { auto [x, y, z] = one; }"),
         (Style::Cpp, "box one{1, 2};"),
         (Style::Cpp, "auto one = std::make_unique<box>(1, 2, 3);"),
     ];
-    let text: Vec<String> = all.iter().map(|(style, behind)| checked(*style, behind)).collect();
+    let text: Vec<String> = all
+        .iter()
+        .map(|(style, behind)| checked(*style, behind))
+        .collect();
     expect![[r#""#]].assert_eq(&text.join("\n"));
 }
 
@@ -120,12 +132,24 @@ fn bodies_that_cannot_be_rearranged_are_refused() {
         (Style::C, "long a;\nMEMBERS(x)\nlong b; long c;"),
         (Style::C, "long a; long b; long c; long d;"),
         (Style::C, "long a; long b;"),
-        (Style::C, "long a; long b; struct inner { int x; } c;\nstruct inner *d;"),
+        (
+            Style::C,
+            "long a; long b; struct inner { int x; } c;\nstruct inner *d;",
+        ),
         (Style::Cpp, "long a = 1;\nlong b = 2;\nlong c = a + 1;"),
-        (Style::Cpp, "box(long x) : a(x), c(a) {}\nlong a; long b; long c;"),
-        (Style::Cpp, "long a; long b; long c;\nauto operator<=>(const box &) const = default;"),
+        (
+            Style::Cpp,
+            "box(long x) : a(x), c(a) {}\nlong a; long b; long c;",
+        ),
+        (
+            Style::Cpp,
+            "long a; long b; long c;\nauto operator<=>(const box &) const = default;",
+        ),
     ];
-    let text: Vec<String> = all.iter().map(|(style, body)| refused_body(*style, body)).collect();
+    let text: Vec<String> = all
+        .iter()
+        .map(|(style, body)| refused_body(*style, body))
+        .collect();
     expect![[r#""#]].assert_eq(&text.join("\n"));
     let of = |text: &str| patched("a.c", text, Style::C).unwrap_err().to_string();
     expect![[r#""#]].assert_eq(&[
@@ -138,10 +162,22 @@ fn bodies_that_cannot_be_rearranged_are_refused() {
 #[test]
 fn values_that_no_order_changes_stay() {
     for (style, behind) in [
-        (Style::C, "struct box one = { .b = 1, .a = 2 }, *two = { 0 }, none = { 0 };"),
-        (Style::C, "int other[] = { 1, 2, 3 };\nvoid f(struct box *b) { int box[] = { 1, 2 }; }"),
-        (Style::Cpp, "box one{}; box *two{nullptr};\nstd::vector<int> f() { return {1, 2, 3}; }"),
-        (Style::Cpp, "std::map<int, int> m;\nvoid g() { for (auto &[k, v] : m) h({k, v}); }"),
+        (
+            Style::C,
+            "struct box one = { .b = 1, .a = 2 }, *two = { 0 }, none = { 0 };",
+        ),
+        (
+            Style::C,
+            "int other[] = { 1, 2, 3 };\nvoid f(struct box *b) { int box[] = { 1, 2 }; }",
+        ),
+        (
+            Style::Cpp,
+            "box one{}; box *two{nullptr};\nstd::vector<int> f() { return {1, 2, 3}; }",
+        ),
+        (
+            Style::Cpp,
+            "std::map<int, int> m;\nvoid g() { for (auto &[k, v] : m) h({k, v}); }",
+        ),
     ] {
         let text = format!("struct box {{\n\tlong a;\n\tlong b;\n\tlong c;\n}};\n{behind}\n");
         let diff = patched("a.c", &text, style).expect("nothing hinders");
@@ -159,22 +195,28 @@ fn rust_literals_get_the_padding_and_patterns_leave_it_out() {
         expect![[r#""#]],
     );
     let of = |text: &str| patched("a.rs", text, Style::C).unwrap_err().to_string();
-    expect![[r#""#]].assert_eq(&[
-        of("macro!(box);\n"),
-        of("struct box(u64, u64, u64);\n"),
-        of("struct box { a: u64, b: u64, c: u64, d: u64 }\n"),
-        of("struct box { a: u64, b: u64 }\n"),
-        of("#[repr(packed)]\nstruct box { a: u64, b: u64, c: u64 }\n"),
-        of("#[derive(PartialOrd)]\nstruct box { a: u64, b: u64, c: u64 }\n"),
-        of("mod x { struct box { a: u64 } }\nstruct box { a: u64, b: u64, c: u64 }\n"),
-    ].join("\n"));
+    expect![[r#""#]].assert_eq(
+        &[
+            of("macro!(box);\n"),
+            of("struct box(u64, u64, u64);\n"),
+            of("struct box { a: u64, b: u64, c: u64, d: u64 }\n"),
+            of("struct box { a: u64, b: u64 }\n"),
+            of("#[repr(packed)]\nstruct box { a: u64, b: u64, c: u64 }\n"),
+            of("#[derive(PartialOrd)]\nstruct box { a: u64, b: u64, c: u64 }\n"),
+            of("mod x { struct box { a: u64 } }\nstruct box { a: u64, b: u64, c: u64 }\n"),
+        ]
+        .join("\n"),
+    );
 }
 
 #[test]
 fn text_of_any_kind_is_read_or_refused() {
     let text = "struct box {\n\tlong a, b; /* x */\npublic: [[x]] long c{1}; f(int) : a(1) {} };\nbox x = {1, {2}, .a = 3};\nauto [a, b] = x; // \u{e4}\n#define X {1\n";
     for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
-        for start in (0..end).step_by(3).filter(|start| text.is_char_boundary(*start)) {
+        for start in (0..end)
+            .step_by(3)
+            .filter(|start| text.is_char_boundary(*start))
+        {
             for style in [Style::C, Style::Cpp, Style::Kernel] {
                 let _ = patched("a.c", &text[start..end], style);
             }

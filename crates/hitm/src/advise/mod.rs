@@ -51,6 +51,8 @@ pub struct Question<'q> {
     pub machine: &'q Machine,
     /// Addresses of instances, where they are known.
     pub bases: &'q BTreeMap<u32, u64>,
+    /// True for a recording: it lacks accesses to lines that one thread uses alone, or that all only read.
+    pub is_partial: bool,
 }
 
 /// Searches for better layouts; `locate` finds a path of the profile in the present structure.
@@ -68,6 +70,7 @@ pub fn ask(
     let located = Located {
         locate,
         bases: question.bases,
+        is_partial: question.is_partial,
     };
     advise(question.subject, &demand, located, options, progress)
 }

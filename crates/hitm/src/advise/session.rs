@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use super::accesses::{Accesses, Read, VALUE};
 use super::inner::{WithInner, read_with_inner};
-use super::inputs::{Asked, Inputs, Structure, TypesFiles};
+use super::inputs::{Asked, Inputs, Source, Structure, TypesFiles};
 use super::proof::{Proof, Proving};
 use super::proposals::{self, Proposal, Tried};
 use super::source::{self, Language};
@@ -311,6 +311,7 @@ impl Session {
             profile: &self.read.profile,
             machine: &self.read.machine,
             bases: &self.read.bases,
+            is_partial: self.read.source == Source::Recording,
         };
         let locate = locator(&self.read.structure, &self.read.subject);
         Ok(ask(&question, &locate, options, progress)?)
