@@ -53,12 +53,13 @@ pub struct Relocation {
 }
 
 const PAGE_BYTES: u64 = 4096;
-/// Slab caches with moved objects: a page's mark is a byte.
-const CACHES_MAX: usize = 255;
 /// Pages of a machine: 4 TiB.
 const PAGES_MAX: u64 = 1 << 30;
 
 impl Relocation {
+    /// Slab caches with moved objects: a page's mark is a byte.
+    pub const CACHES_MAX: usize = 255;
+
     /// Adds a structure; its spans come by `from`. The objects that follow are of it.
     pub fn add_map(&mut self, spans: impl IntoIterator<Item = MovedSpan>) {
         self.maps.push(spans.into_iter().collect());
@@ -154,7 +155,7 @@ impl Relocation {
                 ("cache", numbers) if !relocation.maps.is_empty() => {
                     let cache = cache_of(numbers, mask).ok_or_else(bad)?;
                     relocation.add_cache(cache);
-                    if relocation.slabs.caches.len() > CACHES_MAX {
+                    if relocation.slabs.caches.len() > Relocation::CACHES_MAX {
                         return Err(bad());
                     }
                 }

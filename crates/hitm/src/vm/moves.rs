@@ -42,12 +42,6 @@ pub(super) struct FoundObjects {
     caches: Vec<String>,
 }
 
-impl FoundObjects {
-    fn is_empty(&self) -> bool {
-        self.walked + self.variables == 0 && self.caches.is_empty()
-    }
-}
-
 impl std::fmt::Display for FoundObjects {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let all = self.walked + self.variables + self.places;
@@ -194,11 +188,9 @@ impl Planner<'_> {
         found.variables = variables.len() as u64;
         for object in walked.iter().chain(&variables) {
             let is_in_slab = self.add_object(object, &map)?;
-            found.places -= u64::from(is_in_slab);
+            found.places = found.places.saturating_sub(is_in_slab.into());
         }
-        if !found.is_empty() {
-            self.plan.found.push(found);
-        }
+        self.plan.found.push(found);
         Ok(())
     }
 
@@ -215,8 +207,11 @@ impl Planner<'_> {
                 false => walker.btf.type_by_name(&cache.type_name),
             };
             let offset = of.and_then(|of| only_instance(walker.btf.types(), of, wanted));
+            // A guest's memory may hold any size.
+            let offset = offset.filter(|offset| *offset < cache.stride_bytes);
             found.extend(offset.map(|offset| (cache.clone(), offset)));
         }
+        found.truncate(Relocation::CACHES_MAX - self.caches.len());
         found
     }
 
