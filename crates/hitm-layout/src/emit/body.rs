@@ -314,9 +314,11 @@ fn is_call(tokens: &Tokens<'_>, (start, at): (usize, usize)) -> bool {
     let behind = tokens.close(at) + 1;
     let is_declarator = matches!(tokens.at(at + 1), "*" | "&" | "^")
         || tokens.is_word(at + 1) && tokens.at(at + 2) == "::" && tokens.at(at + 3) == "*";
-    // A macro before a declaration is an attribute.
-    let is_leading =
-        at == start + 1 && tokens.is_word(behind) && !is_behind_function(tokens.at(behind));
+    // A macro before a declaration, on its line, is an attribute.
+    let is_leading = at == start + 1
+        && tokens.line(behind) == tokens.line(at)
+        && tokens.is_word(behind)
+        && !is_behind_function(tokens.at(behind));
     tokens.is_word(at - 1) && !is_declarator && !is_leading && !is_attribute(tokens, at - 1)
 }
 

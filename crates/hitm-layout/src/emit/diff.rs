@@ -54,7 +54,11 @@ pub(super) fn edited(file: &str, old: &str, mut edits: Vec<Edit>) -> String {
         replacements.push(Replacement {
             start: old[..start].matches('\n').count(),
             count: old[start..end].matches('\n').count() + 1,
-            lines: text.split('\n').map(str::to_owned).collect(),
+            // A line that is taken away whole leaves none behind.
+            lines: match text.is_empty() && ends_line(at) {
+                true => Vec::new(),
+                false => text.split('\n').map(str::to_owned).collect(),
+            },
         });
     }
     unified_diff(file, old, &replacements)

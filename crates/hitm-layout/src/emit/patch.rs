@@ -29,18 +29,24 @@ pub fn patch_struct(
     check_lines(&tokens, &places, lines)?;
     let steps = steps(emission);
     let reordered = Reordered::new(&tokens, (name, emission.style), &body, (&places, &steps));
-    let mut edits = vec![rearranged(
-        &tokens,
-        &body,
-        (&places, &steps),
-        emission.style,
-    )?];
+    let mut edits = Vec::new();
     if reordered.is_moved() {
         edits.extend(initialisers::edits(&tokens, &body, &reordered)?);
         if emission.style == Style::Cpp {
             edits.extend(construct::edits(&tokens, &body, &reordered)?);
         }
     }
+    // Functions inside move with what is changed in them.
+    let inside = tokens.get(open).end..tokens.get(body.close).start;
+    let (inner, mut edits): (Vec<Edit>, Vec<Edit>) = edits
+        .into_iter()
+        .partition(|edit| inside.contains(&edit.start));
+    edits.extend(rearranged(
+        &tokens,
+        &body,
+        (&places, &steps),
+        (emission.style, inner),
+    )?);
     let diff = edited(file, text, edits);
     Ok(reordered.caution(file) + &diff)
 }
@@ -179,17 +185,22 @@ fn check_lines(
     Ok(())
 }
 
-/// The edit of the body.
+/// Edits of the body; `inner` are those of what is in it.
 fn rearranged(
     tokens: &Tokens<'_>,
     body: &Body,
     (places, steps): (&[Place<'_>], &[Step<'_>]),
-    style: Style,
-) -> Result<Edit, EmitError> {
+    (style, inner): (Style, Vec<Edit>),
+) -> Result<Vec<Edit>, EmitError> {
     check_types(tokens, (places, steps), body)?;
-    let pieces = Pieces::new(tokens, body);
+    let mut pieces = Pieces::new(tokens, body);
     let first = places.iter().map(|place| place.item).min().unwrap_or(0);
     let last = places.iter().map(|place| place.item).max().unwrap_or(0);
+    let (start, end) = (pieces.starts[first], pieces.ends[last]);
+    let (inner, mut edits): (Vec<Edit>, Vec<Edit>) = inner
+        .into_iter()
+        .partition(|edit| (start..end).contains(&edit.start));
+    pieces.inner = inner;
     let mut writer = Writer {
         pieces: &pieces,
         access: match first.checked_sub(1) {
@@ -228,7 +239,6 @@ fn rearranged(
     {
         writer.switch_to(&next.access);
     }
-    let (start, end) = (pieces.starts[first], pieces.ends[last]);
     let starts_line = tokens.text[..start].ends_with('\n');
     let ends_line = tokens.text[..end].ends_with('\n');
     if !starts_line {
@@ -242,11 +252,12 @@ fn rearranged(
     if tokens.text[..end].contains("\r\n") {
         writer.text = writer.text.replace('\r', "").replace('\n', "\r\n");
     }
-    Ok(Edit {
+    edits.push(Edit {
         start,
         end: if ends_line { end } else { end + skipped },
         text: writer.text,
-    })
+    });
+    Ok(edits)
 }
 
 /// Writes declarations, each with the access that it had.
@@ -315,6 +326,8 @@ struct Pieces<'b, 't> {
     ends: Vec<usize>,
     /// What stands above and before an item, without access specifiers.
     leads: Vec<String>,
+    /// Changes of what moves, in ascending order.
+    inner: Vec<Edit>,
     indent: String,
     label_indent: String,
     outer_indent: String,
@@ -333,6 +346,7 @@ impl<'b, 't> Pieces<'b, 't> {
             starts: Vec::new(),
             ends: Vec::new(),
             leads: Vec::new(),
+            inner: Vec::new(),
             label_indent: outer_indent.clone(),
             indent,
             outer_indent,
@@ -355,7 +369,7 @@ impl<'b, 't> Pieces<'b, 't> {
             }
             lead += &text[at..byte(item.start)];
             if !starts_its_line(text, start) || !text[..start].ends_with('\n') && start > 0 {
-                lead = lead.trim_start().to_owned();
+                lead = format!("{}{}", pieces.indent, lead.trim_start());
             }
             if !lead.ends_with('\n') && lead.trim().is_empty() && !lead.contains('\n') {
                 lead.clone_from(&pieces.indent);
@@ -372,7 +386,18 @@ impl<'b, 't> Pieces<'b, 't> {
     /// The whole item `at`.
     fn item(&self, at: usize, item: &Item) -> String {
         let start = self.tokens.get(item.start).start;
-        self.leads[at].clone() + &self.tokens.text[start..self.ends[at]]
+        let mut out = self.leads[at].clone();
+        let mut from = start;
+        for edit in self
+            .inner
+            .iter()
+            .filter(|edit| (start..self.ends[at]).contains(&edit.start))
+        {
+            out += &self.tokens.text[from..edit.start];
+            out += &edit.text;
+            from = edit.end;
+        }
+        out + &self.tokens.text[from..self.ends[at]]
     }
 
     /// A member, alone even where others are declared with it; aligned in a style.

@@ -378,10 +378,10 @@ mod tests {
     #[test]
     fn brackets_that_do_not_match_have_no_pair() {
         let tokens = Tokens::new("a", "f(a[1], {2}) { (", Lexis::C);
-        assert_eq!(tokens.close(1), 11);
-        assert_eq!(tokens.open(11), 1);
-        assert_eq!(tokens.close(12), 12);
-        assert_eq!(tokens.split(2, 11), [(2, 6), (7, 10)]);
+        assert_eq!(tokens.close(1), 10);
+        assert_eq!(tokens.open(10), 1);
+        assert_eq!(tokens.close(11), 11);
+        assert_eq!(tokens.split(2, 10), [(2, 6), (7, 10)]);
     }
 
     #[test]
