@@ -210,3 +210,52 @@ fn applied_advice_records_as_it_was_foretold() {
     check_loop("flag_beside_counter", "control", None);
     check_loop("heap_straddle", "worker", Some("main"));
 }
+
+/// Members of anonymous structures move, but for one that the source marks `__randomize_layout`: debug
+/// information does not tell.
+#[test]
+fn anonymous_structures_are_laid_out_unless_they_are_randomized() {
+    const SOURCE: &str = "
+#define __randomize_layout
+struct space {
+	struct {
+		struct { long refs; } __attribute__((aligned(64)));
+		long users;
+		long top;
+		long peak;
+	} __randomize_layout;
+	unsigned long bitmap[];
+};
+struct space of;
+int main(void) { return (int)(of.refs + of.users + of.top + of.peak); }
+";
+    const PROFILE: &str = "\
+# schema: 1
+# name: writers
+# source: made up
+# period_cycles: 3000000
+member,function,comm,cpus,loads,stores,rmws
+refs,put,p,0-3,0,0,4000
+users,get,p,4-7,0,0,4000
+top,look,p,0-7,8000,0,0
+";
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let source = directory.join("a.c");
+    fs::write(&source, SOURCE).expect("a temporary file");
+    fs::write(directory.join("a.csv"), PROFILE).expect("a temporary file");
+    programs::build(directory, "a", &source, &[]);
+    let asked = ["-i", "a", "-p", "a.csv", "-m", "broadwell-4s"];
+    let free = advise(directory, "space", &[&asked[..], &["--emit", "c"]].concat());
+    assert!(
+        free.contains("\n\t_Alignas(64) long int users;\n"),
+        "{free}"
+    );
+    assert!(!free.contains("struct {"), "{free}");
+    let whole = [&asked[..], &["--source", "a.c"]].concat();
+    let whole = advise(directory, "space", &whole);
+    let note = "note: the members of an anonymous structure marked __randomize_layout at byte 0 stay together: \
+                refs, users, top, peak\n";
+    assert!(whole.contains(note), "{whole}");
+    assert!(whole.contains("No layout is better"), "{whole}");
+}

@@ -41,7 +41,7 @@ pub use line::{FOOTPRINT_PERIOD, HIDDEN_WEIGHT, LineCost};
 pub use plain::Plan;
 pub use prices::{Prices, Toll};
 pub use reason::Move;
-pub use subject::{Subject, SubjectMember, path_in_types, place_in_types};
+pub use subject::{Opening, Subject, SubjectMember, path_in_types, place_in_types};
 pub use weighed::{LineReport, Weighed};
 
 use crate::layout_file::FileStruct;

@@ -1,5 +1,6 @@
 //! The structure that is to be laid out, from a layout file or from debug information.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::AdviseError;
@@ -55,30 +56,29 @@ impl Subject {
         })
     }
 
-    /// A structure of debug information, those of the types `open` inside it as their members. Fails
-    /// for unions and enums with payload, whose members overlap, and for structures with bases, which
-    /// the compiler places.
+    /// A structure of debug information; members of the structures that `opening` opens are its own.
+    /// Fails for unions and enums with payload, whose members overlap, and for structures with bases,
+    /// which the compiler places.
     pub fn from_types(
         layout: &StructLayout,
         store: &TypeStore,
-        open: &[String],
+        opening: &Opening<'_>,
     ) -> Result<Subject, AdviseError> {
         let name = layout.name.as_deref().unwrap_or("(anonymous)").to_owned();
         let mut reading = FromTypes {
             name: &name,
             store,
-            opened: Opened::new(open),
+            opened: Opened::new(opening.types),
+            whole: opening.whole,
+            align: 1,
             members: Vec::new(),
         };
         reading.add(layout, (0, ""))?;
         reading.opened.check(&name)?;
-        let members = reading.members;
         Ok(Subject {
             size_bytes: layout.size,
-            align_bytes: layout
-                .alignment
-                .unwrap_or_else(|| members.iter().map(|member| member.align).max().unwrap_or(1)),
-            members,
+            align_bytes: layout.alignment.unwrap_or(reading.align),
+            members: reading.members,
             name,
         })
     }
@@ -104,6 +104,16 @@ impl Subject {
             (start..start + member.file.size_bytes).contains(&offset)
         })
     }
+}
+
+/// Structures inside of a subject whose members are laid out with its own. Anonymous ones are, but for
+/// those that stay whole: their members have the same names in source as the subject's.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Opening<'o> {
+    /// Names of types whose structures are opened; each must be the type of a member.
+    pub types: &'o [String],
+    /// Bytes of anonymous structures that stay whole.
+    pub whole: &'o [Range<u64>],
 }
 
 /// The types that are to be opened, and which of them were found.
@@ -186,6 +196,10 @@ struct FromTypes<'t, 'o> {
     name: &'t str,
     store: &'t TypeStore,
     opened: Opened<'o>,
+    /// Bytes of anonymous structures that stay whole.
+    whole: &'o [Range<u64>],
+    /// The largest alignment that a member has, or an opened structure.
+    align: u64,
     members: Vec<SubjectMember>,
 }
 
@@ -212,7 +226,10 @@ impl FromTypes<'_, '_> {
                     member: member.name.as_deref().unwrap_or("(anonymous)").to_owned(),
                 });
             }
-            if let Some(nested) = self.opened_nested(member) {
+            let of_type = self.store.get(member.type_id);
+            let align = of_type.alignment.max(member.alignment.unwrap_or(1));
+            self.align = self.align.max(align);
+            if let Some(nested) = self.opened_nested(member, start..end) {
                 // Members of an anonymous structure are named as if they were the outer one's.
                 let prefix = match &member.name {
                     Some(name) => format!("{prefix}{name}."),
@@ -222,7 +239,6 @@ impl FromTypes<'_, '_> {
                 continue;
             }
             let own = format!("{prefix}{own}");
-            let of_type = self.store.get(member.type_id);
             let file = if member.kind == MemberKind::BitField {
                 let unit = of_type.size.unwrap_or(1).clamp(1, 16);
                 let unit_start = start / unit * unit;
@@ -236,22 +252,33 @@ impl FromTypes<'_, '_> {
             } else {
                 FileMember::plain(own, start, end - start)
             };
-            self.members.push(SubjectMember {
-                file,
-                align: of_type.alignment.max(member.alignment.unwrap_or(1)),
-            });
+            self.members.push(SubjectMember { file, align });
         }
         Ok(())
     }
 
-    /// The structure that a member is, if it is to be opened.
-    fn opened_nested(&mut self, member: &Member) -> Option<Arc<StructLayout>> {
+    /// The structure that a member with these bytes is, if it is to be opened.
+    fn opened_nested(&mut self, member: &Member, bytes: Range<u64>) -> Option<Arc<StructLayout>> {
         let nested = self.store.layout(member.type_id)?;
-        let is_open = nested.kind != AggregateKind::Union
-            && !nested.members.is_empty()
-            && self.opened.take(nested.name.as_deref()?);
+        if nested.kind == AggregateKind::Union || nested.members.is_empty() {
+            return None;
+        }
+        let is_open = match &nested.name {
+            Some(name) => self.opened.take(name),
+            None => {
+                member.name.is_none()
+                    && is_transparent(nested, self.store)
+                    && !self.whole.contains(&bytes)
+            }
+        };
         is_open.then(|| nested.clone())
     }
+}
+
+/// Returns true if the members of an anonymous structure lie as they would outside of it, and all are
+/// known.
+fn is_transparent(layout: &StructLayout, store: &TypeStore) -> bool {
+    layout.fault.is_none() && !store.forced_alignments(layout).is_packed
 }
 
 /// Returns the place of `path` (`a.b[3].c`) in `layout`: bytes from its start, and its bytes.

@@ -4,6 +4,7 @@ use super::EmitError;
 use super::names::{check_identifier, check_type};
 use super::rust_types;
 use crate::advise::Subject;
+use crate::layout_file::FileMember;
 use crate::types::{Member, MemberKind, SourceNames, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// Types of a file and their names in source.
@@ -26,7 +27,7 @@ pub fn declarations(
     let members = subject.members.iter().zip(&renamed.members);
     members
         .map(|(member, renamed)| {
-            let found = member_at(layout, types.store, &member.file.name);
+            let found = member_at(layout, types.store, &member.file);
             let name = match renamed.file.name.starts_with('(') {
                 true => "",
                 false => renamed.file.name.as_str(),
@@ -58,7 +59,7 @@ pub fn type_names(
         .and_then(|path| path.split_once("::"));
     members
         .map(
-            |member| match member_at(layout, types.store, &member.file.name) {
+            |member| match member_at(layout, types.store, &member.file) {
                 Some(found) => {
                     let text = rust_type(types, found.type_id);
                     let text = rust_types::in_source(&text, own_crate.map(|path| path.0));
@@ -85,39 +86,54 @@ fn rust_type(types: Types<'_>, id: TypeId) -> String {
     }
 }
 
-/// The member that a subject calls `path`: `rt.highest_prio`, `rt.(anonymous at 1048)`, where the
-/// number counts from the start of the subject.
-pub(super) fn member_at<'t>(
+/// The member that a subject has as `file`, by the name that it has there: `rt.highest_prio`,
+/// `rt.(anonymous at 1048)`, where the number counts from the start of the subject. Members of
+/// anonymous structures are the structure's own.
+pub fn member_at<'t>(
     layout: &'t StructLayout,
     store: &'t TypeStore,
-    path: &str,
+    file: &FileMember,
 ) -> Option<&'t Member> {
-    member_behind(layout, store, (0, path))
+    member_behind(layout, store, (0, &file.name, file.size_bytes))
 }
 
-/// The same in a structure that begins `base` bytes behind the start of the subject.
+/// The same of a path and its bytes in a structure that begins `base` bytes behind the start of the
+/// subject.
 fn member_behind<'t>(
     layout: &'t StructLayout,
     store: &'t TypeStore,
-    (base, path): (u64, &str),
+    (base, path, size): (u64, &str, u64),
 ) -> Option<&'t Member> {
-    if let Some(place) = path.strip_prefix("(anonymous at ") {
-        let offset: u64 = place.strip_suffix(')')?.parse().ok()?;
-        let mut members = layout.members.iter();
-        let is_there = |member: &&Member| base + member.byte_offset() == offset;
-        return members.find(|member| member.name.is_none() && is_there(member));
-    }
+    let nameless = path.strip_prefix("(anonymous at ");
+    let offset = match nameless {
+        Some(place) => Some(place.strip_suffix(')')?.parse::<u64>().ok()?),
+        None => None,
+    };
     let (step, rest) = match path.split_once('.') {
         Some((step, rest)) => (step, Some(rest)),
         None => (path, None),
     };
-    let mut members = layout.members.iter();
-    let member = members.find(|member| member.name.as_deref() == Some(step))?;
+    let is_it = |member: &&Member| match (&member.name, offset) {
+        (Some(name), None) => **name == *step,
+        // An opened structure may begin where a union inside of it does.
+        (None, Some(offset)) => {
+            let (start, end) = (base + member.byte_offset(), base + member.byte_end());
+            start == offset && end - start == size
+        }
+        _ => false,
+    };
+    let Some(member) = layout.members.iter().find(is_it) else {
+        let mut nameless = layout.members.iter().filter(|member| member.name.is_none());
+        return nameless.find_map(|member| {
+            let start = base + member.byte_offset();
+            member_behind(store.layout(member.type_id)?, store, (start, path, size))
+        });
+    };
     match rest {
         None => Some(member),
         Some(rest) => {
             let start = base + member.byte_offset();
-            member_behind(store.layout(member.type_id)?, store, (start, rest))
+            member_behind(store.layout(member.type_id)?, store, (start, rest, size))
         }
     }
 }

@@ -11,6 +11,7 @@
 //! Not done, and why: other files (only the compiler knows which there are). Calls in the values of
 //! members run in the new order, and so do destructors: what they do is not in the declaration.
 
+mod anonymous;
 mod array;
 mod body;
 mod c;
@@ -34,9 +35,10 @@ mod tokens;
 
 use thiserror::Error;
 
+pub use anonymous::{Nameless, names_in, randomized};
 pub use array::patch_array;
 pub use c::{c_asserts, c_struct, clang_reorder_fields, cpp_text, kernel_asserts};
-pub use declare::{Types, declarations, type_names};
+pub use declare::{Types, declarations, member_at, type_names};
 pub use diff::{Replacement, unified_diff};
 pub use open::{Flattened, flattened, semantic_patch};
 pub use patch::patch_struct;

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::EmitError;
+use super::anonymous::names_in;
 use super::declare::member_at;
 use super::names::check_path;
 use crate::advise::Subject;
@@ -62,7 +63,7 @@ pub fn flattened(
         match old.split_once(".(anonymous at ") {
             None => flat.renames.push((old, new.clone())),
             Some((outer, _)) => {
-                let inner = member_at(types, store, &old).map(|member| member.type_id);
+                let inner = member_at(types, store, &member.file).map(|member| member.type_id);
                 let inner = inner.and_then(|id| store.layout(id));
                 for name in inner.map_or_else(Vec::new, |inner| names_in(inner, store)) {
                     let pair = (format!("{outer}.{name}"), format!("{new}.{name}"));
@@ -77,19 +78,6 @@ pub fn flattened(
         check_path(new)?;
     }
     Ok(flat)
-}
-
-/// Names by which the members of a structure without a name are used.
-fn names_in(layout: &StructLayout, store: &TypeStore) -> Vec<String> {
-    let mut names = Vec::new();
-    for member in &layout.members {
-        match (&member.name, store.layout(member.type_id)) {
-            (Some(name), _) => names.push(name.to_string()),
-            (None, Some(inner)) => names.extend(names_in(inner, store)),
-            (None, None) => {}
-        }
-    }
-    names
 }
 
 /// A semantic patch for Coccinelle that rewrites uses of renamed members in C. What Coccinelle takes

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use expect_test::expect;
-use hitm_layout::advise::{AdviseError, Subject, SubjectMember};
+use hitm_layout::advise::{AdviseError, Opening, Subject, SubjectMember};
 use hitm_layout::emit::{
-    Emission, Style, c_asserts, c_struct, declarations, flattened, patch_array, patch_rust,
-    patch_struct, rust_struct, semantic_patch,
+    Declared, Emission, Style, c_asserts, c_struct, declarations, flattened, patch_array,
+    patch_rust, patch_struct, randomized, rust_struct, semantic_patch,
 };
 use hitm_layout::layout_file::{FileMember, FileStruct};
 use hitm_layout::{ObjectFile, StructLayout};
@@ -53,6 +53,11 @@ fn compile(directory: &Path, source: &str) {
         ],
         None,
     );
+}
+
+/// Opens the structures of these types.
+fn opening(types: &[String]) -> Opening<'_> {
+    Opening { types, whole: &[] }
 }
 
 fn object(directory: &Path) -> ObjectFile {
@@ -107,17 +112,14 @@ fn patched_examples_compile_to_the_layout() {
         let (directory, source) = example(name);
         let mut file = object(directory.path());
         let layout = file.struct_layout(of).unwrap();
-        let subject = Subject::from_types(&layout, file.types(), &[]).unwrap();
+        let subject = Subject::from_types(&layout, file.types(), &Opening::default()).unwrap();
         let wanted = spread(&subject);
         let declared = declarations((&subject, &subject), &layout, file.types()).unwrap();
         let emission = Emission::new(&subject, &wanted, &declared, Style::C).unwrap();
         let text = std::fs::read_to_string(directory.path().join(&source)).unwrap();
-        let lines: Vec<Option<u32>> = layout
-            .members
-            .iter()
-            .map(|member| member.decl.as_ref().map(|decl| decl.line))
-            .collect();
-        let diff = patch_struct(&emission, (&source, &text), &lines).unwrap();
+        let named = (source.as_str(), text.as_str());
+        let declared = Declared::in_source(named, &subject, (&layout, file.types())).unwrap();
+        let diff = patch_struct(&emission, named, &declared).unwrap();
         let patch = directory.path().join("a.diff");
         std::fs::write(&patch, diff).unwrap();
         run(
@@ -167,7 +169,7 @@ fn emitted_rust_compiles_to_the_layout() {
     let (directory, _) = example("flag_beside_counter");
     let mut file = object(directory.path());
     let layout = file.struct_layout("control").unwrap();
-    let mut subject = Subject::from_types(&layout, file.types(), &[]).unwrap();
+    let mut subject = Subject::from_types(&layout, file.types(), &Opening::default()).unwrap();
     subject.name = String::from("Control");
     let wanted = spread(&subject);
     let types: Vec<String> = ["i32", "i32", "u64"].map(str::to_owned).to_vec();
@@ -249,7 +251,7 @@ fn members_of_an_opened_structure_are_the_subjects_own() {
     let mut file = object(directory.path());
     let layout = file.struct_layout("outer").unwrap();
     let open = [String::from("struct inner")];
-    let subject = Subject::from_types(&layout, file.types(), &open).unwrap();
+    let subject = Subject::from_types(&layout, file.types(), &opening(&open)).unwrap();
     let members = subject.members.iter();
     let members: Vec<_> = members
         .map(|member| (member.file.name.as_str(), member.file.bit_span()))
@@ -263,7 +265,8 @@ fn members_of_an_opened_structure_are_the_subjects_own() {
         ("two", (96, 224)),
     ];
     assert_eq!(members, expected);
-    let unknown = Subject::from_types(&layout, file.types(), &[String::from("other")]);
+    let unknown = [String::from("other")];
+    let unknown = Subject::from_types(&layout, file.types(), &opening(&unknown));
     assert!(matches!(unknown, Err(AdviseError::BadConstraint { .. })));
 }
 
@@ -289,7 +292,7 @@ fn opened_pool(path: &Path) -> (String, Vec<(String, String)>) {
     let mut file = object(path);
     let layout = file.struct_layout("pool").unwrap();
     let open = [String::from("queue")];
-    let subject = Subject::from_types(&layout, file.types(), &open).unwrap();
+    let subject = Subject::from_types(&layout, file.types(), &opening(&open)).unwrap();
     let mut wanted = subject.to_file_struct();
     let (hits, count) = (64, 128);
     for member in &mut wanted.members {
@@ -374,4 +377,124 @@ fn an_opened_structure_is_emitted_with_its_members_renamed() {
     let source = format!("#include <stddef.h>\n{emitted}long use{}", rewrite(uses));
     std::fs::write(path.join("b.c"), source).unwrap();
     compile(path, "b.c");
+}
+
+const ANONYMOUS: &str = "\
+#define __randomize_layout
+struct stats {
+	/* who counts */
+	struct {
+		long hits; /* one writer */
+		/* read by all */
+		long limit;
+		union { long now; char bytes[8]; };
+	};
+	int id;
+	struct { long cold; } __randomize_layout;
+};
+struct stats stats = { .hits = 1, .limit = 2, .now = 3, .id = 4, .cold = 5 };
+long use(struct stats *of) { return of->hits + of->limit + of->bytes[1] + of->cold; }
+";
+
+/// The lines that a diff takes away and adds.
+fn changed(diff: &str) -> String {
+    let lines = diff.lines().skip(2);
+    let lines = lines.filter(|line| line.starts_with(['+', '-']));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// An anonymous structure has no members of its own: they move like those of the structure around it, and
+/// code that uses them stays as it is. A union and what the source marks stay whole.
+#[test]
+fn anonymous_structures_are_opened_in_their_source() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("a.c"), ANONYMOUS).unwrap();
+    compile(path, "a.c");
+    let mut file = object(path);
+    let layout = file.struct_layout("stats").unwrap();
+    let marked = randomized(ANONYMOUS, &layout, file.types());
+    let found: Vec<_> = marked
+        .iter()
+        .map(|one| (one.bytes.clone(), &*one.members))
+        .collect();
+    assert_eq!(found, [(32..40, &["cold".to_owned()][..])]);
+    let whole: Vec<_> = marked.iter().map(|one| one.bytes.clone()).collect();
+    let opening = Opening {
+        types: &[],
+        whole: &whole,
+    };
+    let subject = Subject::from_types(&layout, file.types(), &opening).unwrap();
+    let members = subject.members.iter();
+    let members: Vec<_> = members
+        .map(|member| (member.file.name.as_str(), member.file.offset_bytes))
+        .collect();
+    let expected = [
+        ("hits", 0),
+        ("limit", 8),
+        ("(anonymous at 16)", 16),
+        ("id", 24),
+        ("(anonymous at 32)", 32),
+    ];
+    assert_eq!(members, expected);
+
+    let wanted = spread(&subject);
+    let declared = declarations((&subject, &subject), &layout, file.types()).unwrap();
+    let emission = Emission::new(&subject, &wanted, &declared, Style::C).unwrap();
+    let places = Declared::in_source(("a.c", ANONYMOUS), &subject, (&layout, file.types()));
+    let diff = patch_struct(&emission, ("a.c", ANONYMOUS), &places.unwrap()).unwrap();
+    expect![[r#"
+        -	/* who counts */
+        -	struct {
+        -		long hits; /* one writer */
+        -		/* read by all */
+        -		long limit;
+        -		union { long now; char bytes[8]; };
+        -	};
+        -	int id;
+        -	struct { long cold; } __randomize_layout;
+        +	_Alignas(64) struct { long cold; } __randomize_layout;
+        +	_Alignas(64) int id;
+        +	_Alignas(64) union { long now; char bytes[8]; };
+        +	/* read by all */
+        +	_Alignas(64) long limit;
+        +	/* who counts */
+        +	_Alignas(64) long hits; /* one writer */
+    "#]]
+    .assert_eq(&changed(&diff));
+    let patch = path.join("a.diff");
+    std::fs::write(&patch, diff).unwrap();
+    run("patch", path, &["-s", "-p0"], Some(&patch));
+    let mut source = std::fs::read_to_string(path.join("a.c")).unwrap();
+    source = format!(
+        "#include <stddef.h>\n{source}{}",
+        c_asserts(&wanted, Style::C)
+    );
+    std::fs::write(path.join("a.c"), source).unwrap();
+    compile(path, "a.c");
+}
+
+/// A source that has a member beside the brace of an anonymous structure is not rearranged.
+#[test]
+fn braces_that_cannot_go_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let source = "struct s {\n\tstruct { long a;\n\tlong b;\n\t};\n};\nstruct s s;\n";
+    std::fs::write(path.join("a.c"), source).unwrap();
+    compile(path, "a.c");
+    let mut file = object(path);
+    let layout = file.struct_layout("s").unwrap();
+    let subject = Subject::from_types(&layout, file.types(), &Opening::default()).unwrap();
+    let mut places = |text| {
+        let places = Declared::in_source(("a.c", text), &subject, (&layout, file.types()));
+        places.unwrap_err().to_string()
+    };
+    assert_eq!(
+        places(source),
+        "a.c:2: found members on the line of an anonymous structure's brace, expected each member on a line of its own"
+    );
+    assert_eq!(
+        places("struct s {\n\tlong b;\n};\n"),
+        "a.c:1: found no anonymous structure with a, b, expected the file that the program was built from"
+    );
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use hitm_base::{LineAddr, Machine};
 use hitm_layout::advise::{AdviseError, Subject, SubjectMember, path_in_types};
+use hitm_layout::emit::Nameless;
 use hitm_layout::layout_file::FileMember;
 use hitm_layout::profile::Profile;
 
@@ -42,6 +43,8 @@ pub(super) struct Read {
     pub(super) counted: Option<String>,
     /// Notes for the reader of the answer, one sentence each.
     pub(super) notes: Vec<String>,
+    /// Anonymous structures that the source marks `__randomize_layout`.
+    pub(super) randomized: Vec<Nameless>,
 }
 
 /// Answers to several questions, in their order. One may fail without the others.
@@ -162,6 +165,7 @@ fn without_addresses(
         recorded_on: simulated_on,
         counted: None,
         notes: Vec::new(),
+        randomized: asked.randomized,
     })
 }
 
@@ -261,6 +265,7 @@ impl ByAddress {
             source,
             counted,
             notes,
+            randomized: asked.randomized,
         })
     }
 

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use hitm_base::Machine;
 use hitm_layout::StructLayout;
-use hitm_layout::advise::{AdviseError, Subject};
+use hitm_layout::advise::{AdviseError, Opening, Subject};
+use hitm_layout::emit::{Nameless, randomized};
 use hitm_layout::layout_file::{LayoutTable, shipped};
 
 use super::SessionError;
@@ -18,6 +19,9 @@ use crate::input_file::{self, NamedBy};
 use crate::layout::{LayoutError, LayoutFile as TypesFile};
 use crate::perf_data::{self, KernelSource};
 use crate::{layout_files, machine, text_file};
+
+/// Longest source file that is read.
+pub(super) const SOURCE_BYTES_MAX: u64 = 16 << 20;
 
 /// Inputs of a question about one structure.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -38,6 +42,8 @@ pub struct Inputs {
     pub at: Option<String>,
     /// Types of members whose own members may be moved too.
     pub open: Vec<String>,
+    /// The file that declares the structure: it says which members must stay together.
+    pub declared_in: Option<PathBuf>,
     /// Name or path of the machine; `None` for the recording's.
     pub machine: Option<String>,
     /// Source of the names of a sampled kernel.
@@ -108,6 +114,8 @@ pub(super) struct Asked {
     pub(super) structure: Structure,
     /// The machine that was asked for.
     pub(super) machine: Option<Machine>,
+    /// Anonymous structures that the source marks `__randomize_layout`.
+    pub(super) randomized: Vec<Nameless>,
 }
 
 impl Asked {
@@ -124,11 +132,19 @@ impl Asked {
             Some(name) => Some(machine::resolve(name)?.0),
             None => None,
         };
+        let randomized = match (&inputs.declared_in, &structure) {
+            (Some(path), Structure::Types(file, layout)) => {
+                let text = text_file::read_utf8(path, SOURCE_BYTES_MAX, "a source file")?;
+                randomized(&text, layout, file.borrow_mut().types())
+            }
+            _ => Vec::new(),
+        };
         Ok(Asked {
             inputs,
             source,
             structure,
             machine,
+            randomized,
         })
     }
 
@@ -138,7 +154,13 @@ impl Asked {
         Ok(match &self.structure {
             Structure::Table(table) => Subject::from_table(table, name, open)?,
             Structure::Types(file, layout) => {
-                Subject::from_types(layout, file.borrow_mut().types(), open)?
+                let randomized = self.randomized.iter();
+                let whole: Vec<_> = randomized.map(|one| one.bytes.clone()).collect();
+                let opening = Opening {
+                    types: open,
+                    whole: &whole,
+                };
+                Subject::from_types(layout, file.borrow_mut().types(), &opening)?
             }
             Structure::Scalars => {
                 return Err(AdviseError::NoSuchType {

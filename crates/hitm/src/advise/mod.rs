@@ -6,6 +6,7 @@ mod inner;
 mod inputs;
 mod instances;
 mod json;
+mod member_path;
 mod prices;
 mod profile;
 mod proof;
@@ -17,6 +18,7 @@ mod session;
 mod simulated;
 mod source;
 mod text;
+mod whole;
 
 use std::collections::BTreeMap;
 

@@ -113,7 +113,7 @@ fn advise(
         })
     })?;
     let now = session.structure();
-    let mut json = advice_json(&session.heading(), &answer);
+    let mut json = advice_json(&session.advice_heading(), &answer);
     json["now"] = json!({ "size_bytes": now.size_bytes, "members": members_json(&now) });
     json["none"] = json!(none_text(answer.tried));
     for (index, proposal) in answer.proposals.iter().enumerate() {

@@ -10,26 +10,26 @@ use hitm_layout::advise::{
     Advice, AdviseError, Candidate, Demand, Options, Search, Subject, Weighed, place_in_types,
 };
 use hitm_layout::emit::{EmitError, patch_array};
-use hitm_layout::layout_file::{FileStruct, LayoutFile, LayoutFileError, LayoutTable};
+use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, LayoutFileError, LayoutTable};
 use hitm_layout::profile::{Profile, ProfileError};
 use thiserror::Error;
 
 use super::accesses::{Accesses, Read, VALUE};
 use super::inner::{WithInner, read_with_inner};
-use super::inputs::{Asked, Inputs, Source, Structure, TypesFiles};
+use super::inputs::{Asked, Inputs, SOURCE_BYTES_MAX, Source, Structure, TypesFiles};
+use super::member_path::behind;
 use super::proof::{Proof, Proving};
 use super::proposals::{self, Proposal, Tried};
 use super::source::{self, Language};
-use super::{EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask};
+use super::{
+    EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask, whole,
+};
 use crate::layout::LayoutError;
 use crate::layout_files::{self, LayoutReadError};
 use crate::perf_data::PerfDataError;
 use crate::recording::{Recording, RecordingError};
 use crate::text_file::{self, TextFileError};
 use crate::whatif::Took;
-
-/// Longest source file that is patched.
-const SOURCE_BYTES_MAX: u64 = 16 << 20;
 
 /// Errors of answering a question.
 #[derive(Debug, Error)]
@@ -274,6 +274,17 @@ impl Session {
         }
     }
 
+    /// The head of an advice: it also says which members stay together.
+    pub fn advice_heading(&self) -> Heading {
+        let mut heading = self.heading();
+        heading.notes.extend(whole::notes(
+            (&self.read.structure, &self.read.subject),
+            &self.read.profile,
+            &self.read.randomized,
+        ));
+        heading
+    }
+
     /// The present structure.
     pub fn structure(&self) -> FileStruct {
         let subject = &self.read.subject;
@@ -393,7 +404,9 @@ impl Session {
             .map(|proving| proving.prove(&files, progress));
         let mut proofs = proofs.into_iter().flatten();
         for (file, name) in files.iter().zip(layouts) {
-            let (size, locate) = replaced(&self.read.structure, &self.read.subject, (file, name))?;
+            let same = |path: &str| Some(path.to_owned());
+            let asked = (&self.read.structure, &self.read.subject);
+            let (size, locate) = replaced(asked.0, asked.1, (file, name), &same)?;
             let weighed = demand.weigh_layout(size, &BTreeMap::new(), &locate);
             compared.push(Compared {
                 name: file.name.clone(),
@@ -494,16 +507,17 @@ fn in_table(table: &LayoutTable, name: &str, path: &str) -> Option<(u64, u64)> {
 pub(super) type Locator<'s> = Box<dyn Fn(&str) -> Option<(u64, u64)> + 's>;
 
 /// Returns the size of the structure as the layout `file` has it, named `layout`, and a locator of
-/// paths in it.
+/// paths in it. `new_path` is the name that a path has there, none where the layout lacks it.
 pub(super) fn replaced<'s>(
     structure: &'s Structure,
     subject: &'s Subject,
-    (file, layout): (&LayoutFile, &str),
+    (file, layout): (&'s LayoutFile, &str),
+    new_path: &'s dyn Fn(&str) -> Option<String>,
 ) -> Result<(u64, Locator<'s>), SessionError> {
     if let Structure::Table(base) = structure {
         let table = base.clone().overlay(file)?;
         let size = table.get(&subject.name).map_or(0, |of| of.size_bytes);
-        let locate = move |path: &str| in_table(&table, &subject.name, path);
+        let locate = move |path: &str| in_table(&table, &subject.name, &new_path(path)?);
         return Ok((size, Box::new(locate)));
     }
     let replaced = file.get(&subject.name);
@@ -511,18 +525,51 @@ pub(super) fn replaced<'s>(
         layout: layout.to_owned(),
         type_name: subject.name.clone(),
     })?;
-    let members = replaced.by_name();
-    let new_offsets: Vec<Option<u64>> = (subject.members.iter())
-        .map(|member| Some(members.get(&*member.file.name)?.offset_bytes))
-        .collect();
     let locate = locator(structure, subject);
     let moved = move |path: &str| {
         let (offset, size) = locate(path)?;
-        let at = subject.member_at(offset)?;
-        let old = subject.members[at].file.offset_bytes;
-        Some((new_offsets[at]? + offset - old, size))
+        let new = new_path(path)?;
+        let members = replaced.members.iter();
+        let named = members.filter_map(|member| Some((member, behind(&new, &member.name)?.rest)));
+        if let Some((member, rest)) = named.max_by_key(|(member, _)| member.name.len()) {
+            let whole = locate(path.strip_suffix(rest)?)?;
+            return Some((moved_within(member, whole, offset)?, size));
+        }
+        // What has no name of its own, such as a union, is called by its place, or by one of its members.
+        let old = &subject.members[subject.member_at(offset)?].file;
+        let whole = |member: &FileMember| {
+            let whole = match member.name == old.name {
+                true => Some((old.offset_bytes, old.size_bytes)),
+                false => locate(&member.name),
+            };
+            let holds =
+                |(start, bytes): &(u64, u64)| *start <= offset && offset + size <= start + bytes;
+            whole.filter(holds)
+        };
+        let mut members = replaced.members.iter();
+        let (member, whole) = members.find_map(|member| Some((member, whole(member)?)))?;
+        Some((moved_within(member, whole, offset)?, size))
     };
     Ok((replaced.size_bytes, Box::new(moved)))
+}
+
+/// The new offset of the byte at `offset` of a member that has these bytes now, and that a layout file
+/// places as `member`: elements of an array may lie further apart there.
+fn moved_within(member: &FileMember, (start, size): (u64, u64), offset: u64) -> Option<u64> {
+    let inside = offset.checked_sub(start)?;
+    let to = member.offset_bytes + member.bits.map_or(0, |bits| bits.offset / 8);
+    let element = member
+        .array
+        .filter(|array| array.count > 0 && member.size_bytes != size);
+    let (number, stride, rest) = match element.map(|array| (array.stride_bytes, size / array.count))
+    {
+        Some((stride, of_now)) if of_now > 0 => (inside / of_now, stride, inside % of_now),
+        _ => (0, 0, inside),
+    };
+    number
+        .checked_mul(stride)?
+        .checked_add(to)?
+        .checked_add(rest)
 }
 
 /// Returns a locator of paths in the present structure.

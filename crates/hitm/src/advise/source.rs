@@ -83,6 +83,14 @@ fn c_text(
     if style == Style::Cpp {
         out = cpp_text(&out, emission, names);
     }
+    let is_own = |name: &str| {
+        let mut members = types.members.iter();
+        name.starts_with('(') || members.any(|member| member.name.as_deref() == Some(name))
+    };
+    // The tool does not look into anonymous structures.
+    if !layout.members.iter().all(|member| is_own(&member.name)) && renames.is_empty() {
+        return out;
+    }
     if renames.is_empty() {
         let declared_in = types.decl.as_ref().map_or("FILE.c", |decl| &*decl.file);
         let command = clang_reorder_fields(layout, declared_in);

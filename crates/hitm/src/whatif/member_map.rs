@@ -2,6 +2,7 @@
 
 mod outer;
 
+use hitm_layout::emit::member_at;
 use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
 use hitm_layout::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
 use hitm_weave::MovedSpan;
@@ -212,7 +213,8 @@ impl MemberMap {
         (member, layouts): (&FileMember, &[LayoutFile]),
     ) -> Result<(), MapError> {
         let names = || (self.type_name.clone(), member.name.clone());
-        let Some(found) = find(types, compiled, &member.name, 0) else {
+        let found = find(types, compiled, &member.name, 0);
+        let Some(found) = found.or_else(|| find_nameless(types, compiled, member)) else {
             let (type_name, member) = names();
             return Err(MapError::NoSuchMember { type_name, member });
         };
@@ -455,6 +457,19 @@ fn find_in(types: &TypeStore, member: &Member, path: &str, base: u64) -> Option<
         });
     }
     inner(rest.strip_prefix('.')?)
+}
+
+/// Finds a member without a name, such as a union, which a layout calls by its place in the compiled
+/// structure.
+fn find_nameless(types: &TypeStore, layout: &StructLayout, member: &FileMember) -> Option<Found> {
+    let (_, place) = member.name.rsplit_once("(anonymous at ")?;
+    let offset = place.strip_suffix(')')?.parse().ok()?;
+    let found = member_at(layout, types, member)?;
+    Some(Found {
+        offset,
+        size: found.byte_end() - found.byte_offset(),
+        type_id: found.type_id,
+    })
 }
 
 /// Returns true if the layout keeps the member in the structure, or behind the pointer that it is

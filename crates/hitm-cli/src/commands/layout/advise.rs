@@ -51,7 +51,7 @@ struct InputsArgs {
 }
 
 impl InputsArgs {
-    fn open(&self) -> Result<Session> {
+    fn open(&self, declared_in: Option<PathBuf>) -> Result<Session> {
         let inputs = Inputs {
             type_name: self.name.clone(),
             input: self.input.clone(),
@@ -62,6 +62,7 @@ impl InputsArgs {
             at: self.at.clone(),
             kernel: self.kernel.source(),
             open: self.open.clone(),
+            declared_in,
             machine: self.machine.clone(),
         };
         let bar = Bar::start("reading");
@@ -108,8 +109,9 @@ pub(crate) struct AdviseArgs {
     /// Do not run the recording again with each layout: show what the model estimates
     #[arg(long, conflicts_with = "candidates")]
     no_replay: bool,
-    /// With --emit: print a unified diff of this file, which declares the structure
-    #[arg(long, value_name = "FILE", requires = "emit")]
+    /// The file that declares the structure: what it marks __randomize_layout stays together. With
+    /// --emit a unified diff of it is printed
+    #[arg(long, value_name = "FILE")]
     source: Option<PathBuf>,
     /// Output format; docs/formats/advice.md has the JSON
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -183,7 +185,7 @@ fn pin(text: &str) -> Result<(String, u64), String> {
 }
 
 pub(super) fn advise(mut args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let opened = args.inputs.open()?;
+    let opened = args.inputs.open(args.source.clone())?;
     let options = Options {
         max_lines: args.max_lines,
         pins: std::mem::take(&mut args.pin),
@@ -217,7 +219,7 @@ pub(super) fn advise(mut args: AdviseArgs, terminal: &mut Terminal) -> Result<Ex
             return Ok(Exit::Done);
         }
     }
-    let heading = session.heading();
+    let heading = session.advice_heading();
     match args.format {
         Format::Text => terminal.out(&advice_text(&heading, &answer))?,
         Format::Json => {
@@ -262,7 +264,7 @@ fn picked(answer: &Answer, number: Option<usize>) -> Result<Option<&Proposal>> {
 }
 
 pub(super) fn compare(args: CompareArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let session = args.inputs.open()?;
+    let session = args.inputs.open(None)?;
     let bar = Bar::start("replaying");
     let layouts = session.compare(&args.layout, &mut |read, all| bar.set(read, all))?;
     bar.finish();
