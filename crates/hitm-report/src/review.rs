@@ -1,6 +1,9 @@
 //! View of `hitm review`: lines of both layouts on each machine, and what gets worse in words.
 
-use hitm::advise::review::{LineReport, MachineCost, TypeReview, Worse, WorseKind};
+use hitm::advise::review::{
+    Alike, LineReport, MachineCost, Rename, TypeReview, Unmatched, Worse, WorseKind,
+};
+use hitm::layout::MemberPlace;
 use hitm_base::grouped;
 
 /// Version of the JSON; docs/formats/review.md describes it.
@@ -77,6 +80,67 @@ pub(crate) fn words(worse: &Worse) -> String {
         WorseKind::Straddle => {
             format!("{} lies in {after} lines and would fit in one", worse.name)
         }
+    }
+}
+
+/// Says which touched member has no place in the second build, and which members it may be, in one
+/// sentence without a full stop.
+pub fn unmatched_words(unmatched: &Unmatched) -> String {
+    let place = place_words(&unmatched.place);
+    let accesses = grouped(unmatched.access_count);
+    let candidates = unmatched.candidates.iter().map(alike_words);
+    let candidates: Vec<String> = candidates.collect();
+    let may_be = match candidates.as_slice() {
+        [] => "every other member has its partner".to_owned(),
+        some => format!("it may be {}", some.join(", or ")),
+    };
+    format!(
+        "{} ({place}; accesses: {accesses}): {may_be}",
+        unmatched.member
+    )
+}
+
+/// A member with its place, and what it has in common with the one that it may be.
+pub(crate) fn alike_words(alike: &Alike) -> String {
+    let same = [
+        (alike.has_offset, "offset"),
+        (alike.has_size, "size"),
+        (alike.has_type, "type"),
+    ];
+    let same: Vec<&str> = same.iter().filter(|one| one.0).map(|one| one.1).collect();
+    let same = match same.as_slice() {
+        [] => String::new(),
+        [one] => format!("; same {one}"),
+        [rest @ .., last] => format!("; same {} and {last}", rest.join(", ")),
+    };
+    format!("{} ({}{same})", alike.member, place_words(&alike.place))
+}
+
+fn place_words(place: &MemberPlace) -> String {
+    let (offset, size) = (grouped(place.offset_bytes), grouped(place.size_bytes));
+    let of_type = match place.type_name.as_str() {
+        "" => String::new(),
+        name => format!(", {name}"),
+    };
+    match place.bit_size.is_multiple_of(8) && place.bit_offset.is_multiple_of(8) {
+        true => format!("offset {offset}, {size} B{of_type}"),
+        false => format!("bit {}, {} bits{of_type}", place.bit_offset, place.bit_size),
+    }
+}
+
+/// Says how a member is called in the second build, and how that is known, in one sentence without a
+/// full stop.
+pub(crate) fn rename_words(rename: &Rename) -> String {
+    let why = match rename.is_stated {
+        true => "--renamed",
+        false => "same offset, size, type and neighbours",
+    };
+    match &rename.new {
+        Some(new) => format!("{} is {new} now ({why})", rename.old),
+        None => format!(
+            "{} is gone ({why}): the new cost lacks its accesses",
+            rename.old
+        ),
     }
 }
 

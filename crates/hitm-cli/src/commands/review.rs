@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
-use hitm::advise::review::{ReviewInputs, review};
+use hitm::advise::review::{Review, ReviewInputs, StatedRename, review};
 use hitm::output_file;
+use hitm_report::review::unmatched_words;
 use hitm_report::{json, page, text};
 
 use crate::commands::{Format, KernelArgs, text_options};
@@ -29,6 +30,10 @@ pub(crate) struct ReviewArgs {
     /// --format json wrote, or a table as docs/formats/profile.md describes it
     #[arg(short, long, value_name = "FILE")]
     profile: Option<PathBuf>,
+    /// A member that has another name in NEW, or OLD= for one that the patch takes away; with
+    /// several structures TYPE.OLD=NEW; may be given several times
+    #[arg(long, value_name = "OLD=NEW")]
+    renamed: Vec<StatedRename>,
     /// Machines to price on: presets or files, with commas between [default: the profile's own, if
     /// it has one, and presets of other kinds, four in all]
     #[arg(
@@ -67,6 +72,7 @@ pub(super) fn run(args: ReviewArgs, terminal: &mut Terminal) -> Result<Exit> {
         profile: args.profile,
         variant: args.variant,
         at: args.at,
+        renamed: args.renamed,
         kernel: args.kernel.source(),
         machines: args.machine,
     };
@@ -84,5 +90,25 @@ pub(super) fn run(args: ReviewArgs, terminal: &mut Terminal) -> Result<Exit> {
         output_file::write(&path, page::review(&answer).as_bytes())?;
         terminal.note(&format!("wrote {}", path.display()));
     }
-    Ok(Exit::Done)
+    Ok(refusal(&answer, terminal))
+}
+
+/// Says which types have no figures because the second build lacks touched members.
+fn refusal(review: &Review, terminal: &mut Terminal) -> Exit {
+    let refused = review.types.iter().filter(|of| !of.unmatched.is_empty());
+    let refused = refused.map(|of| {
+        let members = of.unmatched.iter().map(unmatched_words);
+        format!("{}: {}", of.name, members.collect::<Vec<_>>().join("; "))
+    });
+    let refused: Vec<String> = refused.collect();
+    if refused.is_empty() {
+        return Exit::Done;
+    }
+    let [_, new] = &review.builds;
+    terminal.error(&anyhow!(
+        "no figures where {new} lacks touched members: {}: expected --renamed OLD=NEW for each, or \
+         --renamed OLD= for one that is gone",
+        refused.join("; ")
+    ));
+    Exit::Usage
 }

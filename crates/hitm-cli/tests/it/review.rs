@@ -290,3 +290,334 @@ fn page_has(path: &Path, of: &Value) {
         assert_eq!(shown, printed, "{table} {id}");
     }
 }
+
+/// A count that all threads change beside members that they read; the count has another name, type or
+/// place in other builds.
+const SESSIONS: &str = r#"
+#include <pthread.h>
+#ifndef COUNT
+#define COUNT refs
+#endif
+#ifndef MORE
+#define MORE
+#endif
+#ifndef TYPE
+#define TYPE long
+#endif
+#ifndef DEEP
+#define DEEP gets
+#endif
+#ifndef WIDE
+#define WIDE
+#endif
+#ifndef MIDDLE
+#define MIDDLE
+#endif
+struct usage { long puts; long DEEP; WIDE };
+struct session { long id[2]; void *peer; TYPE COUNT; MORE };
+struct table { long size; MIDDLE struct usage usage[2]; };
+struct session session;
+struct table table = { .size = 2 };
+static void *work(void *unused)
+{
+	long sum = 0;
+	(void)unused;
+	for (int i = 0; i < 2000; i++) {
+		__atomic_fetch_add((long *)&session.COUNT, 1, __ATOMIC_RELAXED);
+		sum += __atomic_load_n(&session.id[1], __ATOMIC_RELAXED);
+		__atomic_fetch_add(&table.usage[1].DEEP, 1, __ATOMIC_RELAXED);
+		sum += __atomic_load_n(&table.size, __ATOMIC_RELAXED);
+	}
+	return (void *)sum;
+}
+int main(void)
+{
+	pthread_t threads[4];
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], 0, work, 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], 0);
+	return 0;
+}
+"#;
+
+/// The program, its recording, and builds of it with these defines.
+fn sessions(directory: &Path, builds: &[(&str, &[&str])]) {
+    let source = directory.join("sessions.c");
+    fs::write(&source, SESSIONS).expect("a temporary file");
+    let old = programs::build(directory, "old", &source, &[]);
+    programs::record(directory, &old, &[]);
+    for (name, defines) in builds {
+        let defines: Vec<String> = defines.iter().map(|define| (*define).to_owned()).collect();
+        programs::build(directory, name, &source, &defines);
+    }
+}
+
+/// Exit code, standard output as JSON, and standard error of a review of `old` and another build.
+fn reviewed(directory: &Path, args: &[&str]) -> (Option<i32>, Value, String) {
+    let all = [
+        &["review", "old"],
+        args,
+        &["-p", "old.hitm", "--format", "json"],
+    ]
+    .concat();
+    let output = programs::run(directory, &all);
+    let json = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    let error = String::from_utf8(output.stderr).expect("messages are UTF-8");
+    (output.status.code(), json, error)
+}
+
+/// The review of one type.
+fn of_type<'j>(review: &'j Value, name: &str) -> &'j Value {
+    let types = review["types"].as_array().expect("types");
+    let found = types.iter().find(|of| of["type"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {review:#}"))
+}
+
+fn has_no_change(of: &Value) {
+    let costs = of["costs"].as_array().expect("costs");
+    assert_eq!(costs.len(), 4, "{of:#}");
+    for cost in costs {
+        assert_eq!(cost["cycles_change"], 0.0, "{of:#}");
+        assert!(cost["cycles_before"].as_f64() > Some(1000.0), "{of:#}");
+    }
+}
+
+/// The name alone differs, of a member and of one in a nested structure: nothing costs more or less.
+#[test]
+fn renamed_members_of_the_same_layout_change_nothing() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let names = ["COUNT=holders", "DEEP=takes", "MIDDLE=long spare;"];
+    sessions(directory, &[("new", &names)]);
+    let (code, review, error) = reviewed(directory, &["new"]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let session = of_type(&review, "session");
+    has_no_change(session);
+    let renamed = &session["renamed"][0];
+    assert_eq!(
+        renamed["words"],
+        "refs is holders now (same offset, size, type and neighbours)"
+    );
+    let table = of_type(&review, "table");
+    has_no_change(table);
+    assert_eq!(table["renamed"][0]["member"], "usage.gets");
+    assert_eq!(table["renamed"][0]["new_member"], "usage.takes");
+}
+
+/// A touched member without a partner: no figure for its type, the candidates, and exit code 2. The other
+/// types keep theirs, and `--renamed` answers.
+#[test]
+fn a_touched_member_without_a_place_has_no_figures() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let wide = ["COUNT=holders", "MORE=long last;", "MIDDLE=long spare;"];
+    let deep = ["DEEP=takes", "WIDE=long misses;"];
+    sessions(directory, &[("new", &wide), ("deep", &deep)]);
+    let (code, review, error) = reviewed(directory, &["new"]);
+    assert_eq!(code, Some(2), "{error}");
+    let session = of_type(&review, "session");
+    assert_eq!(session["costs"], serde_json::json!([]));
+    assert_eq!(
+        session["unpriced"],
+        "the profile touches refs, which new lacks"
+    );
+    let unmatched = &session["unmatched"][0];
+    assert!(
+        unmatched["access_count"].as_u64() > Some(7_900),
+        "{unmatched:#}"
+    );
+    assert_eq!(
+        unmatched["candidates"],
+        serde_json::json!([
+            "holders (offset 24, 8 B, long int; same offset, size and type)",
+            "last (offset 32, 8 B, long int; same size and type)",
+        ])
+    );
+    let words = unmatched["words"].as_str().expect("words");
+    assert!(
+        words.starts_with("refs (offset 24, 8 B, long int; accesses: "),
+        "{words}"
+    );
+    assert_eq!(
+        error,
+        format!(
+            "hitm: error: no figures where new lacks touched members: session: {words}: expected \
+             --renamed OLD=NEW for each, or --renamed OLD= for one that is gone\n"
+        )
+    );
+    assert_eq!(
+        of_type(&review, "table")["costs"].as_array().map(Vec::len),
+        Some(4)
+    );
+
+    let (code, review, error) = reviewed(directory, &["new", "--renamed", "session.refs=holders"]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    has_no_change(of_type(&review, "session"));
+    let (code, review, error) = reviewed(directory, &["new", "--renamed", "refs="]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let session = of_type(&review, "session");
+    let lacking = &session["coverage"]["lacking_after"];
+    let lacking: Vec<&str> = lacking
+        .as_array()
+        .expect("members")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert!(
+        matches!(lacking[..], [refs] if refs.starts_with("refs (")),
+        "{lacking:?}"
+    );
+    assert_eq!(session["renamed"][0]["new_member"], Value::Null);
+    members_inside_are_named(directory);
+}
+
+/// A nested structure lacks a touched member: the candidates are its own members.
+fn members_inside_are_named(directory: &Path) {
+    let (code, review, _) = reviewed(directory, &["deep", "-t", "table"]);
+    assert_eq!(code, Some(2));
+    let unmatched = &of_type(&review, "table")["unmatched"][0];
+    assert_eq!(unmatched["member"], "usage.gets");
+    let likest = "usage.takes (offset 8, 8 B, long int; same offset, size and type)";
+    assert_eq!(unmatched["candidates"][0], likest);
+    let renamed = ["deep", "-t", "table", "--renamed", "usage.gets=usage.takes"];
+    let (code, review, error) = reviewed(directory, &renamed);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let costs = of_type(&review, "table")["costs"].as_array().map(Vec::len);
+    assert_eq!(costs, Some(4));
+}
+
+/// A member that is an atomic type now, with another member inside, stays where it is.
+#[test]
+fn a_member_of_another_type_keeps_its_place() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let retyped = [
+        "TYPE=struct { struct { long v; } inner; }",
+        "MORE=long last;",
+    ];
+    sessions(directory, &[("new", &retyped)]);
+    let (code, review, error) = reviewed(directory, &["new", "-t", "session"]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    has_no_change(of_type(&review, "session"));
+    // The other way round a path ends at the member that has none inside.
+    let back = ["review", "new", "old", "-t", "session", "-p", "old.hitm"];
+    let output = programs::run(directory, &back);
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn wrong_renames_are_named() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    sessions(directory, &[("new", &["COUNT=holders", "MORE=long size;"])]);
+    for (renamed, message) in [
+        (
+            "refs=none",
+            "--renamed refs=none: new: session has no member none",
+        ),
+        (
+            "none=holders",
+            "--renamed none=holders: old: no reviewed type has a member none",
+        ),
+        ("id=", "--renamed id=: new: session has a member id"),
+    ] {
+        let (code, _, error) = reviewed(directory, &["new", "--renamed", renamed]);
+        assert_eq!(
+            (code, error),
+            (Some(2), format!("hitm: error: {message}\n"))
+        );
+    }
+    let twice = ["new", "--renamed", "refs=holders", "--renamed", "refs=size"];
+    let (code, _, error) = reviewed(directory, &twice);
+    let message =
+        "--renamed refs=size: expected each member once, found --renamed refs=holders too";
+    assert_eq!(
+        (code, error),
+        (Some(2), format!("hitm: error: {message}\n"))
+    );
+}
+
+/// Two threads add to a member of an anonymous structure, two look at others.
+const POT: &str = "
+#include <pthread.h>
+struct pot { struct { long adds; long top; long spare; }; union { long now; int part; }; };
+_Alignas(64) struct pot pot = { .top = 5 };
+static void *add(void *unused)
+{
+	for (int i = 0; i < 5000; i++)
+		__atomic_fetch_add(&pot.adds, 1, __ATOMIC_RELAXED);
+	return unused;
+}
+static void *look(void *unused)
+{
+	long sum = 0;
+	(void)unused;
+	for (int i = 0; i < 5000; i++)
+		sum += __atomic_load_n(&pot.top, __ATOMIC_RELAXED) + __atomic_load_n(&pot.now, __ATOMIC_RELAXED);
+	return (void *)sum;
+}
+int main(void)
+{
+	pthread_t threads[4];
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], 0, i < 2 ? add : look, 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], 0);
+	return 0;
+}
+";
+
+/// A layout by hand: the sum apart from what is read.
+const APART: &str = r#"
+schema = 1
+name = "apart"
+description = "the sum apart from what is read"
+source = "by hand"
+[[struct]]
+name = "pot"
+size_bytes = 128
+align_bytes = 64
+members = [
+  { name = "adds", offset_bytes = 0, size_bytes = 8 },
+  { name = "top", offset_bytes = 64, size_bytes = 8 },
+  { name = "spare", offset_bytes = 72, size_bytes = 8 },
+  { name = "now", offset_bytes = 80, size_bytes = 8 },
+]
+"#;
+
+/// Members of an anonymous structure and of an anonymous union, against a layout file that names them.
+#[test]
+fn anonymous_structures_match_the_members_of_a_layout_file() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    fs::write(directory.join("old.c"), POT).expect("a temporary file");
+    fs::write(directory.join("apart.toml"), APART).expect("a temporary file");
+    let old = programs::build(directory, "old", &directory.join("old.c"), &[]);
+    programs::record(directory, &old, &[]);
+
+    let args = [
+        "layout", "advise", "pot", "-i", "old", "-p", "old.hitm", "-o", "own.toml",
+    ];
+    let advice = run(directory, &args);
+    let note = "note: the members of an anonymous union at byte 24 stay together: now, part\n";
+    assert!(advice.contains(note), "{advice}");
+    for layout in ["apart.toml", "own.toml"] {
+        let (code, review, error) = reviewed(directory, &[layout]);
+        assert_eq!((code, error.as_str()), (Some(0), ""), "{layout}");
+        let pot = of_type(&review, "pot");
+        assert_eq!(
+            pot["coverage"]["lacking_after"],
+            serde_json::json!([]),
+            "{layout}"
+        );
+        let cost = &pot["costs"][0];
+        let change = cost["cycles_change"].as_f64().expect("a change");
+        assert!((-0.9..-0.1).contains(&change), "{layout}: {cost:#}");
+        let members = pot["members"].as_array().expect("members").iter();
+        let moved = members.filter(|member| member["change"] == "moved-line");
+        assert!(moved.count() >= 2, "{layout}: {pot:#}");
+        let replayed = ["whatif", "-i", "old.hitm", "--layout", layout];
+        assert!(run(directory, &replayed).contains("layout: "), "{layout}");
+    }
+}

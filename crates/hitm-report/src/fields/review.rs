@@ -1,10 +1,12 @@
 //! The quantities of `hitm review`.
 
-use hitm::advise::review::{Coverage, MachineCost, MemberReview, Review, TypeReview, Worse};
+use hitm::advise::review::{
+    Coverage, MachineCost, MemberReview, Rename, Review, TypeReview, Unmatched, Worse,
+};
 use hitm::layout::{Change, MemberPlace};
 
 use super::{Field, Unit, Value};
-use crate::review::{ReviewLine, growth, words};
+use crate::review::{ReviewLine, alike_words, growth, rename_words, unmatched_words, words};
 
 fn cycles(value: f64) -> Value {
     Value::Number(value.round())
@@ -395,8 +397,101 @@ pub const REVIEW_MEMBER_FIELDS: &[Field<MemberReview>] = &[
         id: "access_count",
         title: "accesses",
         unit: Unit::Count,
-        description: "Accesses in the profile, 0 for a member that it does not know; null without costs",
+        description: "Accesses in the profile, 0 for a member that it does not know; null when it does not know the type",
         value: |item| Value::whole_or_missing(item.access_count),
+    },
+];
+
+/// A touched member without a place in the second build.
+pub const REVIEW_UNMATCHED_FIELDS: &[Field<Unmatched>] = &[
+    Field {
+        id: "member",
+        title: "member",
+        unit: Unit::None,
+        description: "Name of the member in the first build",
+        value: |item| Value::Text(item.member.clone()),
+    },
+    Field {
+        id: "access_count",
+        title: "accesses",
+        unit: Unit::Count,
+        description: "Accesses in the profile",
+        value: |item| Value::Whole(item.access_count),
+    },
+    Field {
+        id: "offset_bytes",
+        title: "offset",
+        unit: Unit::Bytes,
+        description: "First byte in the first build, of the structure that it is a member of",
+        value: |item| Value::Whole(item.place.offset_bytes),
+    },
+    Field {
+        id: "size_bytes",
+        title: "size",
+        unit: Unit::Bytes,
+        description: "Bytes in the first build",
+        value: |item| Value::Whole(item.place.size_bytes),
+    },
+    Field {
+        id: "member_type",
+        title: "type",
+        unit: Unit::None,
+        description: "Name of its type; null in a layout file",
+        value: |item| Value::text_or_missing(&item.place.type_name),
+    },
+    Field {
+        id: "candidates",
+        title: "may be",
+        unit: Unit::None,
+        description: "Members of the second build without a partner, the likest first: name, place, what is the same",
+        value: |item| Value::Texts(item.candidates.iter().map(alike_words).collect()),
+    },
+    Field {
+        id: "words",
+        title: "in words",
+        unit: Unit::None,
+        description: "The same as a sentence without a full stop",
+        value: |item| Value::Text(unmatched_words(item)),
+    },
+];
+
+/// A member that has another name in the second build.
+pub const REVIEW_RENAME_FIELDS: &[Field<Rename>] = &[
+    Field {
+        id: "member",
+        title: "member",
+        unit: Unit::None,
+        description: "Name of the member in the first build",
+        value: |item| Value::Text(item.old.clone()),
+    },
+    Field {
+        id: "new_member",
+        title: "new name",
+        unit: Unit::None,
+        description: "Its name in the second build; null when it is gone",
+        value: |item| {
+            let new = item.new.as_deref();
+            new.map_or(Value::Missing, Value::text_or_missing)
+        },
+    },
+    Field {
+        id: "evidence",
+        title: "evidence",
+        unit: Unit::None,
+        description: "stated by --renamed, or place: the same offset, size, type and neighbours",
+        value: |item| {
+            Value::Text(match item.is_stated {
+                true => "stated".to_owned(),
+                false => "place".to_owned(),
+            })
+        },
+    },
+    Field {
+        id: "words",
+        title: "in words",
+        unit: Unit::None,
+        description: "The same as a sentence without a full stop",
+        value: |item| Value::Text(rename_words(item)),
     },
 ];
 

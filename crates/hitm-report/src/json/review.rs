@@ -6,7 +6,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::{Fields, list};
 use crate::fields::{
     REVIEW_COST_FIELDS, REVIEW_COVERAGE_FIELDS, REVIEW_FIELDS, REVIEW_LINE_FIELDS,
-    REVIEW_MEMBER_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_WORSE_FIELDS,
+    REVIEW_MEMBER_FIELDS, REVIEW_RENAME_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_UNMATCHED_FIELDS,
+    REVIEW_WORSE_FIELDS,
 };
 use crate::review::{REVIEW_SCHEMA, lines};
 
@@ -44,6 +45,9 @@ impl Serialize for TypeJson<'_> {
         map.serialize_entry("costs", &list(REVIEW_COST_FIELDS, &review.costs, &[]))?;
         map.serialize_entry("lines", &list(REVIEW_LINE_FIELDS, &lines, &[]))?;
         map.serialize_entry("members", &list(REVIEW_MEMBER_FIELDS, &review.members, &[]))?;
+        let (unmatched, renames) = (&review.unmatched, &review.renames);
+        map.serialize_entry("unmatched", &list(REVIEW_UNMATCHED_FIELDS, unmatched, &[]))?;
+        map.serialize_entry("renamed", &list(REVIEW_RENAME_FIELDS, renames, &[]))?;
         map.serialize_entry("worse", &list(REVIEW_WORSE_FIELDS, &review.worse, &[]))?;
         map.serialize_entry("coverage", &coverage)?;
         map.end()

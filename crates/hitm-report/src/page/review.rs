@@ -7,7 +7,8 @@ use super::data::{item, printable_value, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::{
     REVIEW_COST_FIELDS, REVIEW_COVERAGE_FIELDS, REVIEW_FIELDS, REVIEW_LINE_FIELDS,
-    REVIEW_MEMBER_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_WORSE_FIELDS,
+    REVIEW_MEMBER_FIELDS, REVIEW_RENAME_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_UNMATCHED_FIELDS,
+    REVIEW_WORSE_FIELDS,
 };
 use crate::review::lines;
 
@@ -31,6 +32,8 @@ fn of_type(review: &TypeReview) -> Value {
         "costs": table(REVIEW_COST_FIELDS, &review.costs, &[]),
         "lines": table(REVIEW_LINE_FIELDS, &lines(review), &[]),
         "members": table(REVIEW_MEMBER_FIELDS, &review.members, &[]),
+        "unmatched": table(REVIEW_UNMATCHED_FIELDS, &review.unmatched, &[]),
+        "renamed": table(REVIEW_RENAME_FIELDS, &review.renames, &[]),
         "worse": table(REVIEW_WORSE_FIELDS, &review.worse, &[]),
         "coverage": coverage.map(|coverage| item(REVIEW_COVERAGE_FIELDS, coverage, &[])),
     })

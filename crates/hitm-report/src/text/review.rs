@@ -10,7 +10,9 @@ use super::style::Style;
 use super::table::{Align, Column, FieldTable, Table};
 use super::{TextOptions, Writer};
 use crate::fields::{REVIEW_COST_FIELDS, REVIEW_LINE_FIELDS, REVIEW_MEMBER_FIELDS, Value, by_id};
-use crate::review::{LAYOUTS, ReviewLine, growth_text, lines, words};
+use crate::review::{
+    LAYOUTS, ReviewLine, growth_text, lines, rename_words, unmatched_words, words,
+};
 
 const COST_COLUMNS: &[(&str, Align)] = &[
     ("machine", Align::Name),
@@ -92,9 +94,15 @@ impl Writer {
             Some(why) => self.paragraph(Style::Warning, "no costs", why),
             None => self.review_costs(review),
         }
+        for unmatched in &review.unmatched {
+            self.paragraph(Style::Warning, "no place", &unmatched_words(unmatched));
+        }
         self.review_members(review);
         self.out.blank();
-        if review.worse.is_empty() {
+        for rename in &review.renames {
+            self.paragraph(Style::Plain, "renamed", &rename_words(rename));
+        }
+        if review.worse.is_empty() && review.unmatched.is_empty() {
             self.sentence(Style::Plain, "Nothing gets worse.");
         }
         for worse in &review.worse {
@@ -184,7 +192,8 @@ impl Writer {
     }
 
     fn review_members(&mut self, review: &TypeReview) {
-        let is_counted = review.coverage.is_some();
+        let mut members = review.members.iter();
+        let is_counted = members.any(|member| member.access_count.is_some());
         let columns = MEMBER_COLUMNS.iter().copied();
         let columns: Vec<_> = columns
             .filter(|(id, _)| is_counted || *id != "access_count")

@@ -131,16 +131,27 @@ fn read(
 }
 
 /// Pairs members by name; several with one name in their order.
-pub(crate) fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
+fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
+    pair_by((old, new), line_size, &|part| Some(&part.name))
+}
+
+/// Pairs members by the names that those of the second structure have in the first one, none for those
+/// that it lacks; several with one name in their order. Pairs are called as in the first structure.
+pub(crate) fn pair_by<'p>(
+    (old, new): (&[Part], &'p [Part]),
+    line_size: u64,
+    old_name: &dyn Fn(&'p Part) -> Option<&'p str>,
+) -> Vec<MemberDiff> {
     let mut by_name: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
     for part in old.iter().rev() {
         by_name.entry(&part.name).or_default().push(part);
     }
     let mut rows: Vec<(u64, MemberDiff)> = Vec::new();
     for part in new {
-        let known = by_name.get_mut(part.name.as_str());
+        let known = old_name(part).and_then(|name| by_name.get_mut(name));
         let before = known.and_then(Vec::pop);
-        let row = compare(&part.name, before, Some(part), line_size);
+        let name = &before.unwrap_or(part).name;
+        let row = compare(name, before, Some(part), line_size);
         rows.push((part.bits.start, row));
     }
     for part in by_name.values().flatten() {
@@ -166,18 +177,7 @@ fn compare(name: &str, old: Option<&Part>, new: Option<&Part>, line_size: u64) -
         let has_types = !old.type_name.is_empty() && !new.type_name.is_empty();
         sizes.0 != sizes.1 || (has_types && old.type_name != new.type_name)
     });
-    let place = |part: &Part| {
-        let lines = part.lines(line_size);
-        MemberPlace {
-            offset_bytes: part.offset(),
-            size_bytes: part.size(),
-            bit_offset: part.bits.start,
-            bit_size: part.bits.end - part.bits.start,
-            first_line: lines.start,
-            last_line: lines.end - 1,
-            type_name: part.type_name.clone(),
-        }
-    };
+    let place = |part: &Part| part.place(line_size);
     MemberDiff {
         name: name.to_owned(),
         change,

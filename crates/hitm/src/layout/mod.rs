@@ -15,11 +15,11 @@ use thiserror::Error;
 use crate::text_file::TextFileError;
 
 pub use check::{CheckReport, Violation, check};
-pub(crate) use diff::pair;
+pub(crate) use diff::pair_by;
 pub use diff::{Change, LayoutDiff, MemberDiff, MemberPlace, WholePlace, diff};
 pub use json::{MemberRow, member_rows, show_json};
 pub use list::{LayoutList, ListOptions, ListRow, list};
-pub(crate) use parts::{Part, parts};
+pub(crate) use parts::{Names, Part, parts};
 pub use rules::{Rule, Rules, WithinLines};
 pub use source::{LayoutFile, VMLINUX};
 

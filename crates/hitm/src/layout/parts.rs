@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::MemberPlace;
 use hitm_layout::{Member, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// A member with its place in the outermost structure.
@@ -39,6 +40,20 @@ impl Part {
     pub(crate) fn lines(&self, line_size: u64) -> Range<u64> {
         let first = self.offset() / line_size;
         first..self.bits.end.div_ceil(8 * line_size).max(first + 1)
+    }
+
+    /// Its place in lines of this size.
+    pub(crate) fn place(&self, line_size: u64) -> MemberPlace {
+        let lines = self.lines(line_size);
+        MemberPlace {
+            offset_bytes: self.offset(),
+            size_bytes: self.size(),
+            bit_offset: self.bits.start,
+            bit_size: self.bits.end - self.bits.start,
+            first_line: lines.start,
+            last_line: lines.end - 1,
+            type_name: self.type_name.clone(),
+        }
     }
 
     /// Returns true if it lies in two lines and would fit in one.
@@ -114,9 +129,18 @@ impl<'a> Names<'a> {
     /// that is called `outer`.
     pub(crate) fn part_at(
         &mut self,
-        (outer, layout): (&'a str, &'a StructLayout),
+        outer: (&'a str, &'a StructLayout),
         path: &str,
     ) -> Option<Part> {
+        self.typed_part_at(outer, path).map(|(_, part)| part)
+    }
+
+    /// The same with the type of the member, or of the array's element.
+    pub(crate) fn typed_part_at(
+        &mut self,
+        (outer, layout): (&'a str, &'a StructLayout),
+        path: &str,
+    ) -> Option<(TypeId, Part)> {
         let store = self.store;
         let named = self.outermost.entry(outer);
         let mut named = &*named.or_insert_with(|| by_name(store, layout));
@@ -136,7 +160,7 @@ impl<'a> Names<'a> {
             }
             if steps.peek().is_none() {
                 part.name = path.to_owned();
-                return Some(part);
+                return Some((type_id, part));
             }
             let layout = store.layout(type_id)?;
             let inner = self.inner.entry(type_id);

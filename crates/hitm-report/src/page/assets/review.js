@@ -25,11 +25,14 @@ function reviewPage(data) {
 function reviewOf(type, at) {
   const facts = objects(type.type.fields, type.type.rows)[0];
   const worse = objects(type.worse.fields, type.worse.rows);
+  const unmatched = objects(type.unmatched.fields, type.unmatched.rows);
+  const renamed = objects(type.renamed.fields, type.renamed.rows);
   const costs = objects(type.costs.fields, type.costs.rows);
   const name = `hitm-review-${at + 1}`;
   return section(type.name, name,
     facts.unpriced ? h('p', { class: 'note' }, `No costs: ${facts.unpriced}.`) : h('p', null, costSentence(costs)),
-    h('section', { class: 'figure' }, h('h3', null, 'What gets worse'),
+    notes([...unmatched.map((one) => `No place: ${one.words}.`), ...renamed.map((one) => `Renamed: ${one.words}.`)]),
+    worse.length === 0 && unmatched.length > 0 ? null : h('section', { class: 'figure' }, h('h3', null, 'What gets worse'),
       worse.length === 0 ? h('p', null, 'Nothing gets worse.')
         : h('ul', { class: 'reasons' }, worse.map((one) => h('li', null, `${one.words}.`)))),
     reviewLayout(type, facts, costs, name),

@@ -58,7 +58,8 @@ pub(super) fn counts(profile: &Profile, members: &[MemberDiff]) -> Vec<u64> {
     counts
 }
 
-/// The member that a path begins with, as an index: the one with the longest name.
+/// The member that a path begins with, as an index: the one with the longest name. Of two with one
+/// name, the one that is new is another member.
 pub(super) fn owner<M: Borrow<MemberDiff>>(members: &[M], path: &str) -> Option<usize> {
     let begins = |name: &str| {
         let behind = path.strip_prefix(name);
@@ -69,6 +70,6 @@ pub(super) fn owner<M: Borrow<MemberDiff>>(members: &[M], path: &str) -> Option<
     let found = found.map(|(at, row)| (at, row.borrow()));
     let found = found.filter(|(_, row)| begins(&row.name));
     found
-        .max_by_key(|(_, row)| row.name.len())
+        .max_by_key(|(_, row)| (row.name.len(), row.before.is_some()))
         .map(|(at, _)| at)
 }

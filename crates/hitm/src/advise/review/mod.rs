@@ -6,10 +6,16 @@
 //! `hitm layout compare` says. The profile is folded onto machines with fewer CPUs
 //! ([`Profile::folded`](hitm_layout::profile::Profile::folded)).
 //!
+//! Invariant: a type has costs only if each member that the profile touches has a place in the second
+//! build, or is said to be gone there. Members are paired by the names that source uses.
+//!
 //! Not modelled: members that the profile does not know, which cost nothing wherever they are.
 
 mod coverage;
+mod matching;
+mod places;
 mod price;
+mod renames;
 mod sides;
 #[cfg(test)]
 mod tests;
@@ -25,7 +31,10 @@ use crate::layout_files::LayoutReadError;
 use crate::perf_data::KernelSource;
 
 pub use hitm_layout::advise::{LineReport, Weighed};
-use sides::Side;
+pub use matching::{Alike, Unmatched};
+use renames::Renames;
+pub use renames::{Rename, StatedRename};
+use sides::{Builds, Side};
 pub use worse::{Worse, WorseKind};
 
 /// Machines of a review that names none, each of another kind.
@@ -54,6 +63,8 @@ pub struct ReviewInputs {
     pub at: Option<String>,
     /// Source of the names of a sampled kernel.
     pub kernel: Option<KernelSource>,
+    /// Members that have another name in the second build, or are gone there.
+    pub renamed: Vec<StatedRename>,
     /// Names or paths of machines; the profile's own and [`MACHINES`] when empty.
     pub machines: Vec<String>,
 }
@@ -88,6 +99,14 @@ pub enum ReviewError {
         lacks: String,
         /// Build that has it.
         has: Option<String>,
+    },
+    /// A renamed member is not there, or may be one of several.
+    #[error("--renamed {text}: {cause}")]
+    Renamed {
+        /// The option.
+        text: String,
+        /// Reason.
+        cause: String,
     },
     /// The costs of a type that was asked for are unknown.
     #[error(transparent)]
@@ -207,6 +226,10 @@ pub struct TypeReview {
     pub coverage: Option<Coverage>,
     /// Reason for which there are no costs.
     pub unpriced: Option<String>,
+    /// Touched members without a place in the second build: costs without them would be wrong.
+    pub unmatched: Vec<Unmatched>,
+    /// Members that have another name in the second build, or are gone there.
+    pub renames: Vec<Rename>,
     /// Everything that gets worse.
     pub worse: Vec<Worse>,
 }
@@ -233,6 +256,7 @@ struct Changed {
     name: String,
     memory: [Memory; 2],
     members: Vec<MemberDiff>,
+    renames: Renames,
 }
 
 /// Compares two builds and prices the types that differ. `progress` gets the bytes of a recording
@@ -243,31 +267,21 @@ pub fn review(
 ) -> Result<Review, ReviewError> {
     let machines = price::machines(&inputs.machines)?;
     let [old, new] = [0, 1].map(|at| Side::open(&inputs.builds[at], inputs.btf_base.as_deref()));
-    let (mut old, mut new) = (old?, new?);
-    let names = match inputs.types.is_empty() {
-        true => sides::shared(&mut old, &mut new)?,
-        false => sides::asked(&mut old, &mut new, &inputs.types)?,
+    let mut builds = Builds {
+        old: old?,
+        new: new?,
     };
+    let names = match inputs.types.is_empty() {
+        true => sides::shared(&mut builds.old, &mut builds.new)?,
+        false => sides::asked(&mut builds.old, &mut builds.new, &inputs.types)?,
+    };
+    renames::check_used(&inputs.renamed, &names.both, &mut builds.old)?;
     let mut changed = Vec::new();
     for name in &names.both {
-        let (Some(before), Some(after)) = (old.whole(name)?, new.whole(name)?) else {
-            continue;
-        };
-        let members = crate::layout::pair(&before.parts, &after.parts, LINE);
-        let is_same = |row: &MemberDiff| {
-            let sizes = row.before.as_ref().zip(row.after.as_ref());
-            row.change == Change::Same && sizes.is_some_and(|(a, b)| a.bit_size == b.bit_size)
-        };
-        let memory = [before.memory, after.memory];
-        if !members.iter().all(is_same) || memory[0].size_bytes != memory[1].size_bytes {
-            changed.push(Changed {
-                name: name.clone(),
-                memory,
-                members,
-            });
-        }
+        let stated = renames::of_type(&inputs.renamed, name, &names.both, &mut builds)?;
+        changed.extend(compared(name, stated, &mut builds)?);
     }
-    let mut pricing = price::Pricing::new(inputs, machines, (old, new))?;
+    let mut pricing = price::Pricing::new(inputs, machines, builds)?;
     pricing.order(&mut changed);
     let most = if inputs.types.is_empty() {
         TYPES_MAX
@@ -284,4 +298,34 @@ pub fn review(
         types,
         left_out: left_out.into_iter().map(|one| one.name).collect(),
     })
+}
+
+/// Compares a type of both builds; none when nothing differs.
+fn compared(
+    name: &str,
+    stated: Renames,
+    builds: &mut Builds,
+) -> Result<Option<Changed>, ReviewError> {
+    let wholes = (builds.old.whole(name)?, builds.new.whole(name)?);
+    let (Some(before), Some(after)) = wholes else {
+        return Ok(None);
+    };
+    let [old, new] = builds.parts(name, &before.parts, &after.parts);
+    let mut renames = stated;
+    renames.0.extend(matching::automatic(&old, &new, &renames));
+    let members = matching::rows(&old, &new, &renames);
+    let is_same = |row: &MemberDiff| {
+        let sizes = row.before.as_ref().zip(row.after.as_ref());
+        row.change == Change::Same && sizes.is_some_and(|(a, b)| a.bit_size == b.bit_size)
+    };
+    let memory = [before.memory, after.memory];
+    let is_same = members.iter().all(is_same)
+        && memory[0].size_bytes == memory[1].size_bytes
+        && renames.0.is_empty();
+    Ok((!is_same).then(|| Changed {
+        name: name.to_owned(),
+        memory,
+        members,
+        renames,
+    }))
 }

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hitm_base::Machine;
-use hitm_layout::advise::{AdviseError, Demand, Weighed, place_in_types};
+use hitm_layout::advise::{AdviseError, Demand, Weighed};
 use hitm_layout::profile::Profile;
 
 use super::coverage::{counts, coverage, owner};
-use super::sides::Side;
+use super::matching::Unmatched;
+use super::places::{self, Located, Places};
+use super::renames::Rename;
+use super::sides::Builds;
 use super::worse::worse;
 use super::{
     Changed, Counted, Coverage, MACHINES, MachineCost, MemberReview, ReviewError, ReviewInputs,
@@ -16,12 +19,7 @@ use super::{
 };
 use crate::advise::accesses::{Accesses, Answers, Read, table};
 use crate::advise::inputs::{Asked, Inputs, Source, TypesFiles};
-use crate::advise::session::{locator, replaced};
 use crate::advise::{EnginePrices, SessionError};
-use crate::layout::MemberDiff;
-
-/// Places of a profile's members in a layout: offset and size by path.
-type Places = BTreeMap<String, (u64, u64)>;
 
 /// Reads the machines that were named.
 pub(super) fn machines(names: &[String]) -> Result<Vec<Machine>, ReviewError> {
@@ -40,7 +38,7 @@ pub(super) struct Pricing<'i> {
     inputs: &'i ReviewInputs,
     /// Machines that were named.
     machines: Vec<Machine>,
-    builds: (Side, Side),
+    builds: Builds,
     source: Option<Source>,
     /// Members of a table of accesses, which does not say of which structure they are.
     stated: Vec<String>,
@@ -63,7 +61,7 @@ impl<'i> Pricing<'i> {
     pub(super) fn new(
         inputs: &'i ReviewInputs,
         machines: Vec<Machine>,
-        builds: (Side, Side),
+        builds: Builds,
     ) -> Result<Pricing<'i>, ReviewError> {
         let mut pricing = Pricing {
             inputs,
@@ -88,7 +86,7 @@ impl<'i> Pricing<'i> {
     }
 
     pub(super) fn names(&self) -> [String; 2] {
-        [self.builds.0.name(), self.builds.1.name()]
+        [self.builds.old.name(), self.builds.new.name()]
     }
 
     pub(super) fn profile_name(&self) -> Option<String> {
@@ -180,12 +178,13 @@ impl<'i> Pricing<'i> {
         Inputs {
             type_name,
             input: self.inputs.builds[0].clone(),
-            below: self.builds.0.needs(&self.inputs.builds[1]),
+            below: self.builds.old.needs(&self.inputs.builds[1]),
             btf_base: self.inputs.btf_base.clone(),
             profile: profile.to_owned(),
             variant: self.inputs.variant.clone(),
             at: self.inputs.at.clone(),
             open: Vec::new(),
+            declared_in: None,
             // A table of accesses names no machine, and none is needed to read it.
             machine: asked.or_else(|| is_table.then(|| MACHINES[0].to_owned())),
             kernel: self.inputs.kernel.clone(),
@@ -204,16 +203,23 @@ impl<'i> Pricing<'i> {
             costs: Vec::new(),
             coverage: None,
             unpriced: None,
+            unmatched: Vec::new(),
+            renames: one.renames.0.clone(),
             worse: Vec::new(),
-            name: one.name,
+            name: one.name.clone(),
         };
         let mut counts = None;
-        let costs = |read: Read| self.costs((&review.name, &one.members), read);
+        let costs = |read: Read| self.costs(&one, read);
         match read.map(|read| read.and_then(costs)) {
             Err(reason) => review.unpriced = Some(reason),
             Ok(Ok(priced)) => {
+                if !priced.unmatched.is_empty() {
+                    review.unpriced = Some(self.unmatched_text(&priced.unmatched));
+                }
                 review.costs = priced.costs;
-                review.coverage = Some(priced.coverage);
+                review.coverage = priced.coverage;
+                review.unmatched = priced.unmatched;
+                review.renames = priced.renames;
                 counts = Some(priced.counts);
             }
             Ok(Err(error)) if self.inputs.types.is_empty() && is_of_type(&error) => {
@@ -231,15 +237,34 @@ impl<'i> Pricing<'i> {
         Ok(review)
     }
 
-    fn costs(
-        &mut self,
-        (name, members): (&str, &[MemberDiff]),
-        read: Read,
-    ) -> Result<Costs, SessionError> {
+    /// Says which touched members have no place in the second build.
+    fn unmatched_text(&self, unmatched: &[Unmatched]) -> String {
+        let names: Vec<&str> = unmatched.iter().map(|one| one.member.as_str()).collect();
+        let build = self.builds.new.name();
+        format!(
+            "the profile touches {}, which {build} lacks",
+            names.join(", ")
+        )
+    }
+
+    /// Prices both layouts, unless the second one lacks members that the profile touches.
+    fn costs(&mut self, of: &Changed, read: Read) -> Result<Costs, SessionError> {
         let is_table = self.source == Some(Source::Table);
         let own = (!is_table && self.machines.is_empty()).then(|| read.machine.clone());
-        let sides = self.sides(name, &read)?;
-        let coverage = coverage(&read, members, &sides);
+        let located = places::locate(of, &read, &mut self.builds.new)?;
+        let counts = counts(&read.profile, &of.members);
+        if !located.unmatched.is_empty() {
+            return Ok(Costs {
+                costs: Vec::new(),
+                coverage: None,
+                counts,
+                unmatched: located.unmatched,
+                renames: located.renames.0,
+            });
+        }
+        let sides = sides(&read, &located);
+        let mut coverage = coverage(&read, &of.members, &sides);
+        coverage.notes.extend(located.notes);
         let is_counted = matches!(coverage.counted, Counted::Recorded | Counted::Simulated)
             && sides.iter().all(|side| side.lacking.is_empty());
         let mut costs = Vec::new();
@@ -249,8 +274,10 @@ impl<'i> Pricing<'i> {
         }
         Ok(Costs {
             costs,
-            counts: counts(&read.profile, members),
-            coverage,
+            counts,
+            coverage: Some(coverage),
+            unmatched: Vec::new(),
+            renames: located.renames.0,
         })
     }
 
@@ -267,58 +294,38 @@ impl<'i> Pricing<'i> {
         }
         Ok(machines)
     }
-
-    /// The type before and after.
-    fn sides(&mut self, name: &str, read: &Read) -> Result<[Priced; 2], SessionError> {
-        let paths: Vec<String> = {
-            let members = read.profile.members();
-            members.into_iter().map(str::to_owned).collect()
-        };
-        let found = |locate: &dyn Fn(&str) -> Option<(u64, u64)>| -> Places {
-            let paths = paths.iter();
-            paths
-                .filter_map(|path| Some((path.clone(), locate(path)?)))
-                .collect()
-        };
-        let before = found(&locator(&read.structure, &read.subject));
-        let (size, align, after) = match &mut self.builds.1 {
-            Side::Layout(file) => {
-                let align = file.get(name).map_or(1, |of| of.align());
-                let (size, locate) = replaced(&read.structure, &read.subject, (file, &file.name))?;
-                (size, align, found(&locate))
-            }
-            Side::Types(file) => {
-                let layout = file.struct_layout(name)?;
-                let store = file.types();
-                let places = found(&|path| place_in_types(&layout, store, path));
-                (layout.size, layout.alignment.unwrap_or(1), places)
-            }
-        };
-        let old_size = read.subject.size_bytes;
-        let bases = moved_bases(&read.bases, old_size, (size, align));
-        let side = |size_bytes, bases, places: Places| {
-            let (profile, lacking) = read.profile.split_by(&|path| places.contains_key(path));
-            Priced {
-                size_bytes,
-                bases,
-                places,
-                profile,
-                lacking: lacking.into_iter().collect(),
-            }
-        };
-        Ok([
-            side(old_size, read.bases.clone(), before),
-            side(size, bases, after),
-        ])
-    }
 }
 
 /// Costs of a type and what they rest on.
 struct Costs {
     costs: Vec<MachineCost>,
-    coverage: Coverage,
+    coverage: Option<Coverage>,
     /// Accesses of each member.
     counts: Vec<u64>,
+    /// Touched members without a place in the second build: there are no costs then.
+    unmatched: Vec<Unmatched>,
+    renames: Vec<Rename>,
+}
+
+/// The type before and after.
+fn sides(read: &Read, located: &Located) -> [Priced; 2] {
+    let side = |size_bytes, bases, places: &Places| {
+        let (profile, lacking) = read.profile.split_by(&|path| places.contains_key(path));
+        Priced {
+            size_bytes,
+            bases,
+            places: places.clone(),
+            profile,
+            lacking: lacking.into_iter().collect(),
+        }
+    };
+    let old_size = read.subject.size_bytes;
+    let bases = moved_bases(&read.bases, old_size, (located.size, located.align));
+    let [before, after] = &located.places;
+    [
+        side(old_size, read.bases.clone(), before),
+        side(located.size, bases, after),
+    ]
 }
 
 /// Returns true if an error says that this type has no costs, and not that the profile is unusable.

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hitm_layout::layout_file::{FileStruct, LayoutFile, LayoutTable};
+use hitm_layout::{StructLayout, TypeKind, TypeStore};
 
 use super::{LINE, Memory, ReviewError};
 use crate::advise::inputs::is_layout;
-use crate::layout::{LayoutError, LayoutFile as TypesFile, Part, Sums, bare, parts};
+use crate::advise::member_path::behind;
+use crate::layout::{LayoutError, LayoutFile as TypesFile, Names, Part, Sums, bare, parts};
 use crate::layout_files;
 
 /// A build.
@@ -17,6 +19,77 @@ pub(super) enum Side {
     Types(Box<TypesFile>),
     /// A layout file: a whole table, or a few structures that lie over those of the other build.
     Layout(LayoutFile),
+}
+
+/// Both builds.
+#[derive(Debug)]
+pub(super) struct Builds {
+    pub(super) old: Side,
+    pub(super) new: Side,
+}
+
+impl Builds {
+    /// Returns the members of a structure in both builds, by the same names: a layout file calls
+    /// members of opened structures by their paths, and unions by their place.
+    pub(super) fn parts(&mut self, name: &str, old: &[Part], new: &[Part]) -> [Vec<Part>; 2] {
+        let opened = [
+            self.old.opened(name, old, new),
+            self.new.opened(name, new, old),
+        ];
+        let [old, new] = opened;
+        [
+            without_nameless(&old, &new, &self.old),
+            without_nameless(&new, &old, &self.new),
+        ]
+    }
+}
+
+/// Puts the members of `other` in place of those without a name that a layout file has, and adds those
+/// that lie over a member that it has: a file names one member of a union at most.
+fn without_nameless(parts: &[Part], other: &[Part], side: &Side) -> Vec<Part> {
+    if matches!(side, Side::Types(_)) {
+        return parts.to_vec();
+    }
+    let mut named = Vec::new();
+    for part in parts {
+        let place = part.name.strip_prefix("(anonymous at ");
+        let place = place.and_then(|place| place.strip_suffix(')')?.parse::<u64>().ok());
+        let inside = place.map_or_else(Vec::new, |from| {
+            let bits = from * 8..from.saturating_add(part.size()) * 8;
+            let has = |other: &&Part| bits.contains(&other.bits.start) && other.name != part.name;
+            let other = other.iter().filter(has);
+            let to = part.bits.start;
+            other
+                .map(|other| Part {
+                    bits: other.bits.start - bits.start + to..other.bits.end - bits.start + to,
+                    ..other.clone()
+                })
+                .collect()
+        });
+        match inside.is_empty() {
+            true => named.push(part.clone()),
+            false => named.extend(inside),
+        }
+    }
+    let has = |name: &str, named: &[Part]| named.iter().any(|part| part.name == name);
+    for part in other {
+        let over = other.iter().filter(|over| {
+            let is_inside = over.bits.start <= part.bits.start && part.bits.end <= over.bits.end;
+            is_inside && !part.bits.is_empty() && over.name != part.name
+        });
+        let mut over = over.filter_map(|over| {
+            let there = named.iter().find(|there| there.name == over.name)?;
+            Some((over.bits.start, there.bits.start))
+        });
+        if let Some((from, to)) = over.next().filter(|_| !has(&part.name, &named)) {
+            let bits = part.bits.start - from + to..part.bits.end - from + to;
+            named.push(Part {
+                bits,
+                ..part.clone()
+            });
+        }
+    }
+    named
 }
 
 /// A structure of a build.
@@ -49,6 +122,49 @@ impl Side {
             Side::Types(file) => file.name().to_owned(),
             Side::Layout(file) => file.name.clone(),
         }
+    }
+
+    /// Returns true if the structure of a name has a member at `path`.
+    pub(super) fn has(&mut self, name: &str, path: &str) -> Result<bool, ReviewError> {
+        let file = match self {
+            Side::Layout(file) => {
+                let members = file.get(bare(name)).map_or(&[][..], |of| &of.members);
+                return Ok(members
+                    .iter()
+                    .any(|member| behind(path, &member.name).is_some()));
+            }
+            Side::Types(file) => file,
+        };
+        let layout = file.struct_layout(name)?;
+        Ok(is_path((name, &layout), file.types(), path))
+    }
+
+    /// The members `own` of a structure, with members of those that the other build opens in their place:
+    /// `inner.x` and `inner.y` for `inner`.
+    fn opened(&mut self, name: &str, own: &[Part], other: &[Part]) -> Vec<Part> {
+        let Side::Types(file) = self else {
+            return own.to_vec();
+        };
+        let Ok(layout) = file.struct_layout(name) else {
+            return own.to_vec();
+        };
+        let mut names = Names::new(file.types());
+        let mut opened = Vec::new();
+        for part in own {
+            let is_inside = |other: &&Part| {
+                let path = other.name.strip_prefix(&part.name);
+                !part.name.is_empty() && path.is_some_and(|path| path.starts_with('.'))
+            };
+            let inside = other.iter().filter(is_inside);
+            let inside = inside.filter_map(|other| names.part_at((name, &layout), &other.name));
+            let inside: Vec<Part> = inside.collect();
+            match inside.is_empty() {
+                true => opened.push(part.clone()),
+                false => opened.extend(inside),
+            }
+        }
+        opened.sort_by_key(|part| part.bits.start);
+        opened
     }
 
     /// Returns the structure of a name; none when there is no such type.
@@ -105,6 +221,25 @@ impl Side {
         let is_whole = LayoutTable::new(file).is_ok();
         (!is_whole && is_layout(path)).then(|| path.to_owned())
     }
+}
+
+/// Returns true if a structure has a member at `path`, which may leave out elements of arrays.
+fn is_path(outer: (&str, &StructLayout), store: &TypeStore, path: &str) -> bool {
+    let mut names = Names::new(store);
+    let mut full = String::new();
+    for step in path.split('.') {
+        full += if full.is_empty() { "" } else { "." };
+        full += step;
+        let Some((mut type_id, _)) = names.typed_part_at(outer, &full) else {
+            return false;
+        };
+        // All elements have the same members.
+        while let TypeKind::Array { element, .. } = store.get(store.resolve(type_id)).kind {
+            full += "[0]";
+            type_id = element;
+        }
+    }
+    true
 }
 
 /// Returns a structure of a layout file as parts, like those of compiled types.

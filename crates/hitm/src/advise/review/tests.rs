@@ -4,10 +4,12 @@ use hitm_base::{CpuId, Cycles};
 use hitm_layout::advise::Demand;
 use hitm_layout::profile::{Counts, CpuSet, Profile, RowKey};
 
+use super::matching::{automatic, candidates, rows};
 use super::price::moved_bases;
+use super::renames::Renames;
 use super::worse::worse;
 use super::*;
-use crate::layout::{Part, pair};
+use crate::layout::Part;
 
 fn part(name: &str, offset: u64, size: u64) -> Part {
     Part {
@@ -46,7 +48,7 @@ fn weighed(offsets: [u64; 2]) -> Weighed {
 fn reviewed() -> TypeReview {
     let old = [part("a", 0, 8), part("b", 64, 8), part("c", 128, 8)];
     let new = [part("a", 0, 8), part("b", 8, 8), part("c", 60, 8)];
-    let members = pair(&old, &new, LINE).into_iter();
+    let members = rows(&old, &new, &Renames::default()).into_iter();
     let members = members.map(|places| MemberReview {
         access_count: Some(1),
         places,
@@ -67,6 +69,8 @@ fn reviewed() -> TypeReview {
         }],
         coverage: None,
         unpriced: None,
+        unmatched: Vec::new(),
+        renames: Vec::new(),
         worse: Vec::new(),
     }
 }
@@ -115,4 +119,143 @@ fn elements_of_an_array_follow_each_other_at_their_new_size() {
     assert_eq!(moved(16, 8), [1000, 1016, 1032, 5000]);
     assert_eq!(moved(24, 8), [1000, 1024, 1048, 5000]);
     assert_eq!(moved(64, 64), [1024, 1088, 1152, 5056]);
+}
+
+/// `a`, `b` and `c` of 8 bytes each, as these types.
+fn of_types(names: [&str; 3], types: [&str; 3]) -> Vec<Part> {
+    let parts = names.iter().zip(types).zip([0, 8, 16]);
+    parts
+        .map(|((name, type_name), offset)| Part {
+            type_name: type_name.to_owned(),
+            ..part(name, offset, 8)
+        })
+        .collect()
+}
+
+fn renamed(old: &[Part], new: &[Part]) -> Vec<(String, Option<String>)> {
+    let found = automatic(old, new, &Renames::default()).into_iter();
+    found.map(|rename| (rename.old, rename.new)).collect()
+}
+
+#[test]
+fn a_member_with_another_name_alone_is_paired() {
+    let long = ["long"; 3];
+    let old = of_types(["a", "b", "c"], long);
+    let new = of_types(["a", "x", "c"], long);
+    assert_eq!(
+        renamed(&old, &new),
+        [("b".to_owned(), Some("x".to_owned()))]
+    );
+    // At an end as well.
+    let first = of_types(["x", "b", "c"], long);
+    assert_eq!(
+        renamed(&old, &first),
+        [("a".to_owned(), Some("x".to_owned()))]
+    );
+}
+
+#[test]
+fn doubtful_members_are_not_paired() {
+    let long = ["long"; 3];
+    let old = of_types(["a", "b", "c"], long);
+    // Another type, another neighbour, another place.
+    assert_eq!(
+        renamed(&old, &of_types(["a", "x", "c"], ["long", "int", "long"])),
+        []
+    );
+    assert_eq!(renamed(&old, &of_types(["a", "x", "y"], long)), []);
+    let mut moved = of_types(["a", "x", "c"], long);
+    moved[1].bits = 256..320;
+    assert_eq!(renamed(&old, &moved), []);
+    // Layout files name no types.
+    let none = [""; 3];
+    let (old, new) = (
+        of_types(["a", "b", "c"], none),
+        of_types(["a", "x", "c"], none),
+    );
+    assert_eq!(renamed(&old, &new), []);
+    // Two members at one place, as in a union.
+    let mut both = of_types(["a", "x", "c"], long);
+    both.push(Part {
+        type_name: "long".to_owned(),
+        ..part("y", 8, 8)
+    });
+    assert_eq!(renamed(&of_types(["a", "b", "c"], long), &both), []);
+}
+
+#[test]
+fn the_likest_candidate_is_the_first() {
+    let long = ["long"; 3];
+    let old = of_types(["a", "b", "c"], long);
+    let mut new = of_types(["a", "far", "c"], long);
+    new[1].bits = 512..576;
+    new.push(Part {
+        type_name: "int".to_owned(),
+        ..part("there", 8, 4)
+    });
+    let place = old[1].place(LINE);
+    let found = candidates(&place, &rows(&old, &new, &Renames::default()));
+    let found = found.iter();
+    let found: Vec<_> = found
+        .map(|one| {
+            (
+                one.member.as_str(),
+                one.has_offset,
+                one.has_size,
+                one.has_type,
+            )
+        })
+        .collect();
+    let expected = [("there", true, false, false), ("far", false, true, true)];
+    assert_eq!(found, expected);
+}
+
+fn stated(text: &str) -> Renames {
+    let stated: StatedRename = text.parse().expect("a rename");
+    Renames(vec![Rename {
+        old: stated.old,
+        new: stated.new,
+        is_stated: true,
+    }])
+}
+
+#[test]
+fn a_stated_rename_pairs_members_and_frees_their_names() {
+    let long = ["long"; 3];
+    let old = of_types(["a", "b", "c"], long);
+    let new = of_types(["a", "c", "d"], long);
+    let names = |renames: &Renames| -> Vec<(String, bool, bool)> {
+        let found = rows(&old, &new, renames).into_iter();
+        let has = |row: &MemberDiff| (row.before.is_some(), row.after.is_some());
+        found
+            .map(|row| (row.name.clone(), has(&row).0, has(&row).1))
+            .collect()
+    };
+    let row = |name: &str, old, new| (name.to_owned(), old, new);
+    // `c` of the second build is `b`, so the first one's `c` has no partner.
+    let expected = [
+        row("a", true, true),
+        row("b", true, true),
+        row("d", false, true),
+        row("c", true, false),
+    ];
+    assert_eq!(names(&stated("b=c")), expected);
+    let renames = stated("b=c");
+    assert_eq!(renames.new_path("b.x[2]").as_deref(), Some("c.x[2]"));
+    assert_eq!(renames.new_path("c"), None);
+    assert_eq!(renames.new_path("a").as_deref(), Some("a"));
+    let gone = stated("b=");
+    assert!(gone.is_gone("b.x") && !gone.is_gone("a") && gone.new_path("b").is_none());
+}
+
+#[test]
+fn a_rename_needs_a_member_and_a_sign() {
+    for text in ["a", "", "=b", "="] {
+        assert!(text.parse::<StatedRename>().is_err(), "{text:?}");
+    }
+    let stated: StatedRename = "Map<K=u8>.a=b".parse().expect("a rename");
+    assert_eq!(
+        (stated.old.as_str(), stated.new.as_deref()),
+        ("Map<K=u8>.a", Some("b"))
+    );
 }
