@@ -3,13 +3,18 @@
 use hitm::advise::review::{
     Coverage, MachineCost, MemberReview, Rename, Review, TypeReview, Unmatched, Worse,
 };
-use hitm::layout::{Change, MemberPlace};
+use hitm::layout::{self, MemberPlace};
+use hitm::whatif::{Change, Took};
 
 use super::{Field, Unit, Value};
 use crate::review::{ReviewLine, alike_words, growth, rename_words, unmatched_words, words};
 
 fn cycles(value: f64) -> Value {
     Value::Number(value.round())
+}
+
+fn lost(cost: &MachineCost, side: fn(&Change<Took>) -> Took) -> Value {
+    Value::whole_or_missing(cost.replay.as_ref().map(|replay| side(replay).lost.0))
 }
 
 fn place(place: Option<&MemberPlace>, of: fn(&MemberPlace) -> u64) -> Value {
@@ -207,60 +212,80 @@ pub const REVIEW_COST_FIELDS: &[Field<MachineCost>] = &[
         id: "cycles_before",
         title: "before",
         unit: Unit::Cycles,
-        description: "Cost before, over the profile's accesses",
+        description: "Cycles of all threads before, by a replay; the cost of the type's lines where it is estimated",
         value: |item| cycles(item.cycles()[0]),
     },
     Field {
         id: "cycles_after",
         title: "after",
         unit: Unit::Cycles,
-        description: "Cost after",
+        description: "The same after",
         value: |item| cycles(item.cycles()[1]),
     },
     Field {
         id: "cycles_change",
         title: "change",
         unit: Unit::Share,
-        description: "Growth of the cost; negative when it falls",
+        description: "Growth of the cycles; negative when they fall",
         value: |item| {
             let [before, after] = item.cycles();
             Value::number_or_missing(growth(before, after))
         },
     },
     Field {
+        id: "lost_cycles_before",
+        title: "lost before",
+        unit: Unit::Cycles,
+        description: "Cycles that threads lost to each other before, by a replay; null where it is estimated",
+        value: |item| lost(item, |replay| replay.before),
+    },
+    Field {
+        id: "lost_cycles_after",
+        title: "lost after",
+        unit: Unit::Cycles,
+        description: "The same after",
+        value: |item| lost(item, |replay| replay.after),
+    },
+    Field {
         id: "stall_cycles_before",
         title: "stall before",
         unit: Unit::Cycles,
-        description: "Cycles that cores stand still for transfers before",
+        description: "Cycles that cores stand still for transfers before, as the model estimates",
         value: |item| cycles(item.weighed[0].cost.stall),
     },
     Field {
         id: "stall_cycles_after",
         title: "stall after",
         unit: Unit::Cycles,
-        description: "Cycles that cores stand still for transfers after",
+        description: "The same after",
         value: |item| cycles(item.weighed[1].cost.stall),
     },
     Field {
         id: "transfer_count_before",
         title: "transfers before",
         unit: Unit::Count,
-        description: "Transfers between cores before",
+        description: "Transfers between cores before, as the model estimates",
         value: |item| cycles(item.weighed[0].cost.transfers),
     },
     Field {
         id: "transfer_count_after",
         title: "transfers after",
         unit: Unit::Count,
-        description: "Transfers between cores after",
+        description: "The same after",
         value: |item| cycles(item.weighed[1].cost.transfers),
     },
     Field {
         id: "confidence",
         title: "confidence",
         unit: Unit::None,
-        description: "exact when every access was counted on this machine and both layouts have every member, else estimated",
-        value: |item| Value::Text(if item.is_exact { "exact" } else { "estimated" }.to_owned()),
+        description: "replayed when the recording was run again on this machine with both layouts, else estimated by the model",
+        value: |item| {
+            let by = match item.replay {
+                Some(_) => "replayed",
+                None => "estimated",
+            };
+            Value::Text(by.to_owned())
+        },
     },
 ];
 
@@ -341,11 +366,11 @@ pub const REVIEW_MEMBER_FIELDS: &[Field<MemberReview>] = &[
         value: |item| {
             Value::Text(
                 match item.places.change {
-                    Change::Same => "same",
-                    Change::Moved => "moved",
-                    Change::MovedLine => "moved-line",
-                    Change::Added => "added",
-                    Change::Removed => "removed",
+                    layout::Change::Same => "same",
+                    layout::Change::Moved => "moved",
+                    layout::Change::MovedLine => "moved-line",
+                    layout::Change::Added => "added",
+                    layout::Change::Removed => "removed",
                 }
                 .to_owned(),
             )

@@ -183,7 +183,7 @@ impl Writer {
         self.out.blank();
         self.push(
             Style::Bold,
-            &format!("  {layout}, cycles of each touched line"),
+            &format!("  {layout}, cycles of each touched line as the model estimates them"),
         );
         self.table(&table);
         if left_out > 0 {

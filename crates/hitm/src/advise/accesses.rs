@@ -37,8 +37,6 @@ pub(super) struct Read {
     pub(super) machine: Machine,
     /// Kind of the profile.
     pub(super) source: Source,
-    /// Name of the machine on which accesses were counted; none for a table.
-    pub(super) recorded_on: Option<String>,
     /// Meaning of the samples' counts, if it has samples.
     pub(super) counted: Option<String>,
     /// Notes for the reader of the answer, one sentence each.
@@ -131,7 +129,7 @@ fn stated(asked: Asked, profile: &Profile) -> Result<Read, SessionError> {
     let machine = machine.ok_or_else(|| SessionError::NoMachine {
         path: asked.inputs.profile.clone(),
     })?;
-    without_addresses(asked, (None, profile.clone(), machine))
+    without_addresses(asked, (profile.clone(), machine))
 }
 
 fn simulated(asked: Asked, text: &str) -> Result<Read, SessionError> {
@@ -147,13 +145,13 @@ fn simulated(asked: Asked, text: &str) -> Result<Read, SessionError> {
         Some(machine) => machine.clone(),
         None => machine::resolve(&simulated_on)?.0,
     };
-    without_addresses(asked, (Some(simulated_on), profile, machine))
+    without_addresses(asked, (profile, machine))
 }
 
 /// Answers with a profile that counts by member, which has no instances and no replay.
 fn without_addresses(
     asked: Asked,
-    (simulated_on, profile, machine): (Option<String>, Profile, Machine),
+    (profile, machine): (Profile, Machine),
 ) -> Result<Read, SessionError> {
     Ok(Read {
         subject: asked.subject()?,
@@ -162,7 +160,6 @@ fn without_addresses(
         bases: BTreeMap::new(),
         machine,
         source: asked.source,
-        recorded_on: simulated_on,
         counted: None,
         notes: Vec::new(),
         randomized: asked.randomized,
@@ -260,7 +257,6 @@ impl ByAddress {
             subject,
             profile: recorded.profile,
             bases: recorded.bases,
-            recorded_on: Some(machine.name.clone()),
             machine: asked.machine.unwrap_or_else(|| machine.clone()),
             source,
             counted,

@@ -10,7 +10,7 @@ use hitm_layout::layout_file::LayoutFile;
 
 use super::Inputs;
 use crate::recording::Recording;
-use crate::whatif::{Change, HeapInstances, Took, WhatifConfig, WhatifError, trial};
+use crate::whatif::{Change, HeapInstances, MemberMap, Took, WhatifConfig, WhatifError, trial};
 
 /// The most replays at a time: each takes up to some hundred MiB.
 const THREADS_MAX: usize = 4;
@@ -60,75 +60,98 @@ impl Proving {
         layouts: &[LayoutFile],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Vec<Proof> {
+        let on = |layout| Trial {
+            machine: self.machine.as_ref(),
+            layout,
+            known: None,
+        };
         // The recorded cycles are another machine's: the old layout is replayed on this one too.
-        let now = self.machine.is_some().then_some(None);
-        let all: Vec<Option<&LayoutFile>> =
-            now.into_iter().chain(layouts.iter().map(Some)).collect();
-        let mut replayed = self.each(&all, progress).into_iter();
-        let before = now.and_then(|_| replayed.next());
-        let proofs = replayed.map(|proof| match (&before, proof) {
-            (Some(Ok(there)), Ok(proof)) => Ok(Change {
-                before: there.after,
-                after: proof.after,
-            }),
-            (Some(Err(why)), _) => Err(why.clone()),
-            (None, proof) => proof,
-            (Some(_), Err(why)) => Err(why),
-        });
-        proofs.collect()
+        let now = self.machine.is_some().then(|| on(None));
+        let layouts = layouts.iter().map(|layout| on(Some(layout)));
+        let trials: Vec<Trial<'_>> = now.into_iter().chain(layouts).collect();
+        let mut replayed = self.each(&trials, progress).into_iter();
+        match now {
+            Some(_) => {
+                let before = replayed.next().expect("each trial has a result");
+                replayed.map(|proof| since(&before, proof)).collect()
+            }
+            None => replayed.collect(),
+        }
     }
 
-    fn each(
+    /// Replays the recording with each of the changes, several at a time.
+    pub(super) fn each(
         &self,
-        layouts: &[Option<&LayoutFile>],
+        trials: &[Trial<'_>],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Vec<Proof> {
         let (next, read) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let done: Vec<Mutex<Option<Proof>>> = layouts.iter().map(|_| Mutex::new(None)).collect();
+        let done: Vec<Mutex<Option<Proof>>> = trials.iter().map(|_| Mutex::new(None)).collect();
         let (sender, receiver) = mpsc::channel::<u64>();
         let work = |sender: mpsc::Sender<u64>| {
-            while let Some(at) =
-                Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < layouts.len())
-            {
+            while let Some((trial, done)) = {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                trials.get(at).zip(done.get(at))
+            } {
                 let mut last = 0;
-                let proof = self.one(layouts[at], &mut |now, all| {
+                let proof = self.one(trial, &mut |now, all| {
                     read.fetch_add(now - last, Ordering::Relaxed);
                     last = now;
                     // Nobody listens only once all is over.
                     let _ = sender.send(all);
                 });
-                *done[at].lock().expect("no replay panics") = Some(proof);
+                *done.lock().expect("no replay panics") = Some(proof);
             }
         };
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| {
-            for _ in 0..threads.min(THREADS_MAX).min(layouts.len()) {
+            for _ in 0..threads.min(THREADS_MAX).min(trials.len()) {
                 let sender = sender.clone();
                 scope.spawn(|| work(sender));
             }
             drop(sender);
             for all in receiver {
-                progress(read.load(Ordering::Relaxed), all * layouts.len() as u64);
+                progress(read.load(Ordering::Relaxed), all * trials.len() as u64);
             }
         });
-        let done = done
-            .into_iter()
-            .map(|proof| proof.into_inner().expect("no replay panics"));
-        done.map(|proof| proof.expect("each layout was replayed"))
+        let done = done.into_iter();
+        let done = done.map(|proof| proof.into_inner().expect("no replay panics"));
+        done.map(|proof| proof.expect("each trial was replayed"))
             .collect()
     }
 
-    fn one(&self, layout: Option<&LayoutFile>, progress: &mut dyn FnMut(u64, u64)) -> Proof {
+    fn one(&self, of: &Trial<'_>, progress: &mut dyn FnMut(u64, u64)) -> Proof {
         let config = WhatifConfig {
             input: self.path.clone(),
-            layouts: layout.cloned().into_iter().collect(),
+            layouts: of.layout.cloned().into_iter().collect(),
             instances: self.instances.clone(),
-            machine: self.machine.clone(),
+            machine: of.machine.cloned(),
             placement: None,
         };
-        let proof: Result<_, WhatifError> = trial(&self.recording, &config, progress);
+        let known = of.known.map_or(&[][..], std::slice::from_ref);
+        let proof: Result<_, WhatifError> = trial(&self.recording, &config, known, progress);
         proof.map_err(|error| error.to_string())
     }
+}
+
+/// A change to be tried.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Trial<'t> {
+    /// A machine other than the recording's.
+    pub(super) machine: Option<&'t Machine>,
+    /// Structures with other layouts.
+    pub(super) layout: Option<&'t LayoutFile>,
+    /// A structure whose map is known.
+    pub(super) known: Option<&'t MemberMap>,
+}
+
+/// A replay, compared with one of the present layout on the same machine.
+pub(super) fn since(before: &Proof, proof: Proof) -> Proof {
+    let (before, proof) = (before.as_ref().map_err(Clone::clone)?, proof?);
+    Ok(Change {
+        before: before.after,
+        after: proof.after,
+    })
 }
 
 /// Accesses of a recording that have a price.

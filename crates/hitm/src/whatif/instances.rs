@@ -10,11 +10,10 @@
 use std::str::FromStr;
 
 use hitm_base::grouped;
-use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::{DataObject, Symbolizer};
 
 use super::WhatifError;
-use super::member_map::{MemberMap, element_of};
+use super::member_map::{MemberMap, Wanted, element_of};
 use super::moves::{MovedObject, Moves, ObjectKind};
 use crate::recording::{AddressNames, KnownAs, Recording, TypedBlock};
 
@@ -53,14 +52,14 @@ impl FromStr for HeapInstances {
 /// Finds all objects of the layouts' structures.
 pub(super) fn find(
     recording: &Recording,
-    layouts: &[LayoutFile],
+    wanted: Wanted<'_>,
     heap: &[HeapInstances],
 ) -> Result<Moves, WhatifError> {
-    if layouts.is_empty() {
+    if wanted.is_empty() {
         return Ok(Moves::default());
     }
     let mut finder = Finder {
-        layouts,
+        wanted,
         symbolizer: recording.symbolizer(),
         maps: Vec::new(),
         objects: Vec::new(),
@@ -75,7 +74,7 @@ pub(super) fn find(
 }
 
 struct Finder<'a> {
-    layouts: &'a [LayoutFile],
+    wanted: Wanted<'a>,
     symbolizer: Symbolizer<'static>,
     maps: Vec<MemberMap>,
     /// In the order in which they were found.
@@ -95,20 +94,20 @@ impl Finder<'_> {
     /// Adds the kernel's objects of the structures, in a recording of a whole machine.
     fn kernel_objects(&mut self, recording: &Recording) -> Result<(), WhatifError> {
         let names = recording.names();
-        let layouts = self.layouts;
-        for wanted in layouts.iter().flat_map(|layout| &layout.structs) {
-            if names.has_moved(&wanted.name) {
-                let type_name = wanted.name.clone();
+        let wanted = self.wanted;
+        for name in wanted.names() {
+            if names.has_moved(name) {
+                let type_name = name.to_owned();
                 return Err(WhatifError::MovedBefore { type_name });
             }
-            let instances = names.kernel_instances(&wanted.name);
+            let instances = names.kernel_instances(name);
             if instances.is_empty() {
                 continue;
             }
-            let map = names.with_kernel_type(&wanted.name, |types, compiled| {
-                MemberMap::new(types, compiled, wanted, layouts)
+            let map = names.with_kernel_type(name, |types, compiled| {
+                MemberMap::of_name(types, compiled, (wanted, name))
             });
-            let Some(map) = map.transpose()? else {
+            let Some(map) = map.transpose()?.flatten() else {
                 continue;
             };
             for instance in instances {
@@ -164,9 +163,13 @@ impl Finder<'_> {
         };
         let types = file.types();
         let (element, count) = element_of(types, type_id);
-        let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
+        let mut structs = self
+            .wanted
+            .layouts
+            .iter()
+            .flat_map(|layout| &layout.structs);
         let map = match (types.layout(element), types.get(element).size) {
-            (Some(_), _) => MemberMap::of_type(types, element, self.layouts)?,
+            (Some(_), _) => MemberMap::of_type(types, element, self.wanted)?,
             (None, Some(size)) if element != types.resolve(type_id) => structs
                 .find(|wanted| wanted.name == object.name)
                 .map(|wanted| MemberMap::of_values(size, wanted))
@@ -216,7 +219,7 @@ impl Finder<'_> {
         typed: &TypedBlock,
     ) -> Result<Option<MemberMap>, WhatifError> {
         let found = names.with_file_types(&typed.path, |types| {
-            MemberMap::of_type(types, typed.type_id, self.layouts)
+            MemberMap::of_type(types, typed.type_id, self.wanted)
         });
         Ok(found.transpose()?.flatten())
     }
@@ -265,30 +268,28 @@ impl Finder<'_> {
         recording: &Recording,
         wanted: &HeapInstances,
     ) -> Result<MemberMap, WhatifError> {
-        let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
-        let layout = match &wanted.type_name {
-            Some(name) => structs.find(|known| known.name == *name),
-            None => structs.next().filter(|_| structs.next().is_none()),
+        let all = self.wanted.names();
+        let name = match (&wanted.type_name, all.as_slice()) {
+            (Some(name), all) => all.iter().find(|known| *known == name),
+            (None, [one]) => Some(one),
+            (None, _) => None,
         };
-        let layout = layout.ok_or_else(|| WhatifError::WhichStruct {
+        let name = *name.ok_or_else(|| WhatifError::WhichStruct {
             site: wanted.site.clone(),
-            known: struct_names(self.layouts),
+            known: all.join(", "),
         })?;
         for mapping in recording.mappings() {
             self.symbolizer.data(mapping.range.start(), 1);
             let Some(file) = self.symbolizer.file(&mapping.path) else {
                 continue;
             };
-            if let Ok(compiled) = file.struct_layout(&layout.name) {
-                return Ok(MemberMap::new(
-                    file.types(),
-                    &compiled,
-                    layout,
-                    self.layouts,
-                )?);
+            if let Ok(compiled) = file.struct_layout(name)
+                && let Some(map) = MemberMap::of_name(file.types(), &compiled, (self.wanted, name))?
+            {
+                return Ok(map);
             }
         }
-        let name = layout.name.clone();
+        let name = name.to_owned();
         Err(WhatifError::NoSuchType { name })
     }
 
@@ -322,7 +323,7 @@ impl Finder<'_> {
     fn finish(self, recording: &Recording) -> Result<Moves, WhatifError> {
         let objects = self.objects;
         if objects.is_empty() {
-            return Err(nothing_moves(recording, self.layouts));
+            return Err(nothing_moves(recording, self.wanted));
         }
         let bytes = objects.iter().try_fold(0u64, |sum, object| {
             let size = self.maps[object.map]
@@ -340,15 +341,9 @@ impl Finder<'_> {
     }
 }
 
-fn struct_names(layouts: &[LayoutFile]) -> String {
-    let structs = layouts.iter().flat_map(|layout| &layout.structs);
-    let names: Vec<&str> = structs.map(|known| known.name.as_str()).collect();
-    names.join(", ")
-}
-
 /// Says what there is to move instead.
-fn nothing_moves(recording: &Recording, layouts: &[LayoutFile]) -> WhatifError {
-    let structs = struct_names(layouts);
+fn nothing_moves(recording: &Recording, wanted: Wanted<'_>) -> WhatifError {
+    let structs = wanted.names().join(", ");
     let names = recording.names();
     if !names.is_machine() {
         let known = known_sites(recording);

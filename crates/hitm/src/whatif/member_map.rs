@@ -1,6 +1,7 @@
 //! From members of the compiled structure to their places in a layout file.
 
 mod outer;
+mod wanted;
 
 use hitm_layout::emit::member_at;
 use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
@@ -8,8 +9,8 @@ use hitm_layout::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeSto
 use hitm_weave::MovedSpan;
 use thiserror::Error;
 
-pub(super) use outer::element_of;
-use outer::wanted;
+pub(super) use wanted::element_of;
+pub(crate) use wanted::{Replaced, Wanted};
 
 /// Errors of putting a layout in the place of the compiled one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -112,6 +113,8 @@ pub(crate) struct MemberMap {
     /// Bytes of the compiled structure, and of the layout's.
     pub(crate) sizes: (u64, u64),
     pub(crate) align: u64,
+    /// True if an object begins as far into a line as it did.
+    pub(super) keeps_line_offset: bool,
     pub(super) members: Vec<MappedMember>,
     /// Sorted by `from`; where members overlap (a union's), the first counts.
     spans: Vec<Span>,
@@ -128,19 +131,71 @@ pub(super) struct MappedMember {
 }
 
 impl MemberMap {
-    /// Maps a type of the program: one that the layouts have, or one that holds such a one. None for all others.
+    /// Maps a type of the program: one that is wanted, or one that holds such a one. None for all others.
     pub(crate) fn of_type(
         types: &TypeStore,
         type_id: TypeId,
-        layouts: &[LayoutFile],
+        wanted: Wanted<'_>,
     ) -> Result<Option<MemberMap>, MapError> {
         let Some(compiled) = types.layout(type_id) else {
             return Ok(None);
         };
-        match wanted(types, type_id, layouts) {
-            Some(layout) => Ok(Some(MemberMap::new(types, compiled, layout, layouts)?)),
-            None => MemberMap::around(types, compiled, layouts),
+        match wanted.of_type(types, type_id) {
+            Some(target) => Ok(Some(target.map(types, compiled, wanted)?)),
+            None => MemberMap::around(types, compiled, wanted),
         }
+    }
+
+    /// Maps the structure of a name, if it is wanted.
+    pub(crate) fn of_name(
+        types: &TypeStore,
+        compiled: &StructLayout,
+        (wanted, name): (Wanted<'_>, &str),
+    ) -> Result<Option<MemberMap>, MapError> {
+        let target = wanted.of_names(&[name]);
+        target
+            .map(|target| target.map(types, compiled, wanted))
+            .transpose()
+    }
+
+    /// A map by the places of members that are touched: what is not among them moves with the member before. Objects
+    /// keep their place in their first line, as far as the new alignment allows.
+    pub(crate) fn of_places(of: &Replaced<'_>) -> MemberMap {
+        let mut map = MemberMap {
+            type_name: of.type_name.to_owned(),
+            sizes: of.sizes,
+            align: of.align,
+            keeps_line_offset: true,
+            members: Vec::new(),
+            spans: Vec::new(),
+            by_new: Vec::new(),
+        };
+        for (name, (from, old_size), (to, new_size)) in of.places {
+            map.spans.push(Span {
+                from: *from,
+                to: *to,
+                size: *old_size.min(new_size),
+                member: map.members.len(),
+            });
+            map.members.push(MappedMember {
+                name: (*name).to_owned(),
+                from: *from,
+                to: *to,
+            });
+        }
+        map.sort();
+        map
+    }
+
+    /// Returns true if every byte stays where it is.
+    pub(crate) fn moves_nothing(&self) -> bool {
+        self.sizes.0 == self.sizes.1 && self.spans.iter().all(|span| span.from == span.to)
+    }
+
+    fn sort(&mut self) {
+        self.spans.sort_by_key(|span| (span.from, span.member));
+        self.by_new = (0..self.spans.len()).collect();
+        self.by_new.sort_by_key(|index| self.spans[*index].to);
     }
 
     /// Maps `compiled` to `layout`; `layouts` have the structures of members whose size differs.
@@ -154,6 +209,7 @@ impl MemberMap {
             type_name: layout.name.clone(),
             sizes: (compiled.size, layout.size_bytes),
             align: layout.align(),
+            keeps_line_offset: false,
             members: Vec::new(),
             spans: Vec::new(),
             by_new: Vec::new(),
@@ -161,9 +217,7 @@ impl MemberMap {
         for member in &layout.members {
             map.add(types, compiled, (member, layouts))?;
         }
-        map.spans.sort_by_key(|span| (span.from, span.member));
-        map.by_new = (0..map.spans.len()).collect();
-        map.by_new.sort_by_key(|index| map.spans[*index].to);
+        map.sort();
         map.check_all_placed(types, compiled, &mut String::new(), 0)?;
         Ok(map)
     }
@@ -191,6 +245,7 @@ impl MemberMap {
             type_name: layout.name.clone(),
             sizes: (size, layout.size_bytes),
             align: layout.align(),
+            keeps_line_offset: false,
             members: vec![MappedMember {
                 name: member.name.clone(),
                 from: 0,

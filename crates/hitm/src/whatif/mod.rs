@@ -26,6 +26,7 @@ use crate::recording::{Recording, RecordingError};
 use compare::Compared;
 pub use instances::HeapInstances;
 pub use member_map::MapError;
+pub(crate) use member_map::{MemberMap, Replaced, Wanted};
 pub use moves::{MoveCounts, MovedObject, ObjectKind};
 use second_run::{Keep, SecondRun};
 pub use trial::Took;
@@ -44,6 +45,16 @@ pub struct WhatifConfig {
     pub machine: Option<Machine>,
     /// Placement instead of the recording's.
     pub placement: Option<Placement>,
+}
+
+impl WhatifConfig {
+    /// The structures that are to move, also those whose maps are known.
+    fn wanted<'w>(&'w self, known: &'w [MemberMap]) -> Wanted<'w> {
+        Wanted {
+            layouts: &self.layouts,
+            known,
+        }
+    }
 }
 
 /// Errors of a replay with changes.
@@ -298,7 +309,7 @@ pub fn run(
     let mut first = |read: u64, all: u64| progress(read, 2 * all);
     let mut recording = Recording::load_for_replay(&config.input, &mut first)?;
     if recording.is_cut() {
-        let moves = instances::find(&recording, &config.layouts, &config.instances)?;
+        let moves = instances::find(&recording, config.wanted(&[]), &config.instances)?;
         recording.add_rows(&config.input, moves.lines_before(), &mut first)?;
     }
     let mut half = |read: u64, all: u64| progress(all + read, 2 * all);
@@ -321,7 +332,7 @@ pub fn run_loaded(
     if legacy::is_legacy(recording) {
         notes.push(legacy::NOTE.to_owned());
     }
-    let Change { before, after } = both_runs(recording, config, Keep::Rows, progress)?;
+    let Change { before, after } = both_runs(recording, (config, &[]), Keep::Rows, progress)?;
     notes.extend(after.notes(config));
     Ok(Compared {
         config,
@@ -332,14 +343,14 @@ pub fn run_loaded(
     .report(notes))
 }
 
-/// The run as recorded, and the replay with the changes.
+/// The run as recorded, and the replay with the changes, and with structures whose maps are known.
 fn both_runs<'r>(
     recording: &'r Recording,
-    config: &WhatifConfig,
+    (config, known): (&WhatifConfig, &[MemberMap]),
     keep: Keep,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Change<SecondRun<'r>>, WhatifError> {
-    let moves = instances::find(recording, &config.layouts, &config.instances)?;
+    let moves = instances::find(recording, config.wanted(known), &config.instances)?;
     if !legacy::is_legacy(recording) {
         return Ok(Change {
             before: SecondRun::recorded(recording),

@@ -113,9 +113,13 @@ impl Moves {
         for object in &mut objects {
             let map = &maps[object.map];
             end = end.next_multiple_of(map.align.max(LINE_SIZE));
-            object.fresh = end;
+            let into_line = match map.keeps_line_offset && map.align < LINE_SIZE {
+                true => (object.address % LINE_SIZE).next_multiple_of(map.align.max(1)),
+                false => 0,
+            };
+            object.fresh = end + into_line;
             object.size_bytes_after = object.element_count * map.sizes.1;
-            end += object.size_bytes_after.next_multiple_of(LINE_SIZE);
+            end += (into_line + object.size_bytes_after).next_multiple_of(LINE_SIZE);
         }
         Moves {
             maps,

@@ -4,7 +4,7 @@ use hitm_base::Cycles;
 
 use super::compare::busy;
 use super::second_run::{Keep, SecondRun};
-use super::{Change, WhatifConfig, WhatifError, both_runs};
+use super::{Change, MemberMap, WhatifConfig, WhatifError, both_runs};
 use crate::recording::Recording;
 
 /// Sums over all threads.
@@ -28,14 +28,15 @@ impl Took {
     }
 }
 
-/// Replays a recording that was loaded from `config.input` with the changes. `progress` gets the bytes read so far and
-/// in all.
+/// Replays a recording that was loaded from `config.input` with the changes, and with structures whose maps are
+/// `known`. `progress` gets the bytes read so far and in all.
 pub(crate) fn trial(
     recording: &Recording,
     config: &WhatifConfig,
+    known: &[MemberMap],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Change<Took>, WhatifError> {
-    let Change { before, after } = both_runs(recording, config, Keep::Sums, progress)?;
+    let Change { before, after } = both_runs(recording, (config, known), Keep::Sums, progress)?;
     Ok(Change {
         before: Took::of(&before),
         after: Took::of(&after),

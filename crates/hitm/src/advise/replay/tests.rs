@@ -85,7 +85,6 @@ fn root_domain_layouts_are_ordered_as_the_replay_orders_them() {
             machine: &machine,
             bases: &bases,
             is_partial: false,
-            is_partial: false,
         };
         let in_table = |table: &LayoutTable, path: &str| {
             let place = table.place("root_domain", path)?;

@@ -16,6 +16,7 @@ mod matching;
 mod places;
 mod price;
 mod renames;
+mod replay;
 mod sides;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use super::SessionError;
 use crate::layout::{Change, LayoutError, MemberDiff};
 use crate::layout_files::LayoutReadError;
 use crate::perf_data::KernelSource;
+use crate::whatif::{self, Took};
 
 pub use hitm_layout::advise::{LineReport, Weighed};
 pub use matching::{Alike, Unmatched};
@@ -152,15 +154,18 @@ pub struct MachineCost {
     pub cpu_count: u64,
     /// CPUs of the profile that stand for one another, where the machine has fewer.
     pub folded_cpu_count: Option<u64>,
-    /// True if every access was counted, on this machine, and both layouts have every member.
-    pub is_exact: bool,
-    /// Cost of both layouts.
+    /// Sums over all threads by a replay of the recording; none where the model's estimates decide.
+    pub replay: Option<whatif::Change<Took>>,
+    /// Cost of both layouts by the model.
     pub weighed: [Weighed; 2],
 }
 
 impl MachineCost {
-    /// Cycles before and after.
+    /// Cycles before and after: of all threads by a replay, else of the type's lines by the model.
     pub fn cycles(&self) -> [f64; 2] {
+        if let Some(whatif::Change { before, after }) = self.replay {
+            return [before, after].map(|took| took.cycles.0 as f64);
+        }
         [0, 1].map(|side| self.weighed[side].cost.cycles())
     }
 }

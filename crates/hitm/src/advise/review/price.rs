@@ -11,11 +11,11 @@ use super::coverage::{counts, coverage, owner};
 use super::matching::Unmatched;
 use super::places::{self, Located, Places};
 use super::renames::Rename;
+use super::replay::Replays;
 use super::sides::Builds;
 use super::worse::worse;
 use super::{
-    Changed, Counted, Coverage, MACHINES, MachineCost, MemberReview, ReviewError, ReviewInputs,
-    TypeReview,
+    Changed, Coverage, MACHINES, MachineCost, MemberReview, ReviewError, ReviewInputs, TypeReview,
 };
 use crate::advise::accesses::{Accesses, Answers, Read, table};
 use crate::advise::inputs::{Asked, Inputs, Source, TypesFiles};
@@ -45,6 +45,8 @@ pub(super) struct Pricing<'i> {
     /// The changed type that the table is of.
     stated_type: Option<String>,
     profile_name: Option<String>,
+    /// The recording, if the profile is one.
+    replays: Option<Replays>,
 }
 
 /// One side of a type: its size, its instances and the profile's members.
@@ -71,6 +73,7 @@ impl<'i> Pricing<'i> {
             stated: Vec::new(),
             stated_type: None,
             profile_name: None,
+            replays: None,
         };
         if let Some(path) = &inputs.profile {
             let source = Source::of(path)?;
@@ -131,7 +134,7 @@ impl<'i> Pricing<'i> {
                 Some(reason) => Err(reason),
                 None => Ok(answers.next().expect("each question has an answer")),
             };
-            reviews.push(self.price_one(one, read)?);
+            reviews.push(self.price_one(one, read, progress)?);
         }
         Ok(reviews)
     }
@@ -151,7 +154,7 @@ impl<'i> Pricing<'i> {
 
     /// Reads the accesses to types of these names.
     fn read(
-        &self,
+        &mut self,
         names: Vec<String>,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Answers, ReviewError> {
@@ -169,7 +172,9 @@ impl<'i> Pricing<'i> {
             return Ok(asked.into_iter().filter_map(Result::err).map(Err).collect());
         }
         let mut accesses = Accesses::open(profile, self.inputs.kernel.as_ref(), progress)?;
-        Ok(accesses.answer(asked, progress)?)
+        let answers = accesses.answer(asked, progress)?;
+        self.replays = accesses.into_recording().map(Replays::new);
+        Ok(answers)
     }
 
     fn question(&self, type_name: String, profile: &Path) -> Inputs {
@@ -196,6 +201,7 @@ impl<'i> Pricing<'i> {
         &mut self,
         one: Changed,
         read: Result<Result<Read, SessionError>, String>,
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<TypeReview, ReviewError> {
         let mut review = TypeReview {
             memory: one.memory,
@@ -209,7 +215,7 @@ impl<'i> Pricing<'i> {
             name: one.name.clone(),
         };
         let mut counts = None;
-        let costs = |read: Read| self.costs(&one, read);
+        let costs = |read: Read| self.costs(&one, read, progress);
         match read.map(|read| read.and_then(costs)) {
             Err(reason) => review.unpriced = Some(reason),
             Ok(Ok(priced)) => {
@@ -248,7 +254,12 @@ impl<'i> Pricing<'i> {
     }
 
     /// Prices both layouts, unless the second one lacks members that the profile touches.
-    fn costs(&mut self, of: &Changed, read: Read) -> Result<Costs, SessionError> {
+    fn costs(
+        &mut self,
+        of: &Changed,
+        read: Read,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<Costs, SessionError> {
         let is_table = self.source == Some(Source::Table);
         let own = (!is_table && self.machines.is_empty()).then(|| read.machine.clone());
         let located = places::locate(of, &read, &mut self.builds.new)?;
@@ -264,13 +275,37 @@ impl<'i> Pricing<'i> {
         }
         let sides = sides(&read, &located);
         let mut coverage = coverage(&read, &of.members, &sides);
+        let machines = self.priced_on(own.as_ref())?;
+        let is_whole = sides.iter().all(|side| side.lacking.is_empty());
+        let proofs = match &self.inputs.profile {
+            Some(profile) if is_whole => {
+                let question = self.question(of.name.clone(), profile);
+                let asked = (&question, sides[0].size_bytes);
+                let replays = self.replays.as_mut();
+                replays.map(|replays| replays.prove(asked, &located, &machines, progress))
+            }
+            _ => None,
+        };
+        let mut proofs = proofs.into_iter().flatten();
         coverage.notes.extend(located.notes);
-        let is_counted = matches!(coverage.counted, Counted::Recorded | Counted::Simulated)
-            && sides.iter().all(|side| side.lacking.is_empty());
         let mut costs = Vec::new();
-        for machine in self.priced_on(own.as_ref())? {
-            let is_own = read.recorded_on.as_ref() == Some(&machine.name);
-            costs.push(cost(&machine, &sides, is_counted && is_own)?);
+        for machine in machines {
+            let mut cost = cost(&machine, &sides)?;
+            match proofs.next() {
+                Some(Ok(proof)) => {
+                    cost.replay = Some(proof);
+                    // Its threads get CPUs of the machine.
+                    cost.folded_cpu_count = None;
+                }
+                Some(Err(why)) => {
+                    let note = format!("not replayed: {why}");
+                    if !coverage.notes.contains(&note) {
+                        coverage.notes.push(note);
+                    }
+                }
+                None => {}
+            }
+            costs.push(cost);
         }
         Ok(Costs {
             costs,
@@ -341,11 +376,7 @@ fn is_of_type(error: &SessionError) -> bool {
     )
 }
 
-fn cost(
-    machine: &Machine,
-    sides: &[Priced; 2],
-    is_exact: bool,
-) -> Result<MachineCost, SessionError> {
+fn cost(machine: &Machine, sides: &[Priced; 2]) -> Result<MachineCost, SessionError> {
     let cpu_count = machine.topology.cpu_count();
     let prices = EnginePrices::new(machine.clone());
     let mut folded_cpu_count = None;
@@ -363,7 +394,7 @@ fn cost(
     Ok(MachineCost {
         machine: machine.name.clone(),
         cpu_count: cpu_count as u64,
-        is_exact: is_exact && folded_cpu_count.is_none(),
+        replay: None,
         folded_cpu_count,
         weighed,
     })

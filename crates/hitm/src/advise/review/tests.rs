@@ -64,7 +64,7 @@ fn reviewed() -> TypeReview {
             machine: "m".to_owned(),
             cpu_count: 2,
             folded_cpu_count: None,
-            is_exact: true,
+            replay: None,
             weighed: [weighed([0, 64]), weighed([0, 8])],
         }],
         coverage: None,

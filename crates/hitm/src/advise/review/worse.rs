@@ -71,6 +71,10 @@ pub(super) fn worse(review: &TypeReview) -> Vec<Worse> {
             }
         };
         add(WorseKind::Machine, cost.machine.clone(), before, after);
+        // A replay says nothing of single lines, and the model's estimates do not stand beside it.
+        if cost.replay.is_some() {
+            continue;
+        }
         for (line, before, after) in line_costs(cost) {
             add(WorseKind::Line, line.to_string(), before, after);
         }

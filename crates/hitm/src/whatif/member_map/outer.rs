@@ -3,39 +3,38 @@
 //! Members stay in their order. From the first one on that takes other bytes, each begins as early as its
 //! alignment allows.
 
-use hitm_layout::layout_file::{FileStruct, LayoutFile};
-use hitm_layout::{AggregateKind, Member, MemberKind, StructLayout, TypeId, TypeKind, TypeStore};
+use hitm_layout::{AggregateKind, Member, MemberKind, StructLayout, TypeStore};
 
+use super::wanted::{Wanted, element_of};
 use super::{ELEMENTS_MAX, MapError, MappedMember, MemberMap, SPANS_MAX, Span};
 
 impl MemberMap {
-    /// The map of `compiled`, of which none of the `layouts` speaks, if a structure of the layouts lies in it.
+    /// The map of `compiled`, which is not wanted itself, if a wanted structure lies in it.
     pub(crate) fn around(
         types: &TypeStore,
         compiled: &StructLayout,
-        layouts: &[LayoutFile],
+        wanted: Wanted<'_>,
     ) -> Result<Option<MemberMap>, MapError> {
-        if compiled.kind == AggregateKind::Union || !holds_one(types, compiled, layouts) {
+        if compiled.kind == AggregateKind::Union || !holds_one(types, compiled, wanted) {
             return Ok(None);
         }
         let mut map = MemberMap {
             type_name: compiled.name.as_deref().unwrap_or("(anonymous)").to_owned(),
             sizes: (compiled.size, compiled.size),
             align: compiled.alignment.unwrap_or(1),
+            keeps_line_offset: false,
             members: Vec::new(),
             spans: Vec::new(),
             by_new: Vec::new(),
         };
         let mut end = End::default();
         for member in &compiled.members {
-            map.add_in_order(types, member, layouts, &mut end)?;
+            map.add_in_order(types, member, wanted, &mut end)?;
         }
         if end.new != end.old {
             map.sizes.1 = end.new.next_multiple_of(map.align.max(1));
         }
-        map.spans.sort_by_key(|span| (span.from, span.member));
-        map.by_new = (0..map.spans.len()).collect();
-        map.by_new.sort_by_key(|index| map.spans[*index].to);
+        map.sort();
         Ok(Some(map))
     }
 
@@ -43,14 +42,14 @@ impl MemberMap {
         &mut self,
         types: &TypeStore,
         member: &Member,
-        layouts: &[LayoutFile],
+        wanted: Wanted<'_>,
         end: &mut End,
     ) -> Result<(), MapError> {
         let (from, size) = (
             member.byte_offset(),
             member.byte_end() - member.byte_offset(),
         );
-        let inner = inner_map(types, member, layouts)?;
+        let inner = inner_map(types, member, wanted)?;
         let own_align = types
             .get(member.type_id)
             .alignment
@@ -60,6 +59,9 @@ impl MemberMap {
             .map_or(own_align, |inner| own_align.max(inner.map.align));
         let to = end.place(from, align);
         self.align = self.align.max(align);
+        self.keeps_line_offset |= inner
+            .as_ref()
+            .is_some_and(|inner| inner.map.keeps_line_offset);
         let name = member.name.as_deref().unwrap_or_default();
         let Some(inner) = inner else {
             let index = self.name(name.to_owned(), from, to);
@@ -146,80 +148,31 @@ struct Inner {
 fn inner_map(
     types: &TypeStore,
     member: &Member,
-    layouts: &[LayoutFile],
+    wanted: Wanted<'_>,
 ) -> Result<Option<Inner>, MapError> {
     if member.kind == MemberKind::BitField {
         return Ok(None);
     }
     let (element, count) = element_of(types, member.type_id);
-    let map = MemberMap::of_type(types, element, layouts)?;
+    let map = MemberMap::of_type(types, element, wanted)?;
     Ok(map.map(|map| Inner { map, count }))
 }
 
-/// Returns true if a member of `compiled`, or of a structure in it, is one of the layouts.
-fn holds_one(types: &TypeStore, compiled: &StructLayout, layouts: &[LayoutFile]) -> bool {
+/// Returns true if a member of `compiled`, or of a structure in it, is wanted.
+fn holds_one(types: &TypeStore, compiled: &StructLayout, wanted: Wanted<'_>) -> bool {
     compiled.members.iter().any(|member| {
         let (element, _) = element_of(types, member.type_id);
-        wanted(types, element, layouts).is_some()
+        wanted.of_type(types, element).is_some()
             || types.layout(element).is_some_and(|inner| {
-                inner.kind != AggregateKind::Union && holds_one(types, inner, layouts)
+                inner.kind != AggregateKind::Union && holds_one(types, inner, wanted)
             })
     })
-}
-
-/// The structure of the layouts that a type is.
-pub(super) fn wanted<'l>(
-    types: &TypeStore,
-    type_id: TypeId,
-    layouts: &'l [LayoutFile],
-) -> Option<&'l FileStruct> {
-    types.layout(type_id)?;
-    let names = names_of(types, type_id);
-    let mut structs = layouts.iter().flat_map(|layout| &layout.structs);
-    structs.find(|wanted| names.contains(&wanted.name))
-}
-
-/// Returns the element type behind nested arrays, and the number of elements.
-pub(in crate::whatif) fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
-    let mut count: u64 = 1;
-    let mut element = type_id;
-    while let TypeKind::Array {
-        element: inner,
-        count: Some(elements),
-    } = types.get(types.resolve(element)).kind
-    {
-        count = count.saturating_mul(elements);
-        element = inner;
-    }
-    (element, count)
-}
-
-/// Names by which a layout file may refer to the type: its own, and its typedefs'.
-fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut at = type_id;
-    loop {
-        names.push(bare(&types.get(at).name).to_owned());
-        match types.get(at).kind {
-            TypeKind::Alias(target) => at = target,
-            _ => break,
-        }
-    }
-    let layout: Option<&StructLayout> = types.layout(type_id).map(|layout| &**layout);
-    names.extend(layout.and_then(|layout| layout.name.as_deref().map(str::to_owned)));
-    names
-}
-
-fn bare(name: &str) -> &str {
-    let words = ["struct ", "class ", "union "];
-    let found = words.iter().find_map(|word| name.strip_prefix(word));
-    found.unwrap_or(name)
 }
 
 #[cfg(test)]
 mod tests {
     use hitm_layout::BtfFile;
-    use hitm_layout::layout_file::FileMember;
+    use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile};
     use hitm_test::btf::Assembler;
 
     use super::*;
@@ -257,7 +210,11 @@ mod tests {
         let layouts = layouts("head", 128, &[("owner", 0, 8), ("shared", 64, 8)]);
         let mut map = |name: &str| {
             let of = btf.type_by_name(name).unwrap();
-            MemberMap::of_type(btf.types(), of, &layouts).unwrap()
+            let wanted = Wanted {
+                layouts: &layouts,
+                known: &[],
+            };
+            MemberMap::of_type(btf.types(), of, wanted).unwrap()
         };
         let outer = map("lock_obj").expect("it holds a head");
         assert_eq!((outer.sizes, outer.align), ((32, 256), 64));

@@ -1,0 +1,118 @@
+//! The structures that are to move.
+
+use hitm_layout::layout_file::{FileStruct, LayoutFile};
+use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
+
+use super::{MapError, MemberMap};
+
+/// The structures that are to move.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// Those with other layouts.
+    pub(crate) layouts: &'a [LayoutFile],
+    /// Those whose maps are known.
+    pub(crate) known: &'a [MemberMap],
+}
+
+/// A structure of another build, as far as a profile touches it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replaced<'a> {
+    /// Its name in the recorded program.
+    pub(crate) type_name: &'a str,
+    /// Its bytes in both builds.
+    pub(crate) sizes: (u64, u64),
+    /// Its alignment in the other build.
+    pub(crate) align: u64,
+    /// Name of each touched member, and its offset and size in both builds.
+    pub(crate) places: &'a [(&'a str, (u64, u64), (u64, u64))],
+}
+
+/// What a type becomes.
+pub(super) enum Target<'a> {
+    Known(&'a MemberMap),
+    Layout(&'a FileStruct),
+}
+
+impl<'a> Wanted<'a> {
+    /// Names of the structures.
+    pub(crate) fn names(self) -> Vec<&'a str> {
+        let structs = self.layouts.iter().flat_map(|layout| &layout.structs);
+        let known = self.known.iter().map(|map| map.type_name.as_str());
+        known.chain(structs.map(|of| of.name.as_str())).collect()
+    }
+
+    /// Returns true if nothing is to move.
+    pub(crate) fn is_empty(self) -> bool {
+        self.layouts.is_empty() && self.known.is_empty()
+    }
+
+    /// What a type becomes, by its name or that of a typedef.
+    pub(super) fn of_type(self, types: &TypeStore, type_id: TypeId) -> Option<Target<'a>> {
+        types.layout(type_id)?;
+        let names = names_of(types, type_id);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        self.of_names(&names)
+    }
+
+    /// What the structure with one of these names becomes.
+    pub(super) fn of_names(self, names: &[&str]) -> Option<Target<'a>> {
+        let mut known = self.known.iter();
+        if let Some(map) = known.find(|map| names.contains(&map.type_name.as_str())) {
+            return Some(Target::Known(map));
+        }
+        let mut structs = self.layouts.iter().flat_map(|layout| &layout.structs);
+        let layout = structs.find(|wanted| names.contains(&wanted.name.as_str()))?;
+        Some(Target::Layout(layout))
+    }
+}
+
+impl Target<'_> {
+    pub(super) fn map(
+        self,
+        types: &TypeStore,
+        compiled: &StructLayout,
+        wanted: Wanted<'_>,
+    ) -> Result<MemberMap, MapError> {
+        match self {
+            Target::Known(map) => Ok(map.clone()),
+            Target::Layout(layout) => MemberMap::new(types, compiled, layout, wanted.layouts),
+        }
+    }
+}
+
+/// Returns the element type behind nested arrays, and the number of elements.
+pub(crate) fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
+    let mut count: u64 = 1;
+    let mut element = type_id;
+    while let TypeKind::Array {
+        element: inner,
+        count: Some(elements),
+    } = types.get(types.resolve(element)).kind
+    {
+        count = count.saturating_mul(elements);
+        element = inner;
+    }
+    (element, count)
+}
+
+/// Names by which a layout file may refer to the type: its own, and its typedefs'.
+fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut at = type_id;
+    loop {
+        names.push(bare(&types.get(at).name).to_owned());
+        match types.get(at).kind {
+            TypeKind::Alias(target) => at = target,
+            _ => break,
+        }
+    }
+    let layout: Option<&StructLayout> = types.layout(type_id).map(|layout| &**layout);
+    names.extend(layout.and_then(|layout| layout.name.as_deref().map(str::to_owned)));
+    names
+}
+
+fn bare(name: &str) -> &str {
+    let words = ["struct ", "class ", "union "];
+    let found = words.iter().find_map(|word| name.strip_prefix(word));
+    found.unwrap_or(name)
+}
