@@ -40,12 +40,12 @@ fn the_root_domain_patch_is_reviewed_on_four_machines() {
               kunpeng920-96   96         480 68,181  63,499    -6.9 estimated
               broadwell-4s   192         480 69,574  62,187   -10.6 estimated
 
-              before, cycles of each touched line
+              before, cycles of each touched line as the model estimates them
               line xeon-480 genoa-384 kunpeng920-96 broadwell-4s members
                  0   3.185M    1.029M        34,647       35,755 overloaded rto_count
                  2   2.410M   743,112        33,533       33,819 cpupri.pri_to_cpu[0].co..to_loop_start rto_mask
 
-              after, cycles of each touched line
+              after, cycles of each touched line as the model estimates them
               line xeon-480 genoa-384 kunpeng920-96 broadwell-4s members
                  0   2.998M   810,821        31,276       32,569 rto_count
                  2   17,270    22,195         9,901        9,440 rto_cpu rto_loop_next rto_loop_start
@@ -112,7 +112,7 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
               machine  CPUs before  after change% confidence
               xeon-480  480 3.202M 5.596M   +74.7 estimated
 
-              before, cycles of each touched line
+              before, cycles of each touched line as the model estimates them
               line xeon-480 members
                  0   2.998M rto_count
                  2   17,270 rto_cpu rto_loop_next rto_loop_start
@@ -120,7 +120,7 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
                 29      763 rto_mask
                 30      763 overloaded
 
-              after, cycles of each touched line
+              after, cycles of each touched line as the model estimates them
               line xeon-480 members
                  0   3.185M overloaded rto_count
                  2   2.410M cpupri.pri_to_cpu[0].count rto_cpu rto_loop_next rto_loop_start rto_mask

@@ -150,7 +150,7 @@ fn names_of(weigher: &Weigher<'_>, subject: &Subject, atom: usize) -> Vec<String
         .collect()
 }
 
-/// Why a member is where it is.
+/// Reason for a member's place.
 struct Reason {
     /// Atom that it left or joined.
     other: usize,

@@ -22,7 +22,7 @@ struct Scope {
 }
 
 impl Scopes {
-    /// What stands before the name of the type at `at`.
+    /// Scope before the name of the type at `at`.
     pub(super) fn before(&mut self, view: &View<'_>, at: DieRef) -> &str {
         self.scope(view, at).map_or("", |scope| &scope.text)
     }
@@ -81,7 +81,7 @@ impl Scopes {
 pub struct SourceNames {
     /// The namespace of the structure: `app::inner`.
     pub namespace: Option<String>,
-    /// What stands before the name of a type that is declared inside the structure.
+    /// Scope before the name of a type that is declared inside the structure.
     pub inside: Option<String>,
     names: BTreeMap<TypeId, TypeName>,
 }

@@ -40,7 +40,7 @@ pub struct SlabCache {
     pub offset: u64,
     /// Bytes of the structure.
     pub size: u64,
-    /// Where the first object of a slab at page 0 would be priced.
+    /// Priced place of the first object of a slab at page 0.
     pub fresh: u64,
     /// Bytes from one priced structure to the next.
     pub fresh_stride: u64,
@@ -115,7 +115,7 @@ impl Slabs {
         page.is_some_and(|page| self.cache_of(page).is_some())
     }
 
-    /// What holds the byte at `addr`; none outside of the slabs.
+    /// The object that holds the byte at `addr`; none outside of the slabs.
     pub(super) fn part(&self, addr: u64) -> Option<Part> {
         let page = self.page_of(addr)?;
         let number = self.cache_of(page)?;

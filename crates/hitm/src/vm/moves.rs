@@ -296,7 +296,7 @@ impl Planner<'_> {
         Ok(in_slab.is_some())
     }
 
-    /// Where a structure is priced that begins at `start`, if it is one of a slab that moves.
+    /// Priced place of a structure that begins at `start`, if it is one of a slab that moves.
     fn fresh_in_slab(&self, start: u64) -> Option<u64> {
         let slabs = &self.memory.slabs;
         let after = slabs.partition_point(|slab| slab.start <= start);

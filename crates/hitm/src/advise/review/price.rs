@@ -276,18 +276,22 @@ impl<'i> Pricing<'i> {
         let sides = sides(&read, &located);
         let mut coverage = coverage(&read, &of.members, &sides);
         let machines = self.priced_on(own.as_ref())?;
-        let is_whole = sides.iter().all(|side| side.lacking.is_empty());
         let proofs = match &self.inputs.profile {
-            Some(profile) if is_whole => {
+            Some(profile) => {
                 let question = self.question(of.name.clone(), profile);
                 let asked = (&question, sides[0].size_bytes);
                 let replays = self.replays.as_mut();
                 replays.map(|replays| replays.prove(asked, &located, &machines, progress))
             }
-            _ => None,
+            None => None,
         };
         let mut proofs = proofs.into_iter().flatten();
         coverage.notes.extend(located.notes);
+        if self.replays.is_some() && !sides[1].lacking.is_empty() {
+            coverage.notes.push(
+                "a replay keeps the accesses to members that are gone, on lines of their own".to_owned(),
+            );
+        }
         let mut costs = Vec::new();
         for machine in machines {
             let mut cost = cost(&machine, &sides)?;

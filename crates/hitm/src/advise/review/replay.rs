@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hitm_base::Machine;
 
+use super::LINE;
 use super::places::Located;
 use crate::advise::Inputs;
 use crate::advise::proof::{Proof, Proving, Trial, access_count, since};
@@ -91,15 +92,23 @@ impl Replays {
     }
 }
 
-/// The places of touched members in both builds.
+/// The places of touched members in both builds. Those that are gone get lines of their own behind the structure: a
+/// recording keeps its accesses to them.
 fn map((question, old_size): (&Inputs, u64), located: &Located) -> MemberMap {
     let [before, after] = &located.places;
-    let places = before.iter();
-    let places = places.filter_map(|(path, from)| Some((path.as_str(), *from, *after.get(path)?)));
-    let places: Vec<_> = places.collect();
+    let mut size = located.size;
+    let mut places = Vec::new();
+    for (path, from) in before {
+        let to = after.get(path).copied().unwrap_or_else(|| {
+            let alone = size.next_multiple_of(LINE);
+            size = (alone + from.1).next_multiple_of(LINE);
+            (alone, from.1)
+        });
+        places.push((path.as_str(), *from, to));
+    }
     MemberMap::of_places(&Replaced {
         type_name: &question.type_name,
-        sizes: (old_size, located.size),
+        sizes: (old_size, size),
         align: located.align,
         places: &places,
     })

@@ -27,7 +27,7 @@ pub(crate) struct Replaced<'a> {
     pub(crate) places: &'a [(&'a str, (u64, u64), (u64, u64))],
 }
 
-/// What a type becomes.
+/// New form of a type.
 pub(super) enum Target<'a> {
     Known(&'a MemberMap),
     Layout(&'a FileStruct),
@@ -46,7 +46,7 @@ impl<'a> Wanted<'a> {
         self.layouts.is_empty() && self.known.is_empty()
     }
 
-    /// What a type becomes, by its name or that of a typedef.
+    /// New form of a type, by its name or that of a typedef.
     pub(super) fn of_type(self, types: &TypeStore, type_id: TypeId) -> Option<Target<'a>> {
         types.layout(type_id)?;
         let names = names_of(types, type_id);
@@ -54,7 +54,7 @@ impl<'a> Wanted<'a> {
         self.of_names(&names)
     }
 
-    /// What the structure with one of these names becomes.
+    /// New form of the structure with one of these names.
     pub(super) fn of_names(self, names: &[&str]) -> Option<Target<'a>> {
         let mut known = self.known.iter();
         if let Some(map) = known.find(|map| names.contains(&map.type_name.as_str())) {
