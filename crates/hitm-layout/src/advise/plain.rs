@@ -21,6 +21,9 @@ const USER_SHARE_DIVISOR: f64 = 20.0;
 /// The most members that are tried alone on a line: the most written ones.
 const ALONE_MAX: usize = 12;
 
+/// Users, each with the instance of what it uses.
+type Users = BTreeSet<(u32, usize)>;
+
 /// Idea behind a layout.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Plan {
@@ -52,7 +55,7 @@ impl Used {
     }
 
     /// The users that count, by what they do.
-    fn main(&self, count: impl Fn(&(f64, f64)) -> f64) -> BTreeSet<(u32, usize)> {
+    fn main(&self, count: impl Fn(&(f64, f64)) -> f64) -> Users {
         let most = self.by.values().map(&count).fold(0.0, f64::max);
         let is_main = |by: &&(f64, f64)| {
             let own = count(by);
@@ -62,11 +65,11 @@ impl Used {
         main.map(|(user, _)| *user).collect()
     }
 
-    fn writers(&self) -> BTreeSet<(u32, usize)> {
+    fn writers(&self) -> Users {
         self.main(|(_, writes)| *writes)
     }
 
-    fn users(&self) -> BTreeSet<(u32, usize)> {
+    fn users(&self) -> Users {
         self.main(|(accesses, _)| *accesses)
     }
 }
@@ -136,7 +139,7 @@ pub(super) fn used(weigher: &Weigher<'_>, atoms: &[usize]) -> Vec<Used> {
 
 /// Written atoms by who writes them, each group with what nobody else uses; the others together.
 fn by_writers(weigher: &Weigher<'_>, used: &[Used]) -> Vec<Vec<usize>> {
-    let mut groups: Vec<(BTreeSet<(u32, usize)>, Vec<usize>)> = Vec::new();
+    let mut groups: Vec<(Users, Vec<usize>)> = Vec::new();
     for one in used.iter().filter(|used| used.is_written()) {
         let writers = one.writers();
         match groups.iter_mut().find(|(known, _)| *known == writers) {

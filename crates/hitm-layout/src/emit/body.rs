@@ -1,6 +1,7 @@
 //! The body of a structure in C or C++: its members and what else is declared in it.
 
 use super::EmitError;
+use super::opened::Opened;
 use super::tokens::Tokens;
 
 /// Words that qualify what is declared, and name nothing.
@@ -38,6 +39,10 @@ pub(super) struct Body {
     pub(super) items: Vec<Item>,
     /// Access before the first specifier.
     pub(super) access: String,
+    /// Anonymous structures whose items are among these, outer ones first.
+    pub(super) opened: Vec<Opened>,
+    /// Items without a name, each with the index of the subject's member that it is.
+    pub(super) whole: Vec<(usize, usize)>,
 }
 
 /// One declaration in a structure.
@@ -182,6 +187,8 @@ pub(super) fn body_at(
         close,
         items,
         access: default,
+        opened: Vec::new(),
+        whole: Vec::new(),
     })
 }
 

@@ -10,6 +10,12 @@ use super::positions::{Placed, Reordered, Slot, has_parts};
 use super::tokens::Tokens;
 use super::{EmitError, Style};
 
+/// A member, and the holder that it is of with its dimensions; none where it holds nothing.
+type Held = (Slot, Option<(usize, usize)>);
+
+/// Tokens of each value of a list.
+type Values<'v> = &'v [(usize, usize)];
+
 /// A type whose values have values of the structure in them.
 #[derive(Debug)]
 struct Holder {
@@ -17,7 +23,7 @@ struct Holder {
     /// Names that stand for it without `struct`.
     typedefs: Vec<String>,
     /// Members and the holder that each is of, and its dimensions; none for the structure itself.
-    members: Vec<(Slot, Option<(usize, usize)>)>,
+    members: Vec<Held>,
     /// Why its members are not known.
     fault: Option<EmitError>,
 }
@@ -67,7 +73,7 @@ impl Holders {
         tokens: &Tokens<'_>,
         open: usize,
         name: &str,
-    ) -> (Vec<(Slot, Option<(usize, usize)>)>, Option<EmitError>) {
+    ) -> (Vec<Held>, Option<EmitError>) {
         let body = match body_at(tokens, open, (name, &[])) {
             Ok(body) => body,
             Err(fault) => return (Vec::new(), Some(fault)),
@@ -190,6 +196,24 @@ pub(super) fn edits(
     Ok(lists.edits)
 }
 
+/// Values of the structure, without the braces of opened structures.
+#[derive(Debug, Default)]
+struct Own {
+    /// Tokens of each value.
+    values: Vec<(usize, usize)>,
+    /// The member of each, and whether the value has its name.
+    places: Vec<(usize, bool)>,
+    /// Opening braces of opened structures.
+    braces: Vec<usize>,
+}
+
+impl Own {
+    fn add(&mut self, value: (usize, usize), place: (usize, bool)) {
+        self.values.push(value);
+        self.places.push(place);
+    }
+}
+
 struct Lists<'l, 't> {
     tokens: &'l Tokens<'t>,
     reordered: &'l Reordered,
@@ -270,13 +294,13 @@ impl Lists<'_, '_> {
         };
         let flat = tokens.flat(start, end);
         // A head with parameters is a function's; one of a structure declares it.
-        let is_other = flat.iter().any(|at| {
+        let has_other = flat.iter().any(|at| {
             matches!(
                 tokens.at(*at),
                 "(" | "operator" | "typedef" | "using" | "namespace" | "case" | "=="
             )
-        }) && end == open
-            || end == open && head_of(tokens, open).is_some();
+        });
+        let is_other = end == open && (has_other || head_of(tokens, open).is_some());
         if is_other {
             return Ok(None);
         }
@@ -364,7 +388,7 @@ impl Lists<'_, '_> {
     }
 
     /// Values of a structure around the one that is moved.
-    fn outer(&mut self, values: &[(usize, usize)], of: usize) -> Result<(), EmitError> {
+    fn outer(&mut self, values: Values<'_>, of: usize) -> Result<(), EmitError> {
         let tokens = self.tokens;
         let mut place = 0;
         for (from, end) in values.iter().copied() {
@@ -405,61 +429,121 @@ impl Lists<'_, '_> {
     }
 
     /// Values of the structure that is moved.
-    fn own(&mut self, values: &[(usize, usize)]) -> Result<(), EmitError> {
-        let tokens = self.tokens;
-        let mut places = Vec::new();
-        let mut place = 0;
-        for (from, end) in values.iter().copied() {
-            if tokens.at(from) == "." {
-                let found = self.reordered.index_of(tokens.at(from + 1));
-                let Some(found) = found else {
-                    // A member of an anonymous structure inside: its name finds it.
-                    place = usize::MAX;
-                    places.push((place, true));
-                    continue;
-                };
-                place = if tokens.at(from + 2) == "=" {
-                    found + 1
-                } else {
-                    usize::MAX
-                };
-                places.push((found, true));
-                continue;
+    fn own(&mut self, list: Values<'_>) -> Result<(), EmitError> {
+        let mut own = Own::default();
+        self.place(list, None, &mut own)?;
+        let Own {
+            values,
+            places,
+            braces,
+        } = own;
+        let is_cpp = self.reordered.style == Style::Cpp;
+        let has_names = places.iter().any(|(_, has_name)| *has_name);
+        if !is_cpp {
+            for open in &braces {
+                self.drop_braces(*open);
             }
-            let slot = self.reordered.old.get(place);
-            let slot =
-                slot.ok_or_else(|| self.refuse(from, "a value whose member is not clear"))?;
-            if slot.has_parts && !self.is_whole((from, end)) {
-                return Err(self.refuse(from, "a value that may be for a part of a member"));
+            if places.iter().all(|(_, has_name)| *has_name) {
+                return Ok(());
             }
-            if slot.name.is_none() && self.reordered.style != Style::Cpp {
-                return Err(self.refuse(from, "a value for a structure without a name"));
-            }
-            places.push((place, false));
-            place += 1;
-        }
-        if places.iter().all(|(_, has_name)| *has_name) && self.reordered.style != Style::Cpp {
-            return Ok(());
         }
         let is_same = places.iter().enumerate().all(|(index, (place, has_name))| {
             *has_name || self.reordered.new.get(index) == Some(&Placed::Member(*place))
         });
-        match (
-            self.reordered.style,
-            places.iter().any(|(_, has_name)| *has_name),
-        ) {
-            (Style::Cpp, true) => self.sort_named(values, &places),
-            _ if is_same => Ok(()),
-            (Style::Cpp, false) => self.sort(values),
-            (Style::C | Style::Kernel, _) => {
-                self.name(values, &places);
+        match (is_cpp, braces.first()) {
+            (true, Some(open)) if has_names => {
+                Err(self.refuse(*open, "names beside the braces of an anonymous structure"))
+            }
+            (true, None) if has_names => self.sort_named(&values, &places),
+            (_, None) if is_same => Ok(()),
+            (true, _) => {
+                let mut holes = places.iter().enumerate();
+                if let Some((hole, _)) = holes.find(|(index, (place, _))| index != place) {
+                    return Err(self.refuse(values[hole].0, "a value behind one that is left out"));
+                }
+                self.sort((list, &values))
+            }
+            (false, _) => {
+                self.name(&values, &places);
                 Ok(())
             }
         }
     }
 
+    /// Finds the members of the values in a list; `within` is the opened structure whose list it is.
+    fn place(
+        &self,
+        list: Values<'_>,
+        within: Option<usize>,
+        own: &mut Own,
+    ) -> Result<(), EmitError> {
+        let (tokens, reordered) = (self.tokens, self.reordered);
+        let mut place = within.map_or(0, |within| reordered.opened[within].start);
+        let end_of_list = within.map_or(reordered.old.len(), |within| reordered.opened[within].end);
+        for (from, end) in list.iter().copied() {
+            if tokens.at(from) == "." {
+                // A member of an anonymous structure that stays whole is found by its name.
+                let found = reordered.index_of(tokens.at(from + 1));
+                place = match found {
+                    Some(found) if tokens.at(from + 2) == "=" => found + 1,
+                    _ => usize::MAX,
+                };
+                own.add((from, end), (found.unwrap_or(usize::MAX), true));
+                continue;
+            }
+            if tokens.at(from) == "{"
+                && let Some(opened) = reordered.opened_at(place, within)
+            {
+                let inner = tokens.split(from + 1, tokens.close(from));
+                if inner.is_empty() {
+                    return Err(self.refuse(from, "no value for an anonymous structure"));
+                }
+                own.braces.push(from);
+                self.place(&inner, Some(opened), own)?;
+                place = reordered.opened[opened].end;
+                continue;
+            }
+            let slot = reordered.old.get(place).filter(|_| place < end_of_list);
+            let slot =
+                slot.ok_or_else(|| self.refuse(from, "a value whose member is not clear"))?;
+            if slot.has_parts && !self.is_whole((from, end)) {
+                return Err(self.refuse(from, "a value that may be for a part of a member"));
+            }
+            if slot.name.is_none() && reordered.style != Style::Cpp {
+                return Err(self.refuse(from, "a value for a structure without a name"));
+            }
+            own.add((from, end), (place, false));
+            place += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes away the braces of an opened structure's values, and the comma behind the last of these.
+    fn drop_braces(&mut self, open: usize) {
+        let tokens = self.tokens;
+        let mut drop = |start: usize, end: usize| {
+            self.edits.push(Edit {
+                start,
+                end,
+                text: String::new(),
+            });
+        };
+        let is_blank =
+            |start: usize, end: usize| tokens.text[start..end].trim_matches(' ').is_empty();
+        let (brace, next) = (tokens.get(open), tokens.get(open + 1));
+        let has_blank = is_blank(brace.end, next.start);
+        drop(brace.start, if has_blank { next.start } else { brace.end });
+        let close = tokens.close(open);
+        let (last, brace) = (tokens.get(close - 1), tokens.get(close));
+        if tokens.at(close - 1) == "," {
+            drop(last.start, last.end);
+        }
+        let has_blank = is_blank(last.end, brace.start);
+        drop(if has_blank { last.end } else { brace.start }, brace.end);
+    }
+
     /// Gives each value its member's name.
-    fn name(&mut self, values: &[(usize, usize)], places: &[(usize, bool)]) {
+    fn name(&mut self, values: Values<'_>, places: &[(usize, bool)]) {
         for ((from, _), (place, has_name)) in values.iter().zip(places) {
             let name = self
                 .reordered
@@ -477,9 +561,9 @@ impl Lists<'_, '_> {
         }
     }
 
-    /// Puts values into the new order of their members.
-    fn sort(&mut self, values: &[(usize, usize)]) -> Result<(), EmitError> {
-        let Some((first, last)) = values.first().zip(values.last()) else {
+    /// Puts values into the new order of their members, in place of the list that has them.
+    fn sort(&mut self, (list, values): (Values<'_>, Values<'_>)) -> Result<(), EmitError> {
+        let Some((first, last)) = list.first().zip(list.last()) else {
             return Ok(());
         };
         let mut texts = Vec::new();
@@ -510,7 +594,7 @@ impl Lists<'_, '_> {
     /// Puts values with names into the new order, which C++ demands.
     fn sort_named(
         &mut self,
-        values: &[(usize, usize)],
+        values: Values<'_>,
         places: &[(usize, bool)],
     ) -> Result<(), EmitError> {
         if let Some(at) = places

@@ -23,9 +23,13 @@ mod initialisers;
 mod literals;
 pub(crate) mod names;
 mod open;
+mod opened;
+#[cfg(test)]
+mod opened_tests;
 mod patch;
 #[cfg(test)]
 mod patch_tests;
+mod pieces;
 mod positions;
 mod rust;
 mod rust_types;
@@ -35,7 +39,7 @@ mod tokens;
 
 use thiserror::Error;
 
-pub use anonymous::{Nameless, names_in, randomized};
+pub use anonymous::{Declaration, Nameless, names_in, randomized};
 pub use array::patch_array;
 pub use c::{c_asserts, c_struct, clang_reorder_fields, cpp_text, kernel_asserts};
 pub use declare::{Types, declarations, member_at, type_names};
@@ -162,8 +166,15 @@ enum Step<'e> {
     },
 }
 
-/// Steps of writing the structure, in order.
+/// Steps of writing the structure anew, or of its declaration as it is, in order.
 fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
+    // A declaration that is written anew says the alignment of the first member, too.
+    let is_kept = emission.declarations.is_empty() && emission.subject.align_bytes >= LINE;
+    steps_beside(emission, is_kept)
+}
+
+/// The same; `is_kept` if what is declared aligns the structure to lines already.
+fn steps_beside<'e>(emission: &Emission<'e>, is_kept: bool) -> Vec<Step<'e>> {
     let mut steps = Vec::new();
     let mut end = 0;
     let mut padding_count = 0;
@@ -184,9 +195,7 @@ fn steps<'e>(emission: &Emission<'e>) -> Vec<Step<'e>> {
         let is_bits = file.bits.is_some();
         let by_line = begins_line && !is_bits && end.next_multiple_of(LINE) == start;
         // A member that begins a line says so, even where it would come to lie there anyway: that
-        // keeps the next change from moving it. A declaration that is written anew says it of the
-        // first, too.
-        let is_kept = emission.declarations.is_empty() && emission.subject.align_bytes >= LINE;
+        // keeps the next change from moving it.
         let is_aligned = by_line && align < LINE && (start > 0 || !is_kept);
         alignment = alignment.max(if is_aligned { LINE } else { align });
         if !by_itself && !by_line {

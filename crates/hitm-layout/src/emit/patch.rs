@@ -5,32 +5,35 @@
 //! padding and access specifiers are added. Types, static members and the like come before the
 //! members, functions behind them, each in their order.
 
+use super::anonymous::Declaration;
 use super::body::{Body, Declared, Item, ItemKind, body_at, is_body_of};
 use super::diff::{Edit, edited};
+use super::opened::opened;
+use super::pieces::Pieces;
 use super::positions::Reordered;
 use super::tokens::{Lexis, Tokens};
-use super::{Emission, EmitError, Step, Style, construct, initialisers, steps};
+use super::{Emission, EmitError, LINE, Step, Style, construct, initialisers, steps, steps_beside};
 
 /// A diff that puts the members of the structure into the order of the layout, and values by position
-/// in the same file into the members' new order. `declared` is the line (from 1) at which the file declares the
-/// structure, `lines` those of the subject's members, as far as they are known.
+/// in the same file into the members' new order. `told` is what is known of the declaration.
 pub fn patch_struct(
     emission: &Emission<'_>,
     (file, text): (&str, &str),
-    (declared, lines): (Option<u32>, &[Option<u32>]),
+    told: &Declaration,
 ) -> Result<String, EmitError> {
     let tokens = Tokens::new(file, text, Lexis::C);
     let name = super::names::bare(&emission.layout.name);
     let members = emission.subject.members.iter();
     let known: Vec<&str> = members.map(|member| &*member.file.name).collect();
-    let open = find(&tokens, name, (declared, lines))?;
+    let open = find(&tokens, name, told)?;
     let body = body_at(&tokens, open, (name, &known))?;
+    let body = opened(&tokens, body, (name, &known), &told.anonymous)?;
     let places = places(&tokens, (&body, name), &known)?;
-    check_lines(&tokens, &places, lines)?;
-    let steps = steps(emission);
+    check_lines(&tokens, &places, &told.lines)?;
+    let steps = aligned_steps(&tokens, emission, &body)?;
     let reordered = Reordered::new(&tokens, (name, emission.style), &body, (&places, &steps));
     let mut edits = Vec::new();
-    if reordered.is_moved() {
+    if reordered.is_moved() || !body.opened.is_empty() {
         edits.extend(initialisers::edits(&tokens, &body, &reordered)?);
         if emission.style == Style::Cpp {
             edits.extend(construct::edits(&tokens, &body, &reordered)?);
@@ -51,20 +54,43 @@ pub fn patch_struct(
     Ok(reordered.caution(file) + &diff)
 }
 
+/// Steps of the patch. Fails when an alignment would go with the braces of an opened structure.
+fn aligned_steps<'e>(
+    tokens: &Tokens<'_>,
+    emission: &Emission<'e>,
+    body: &Body,
+) -> Result<Vec<Step<'e>>, EmitError> {
+    let mut opened = body.opened.iter().filter(|opened| opened.has_attributes);
+    let Some(first) = opened.next() else {
+        return Ok(steps(emission));
+    };
+    let steps = steps_beside(emission, false);
+    let align = steps.iter().map(|step| match step {
+        Step::Member {
+            is_aligned: true, ..
+        } => LINE,
+        Step::Member { index, .. } => emission.subject.members[*index].align,
+        Step::Padding { .. } => 1,
+    });
+    let (align, wanted) = (align.max().unwrap_or(1), emission.subject.align_bytes);
+    if align < wanted {
+        let found = format!("attributes of an anonymous structure that is aligned to {wanted}");
+        let expected = "the alignment on the structure around it";
+        return Err(tokens.refuse(first.closing.0, &found, expected));
+    }
+    Ok(steps)
+}
+
 /// The opening brace of the structure: the one whose lines the debug information has, where there are
 /// several.
-fn find(
-    tokens: &Tokens<'_>,
-    name: &str,
-    (declared, lines): (Option<u32>, &[Option<u32>]),
-) -> Result<usize, EmitError> {
+fn find(tokens: &Tokens<'_>, name: &str, told: &Declaration) -> Result<usize, EmitError> {
     let opens = (0..tokens.len()).filter(|at| tokens.at(*at) == "{");
     let opens: Vec<usize> = opens.filter(|at| is_body_of(tokens, *at, name)).collect();
     let has = |open: usize, line: u32| {
         let last = tokens.line(tokens.close(open));
         (tokens.line(open)..=last).contains(&(line as usize))
     };
-    let first = lines.iter().flatten().next().copied();
+    let first = told.lines.iter().flatten().next().copied();
     let is_there = |open: &&usize| first.is_none_or(|line| has(**open, line));
     let mut there = opens.iter().filter(is_there);
     match (there.next(), there.next()) {
@@ -74,7 +100,7 @@ fn find(
             &format!("another declaration of {name}"),
             "one in the lines that the debug information has",
         )),
-        (None, _) => Err(missing(tokens, name, (declared.or(first), &opens))),
+        (None, _) => Err(missing(tokens, name, (told.line.or(first), &opens))),
     }
 }
 
@@ -119,49 +145,37 @@ fn places<'b>(
     (body, name): (&'b Body, &str),
     known: &[&str],
 ) -> Result<Vec<Place<'b>>, EmitError> {
-    let mut unnamed = Vec::new();
-    let mut named: Vec<Place<'b>> = Vec::new();
+    let mut places: Vec<Option<Place<'b>>> = vec![None; known.len()];
     for (item, of) in body.items.iter().enumerate() {
         let ItemKind::Members(declared) = &of.kind else {
             continue;
         };
         for declared in declared.iter().filter(|declared| !declared.is_gap) {
             let place = Place { item, declared };
-            match &declared.name {
-                None => unnamed.push(place),
-                Some(own) if known.contains(&own.as_str()) => named.push(place),
-                Some(own) => {
-                    let found = format!("the member {own}");
-                    let expected = format!("only members that {name} has in the debug information");
-                    return Err(tokens.refuse(declared.at, &found, &expected));
+            let member = match &declared.name {
+                None => {
+                    let mut whole = body.whole.iter();
+                    whole.find(|whole| whole.0 == item).map(|whole| whole.1)
                 }
-            }
+                Some(own) => known.iter().position(|known| known == own),
+            };
+            let Some(member) = member else {
+                let own = declared.name.as_deref().unwrap_or("without a name");
+                let found = format!("the member {own}");
+                let expected = format!("only members that {name} has in the debug information");
+                return Err(tokens.refuse(declared.at, &found, &expected));
+            };
+            places[member].get_or_insert(place);
         }
     }
-    let mut unnamed = unnamed.into_iter();
-    let find = |member: &&str| match member.starts_with('(') {
-        true => unnamed.next(),
-        false => {
-            let mut of = named
-                .iter()
-                .filter(|place| place.declared.name.as_deref() == Some(member));
-            of.next().copied()
-        }
-    };
-    let mut find = find;
-    let mut places = Vec::new();
-    for member in known {
-        let place = find(member).ok_or_else(|| {
+    let found = |(place, member): (Option<Place<'b>>, &&str)| {
+        place.ok_or_else(|| {
             let found = format!("no declaration of {member} in {name}");
-            tokens.refuse(
-                body.open,
-                &found,
-                "each member that the debug information has",
-            )
-        })?;
-        places.push(place);
-    }
-    Ok(places)
+            let expected = "each member that the debug information has";
+            tokens.refuse(body.open, &found, expected)
+        })
+    };
+    places.into_iter().zip(known).map(found).collect()
 }
 
 /// Fails when a member is not at the line that the debug information has.
@@ -194,9 +208,11 @@ fn rearranged(
 ) -> Result<Vec<Edit>, EmitError> {
     check_types(tokens, (places, steps), body)?;
     let mut pieces = Pieces::new(tokens, body);
-    let first = places.iter().map(|place| place.item).min().unwrap_or(0);
-    let last = places.iter().map(|place| place.item).max().unwrap_or(0);
-    let (start, end) = (pieces.starts[first], pieces.ends[last]);
+    let items = || places.iter().map(|place| place.item);
+    let ends = (items().min().unwrap_or(0), items().max().unwrap_or(0));
+    let (first, last) = body.with_opened(ends);
+    let (behind, end) = pieces.behind(body, last);
+    let start = pieces.starts[first];
     let (inner, mut edits): (Vec<Edit>, Vec<Edit>) = inner
         .into_iter()
         .partition(|edit| (start..end).contains(&edit.start));
@@ -234,6 +250,7 @@ fn rearranged(
     for at in between().filter(is_function) {
         writer.put(&body.items[at], &pieces.item(at, &body.items[at]));
     }
+    writer.text += &behind;
     if let Some(next) = body.items.get(last + 1)
         && next.access == body.items[last].access
     {
@@ -315,190 +332,4 @@ fn check_types(
         written.push(places[*index]);
     }
     Ok(())
-}
-
-/// Text of the declarations of a body, with the comments that belong to them.
-struct Pieces<'b, 't> {
-    tokens: &'b Tokens<'t>,
-    /// First byte of an item with the comments above it, by item.
-    starts: Vec<usize>,
-    /// The byte behind an item and the comments beside it.
-    ends: Vec<usize>,
-    /// What stands above and before an item, without access specifiers.
-    leads: Vec<String>,
-    /// Changes of what moves, in ascending order.
-    inner: Vec<Edit>,
-    indent: String,
-    label_indent: String,
-    outer_indent: String,
-}
-
-impl<'b, 't> Pieces<'b, 't> {
-    fn new(tokens: &'b Tokens<'t>, body: &Body) -> Pieces<'b, 't> {
-        let text = tokens.text;
-        let byte = |at: usize| tokens.get(at).start;
-        let outer_indent = indent_at(text, byte(body.open));
-        let mut own = body.items.iter().map(|item| byte(item.start));
-        let own = own.find(|own| starts_its_line(text, *own));
-        let indent = own.map_or_else(|| format!("{outer_indent}\t"), |own| indent_at(text, own));
-        let mut pieces = Pieces {
-            tokens,
-            starts: Vec::new(),
-            ends: Vec::new(),
-            leads: Vec::new(),
-            inner: Vec::new(),
-            label_indent: outer_indent.clone(),
-            indent,
-            outer_indent,
-        };
-        let (mut start, mut from) = (behind_line(tokens, body.open), body.open + 1);
-        for item in &body.items {
-            let mut lead = String::new();
-            let mut at = start;
-            if from < item.start {
-                let label = (byte(from), tokens.get(item.start - 1).end);
-                if starts_its_line(text, label.0) {
-                    pieces.label_indent = indent_at(text, label.0);
-                }
-                lead += text[start..label.0].trim_end_matches([' ', '\t']);
-                at = label.1;
-                let rest = &text[at..byte(item.start)];
-                // A specifier that has a line for itself takes the line along.
-                let line = rest.find('\n').filter(|end| rest[..*end].trim().is_empty());
-                at += line.map_or(0, |end| end + 1);
-            }
-            lead += &text[at..byte(item.start)];
-            if !starts_its_line(text, start) || !text[..start].ends_with('\n') && start > 0 {
-                lead = format!("{}{}", pieces.indent, lead.trim_start());
-            }
-            if !lead.ends_with('\n') && lead.trim().is_empty() && !lead.contains('\n') {
-                lead.clone_from(&pieces.indent);
-            }
-            pieces.leads.push(lead);
-            pieces.starts.push(start);
-            start = behind_line(tokens, item.last);
-            pieces.ends.push(start);
-            from = item.last + 1;
-        }
-        pieces
-    }
-
-    /// The whole item `at`.
-    fn item(&self, at: usize, item: &Item) -> String {
-        let start = self.tokens.get(item.start).start;
-        let mut out = self.leads[at].clone();
-        let mut from = start;
-        for edit in self
-            .inner
-            .iter()
-            .filter(|edit| (start..self.ends[at]).contains(&edit.start))
-        {
-            out += &self.tokens.text[from..edit.start];
-            out += &edit.text;
-            from = edit.end;
-        }
-        out + &self.tokens.text[from..self.ends[at]]
-    }
-
-    /// A member, alone even where others are declared with it; aligned in a style.
-    fn member(&self, (place, item): (&Place<'_>, &Item), style: Option<Style>) -> String {
-        let tokens = self.tokens;
-        let ItemKind::Members(declared) = &item.kind else {
-            return self.item(place.item, item);
-        };
-        let byte = |at: usize| tokens.get(at).start;
-        let behind = tokens.get(item.last).end;
-        let at = declared.iter().position(|other| other == place.declared);
-        let at = at.unwrap_or(0);
-        // Bits without a name go on keeping what is before and behind them apart.
-        let gaps = declared[at + 1..]
-            .iter()
-            .take_while(|gap| gap.is_gap)
-            .count();
-        // Comments above belong to the first, those beside to the last.
-        let is_first = declared[..at].iter().all(|other| other.is_gap);
-        let is_last = at + gaps + 1 == declared.len();
-        let own = match declared.len() {
-            1 => tokens.text[byte(item.start)..behind].to_owned(),
-            _ => {
-                let shared = &tokens.text[byte(item.start)..byte(declared[0].span.0)];
-                let (own, end) = (place.declared.span.0, declared[at + gaps].span.1);
-                format!("{shared}{};", tokens.slice(own, end))
-            }
-        };
-        let own = match style {
-            Some(style) => aligned(&own, style),
-            None => own,
-        };
-        let lead = if is_first {
-            &self.leads[place.item]
-        } else {
-            &self.indent
-        };
-        let tail = if is_last {
-            &tokens.text[behind..self.ends[place.item]]
-        } else {
-            ""
-        };
-        format!("{lead}{own}{tail}")
-    }
-}
-
-/// The byte behind a token and the comments that follow it on its line; with the end of the line
-/// where nothing else is on it.
-fn behind_line(tokens: &Tokens<'_>, at: usize) -> usize {
-    let end = tokens.get(at).end;
-    let text = tokens.text;
-    let line_end = text[end..]
-        .find('\n')
-        .map_or(text.len(), |length| end + length + 1);
-    let next = match at + 1 < tokens.len() {
-        true => tokens.get(at + 1).start,
-        false => text.len(),
-    };
-    // A comment that goes on in the next line belongs to what follows.
-    let goes_on = next > line_end && !text[end..line_end].contains("//") && {
-        let beside = &text[end..line_end];
-        beside.matches("/*").count() > beside.matches("*/").count()
-    };
-    match next < line_end {
-        true => end,
-        false if goes_on => {
-            let close = text[end..next]
-                .find("*/")
-                .map_or(next, |length| end + length + 2);
-            let rest = &text[close..next];
-            match rest.find('\n') {
-                Some(length) if rest[..length].trim().is_empty() => close + length + 1,
-                _ => close,
-            }
-        }
-        false => line_end,
-    }
-}
-
-fn indent_at(text: &str, at: usize) -> String {
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let line = &text[start..];
-    line[..line.len() - line.trim_start_matches([' ', '\t']).len()].to_owned()
-}
-
-fn starts_its_line(text: &str, at: usize) -> bool {
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    text[start..at].trim().is_empty()
-}
-
-/// A declaration aligned to a cache line.
-fn aligned(declaration: &str, style: Style) -> String {
-    let (before, behind) = style.line();
-    // C wants attributes in brackets first.
-    let attribute = match style {
-        Style::C if declaration.starts_with("[[") => declaration.find("]]").map_or(0, |at| at + 2),
-        _ => 0,
-    };
-    let (attribute, rest) = declaration.split_at(attribute);
-    let gap = if attribute.is_empty() { "" } else { " " };
-    let rest = rest.trim_start();
-    let rest = rest.strip_suffix(';').unwrap_or(rest);
-    format!("{attribute}{gap}{before}{rest}{behind};")
 }

@@ -32,7 +32,7 @@ fn patched(file: &str, text: &str, style: Style) -> Result<String, EmitError> {
     let emission = Emission::new(&subject, &layout, &[], style)?;
     match file.ends_with(".rs") {
         true => patch_rust(&emission, (file, text)),
-        false => patch_struct(&emission, (file, text), (None, &[])),
+        false => patch_struct(&emission, (file, text), &Declaration::default()),
     }
 }
 
@@ -342,6 +342,10 @@ fn rust_literals_get_the_padding_and_patterns_leave_it_out() {
              }
         "#]],
     );
+}
+
+#[test]
+fn rust_that_cannot_be_rearranged_is_refused() {
     let of = |text: &str| patched("a.rs", text, Style::C).unwrap_err().to_string();
     expect![[r#"
         a.rs:1: found no declaration of it, expected the declaration of struct box, not by a macro

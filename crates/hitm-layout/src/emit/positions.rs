@@ -1,5 +1,6 @@
 //! Order of a structure's members, which values without names follow.
 
+use std::ops::Range;
 use std::path::Path;
 
 use hitm_base::printable;
@@ -33,6 +34,8 @@ pub(super) struct Reordered {
     pub(super) style: Style,
     pub(super) old: Vec<Slot>,
     pub(super) new: Vec<Placed>,
+    /// Members of opened anonymous structures in the old order, outer ones first.
+    pub(super) opened: Vec<Range<usize>>,
     /// True if values in braces go to members; false if a constructor takes them.
     pub(super) is_aggregate: bool,
 }
@@ -52,7 +55,11 @@ impl Reordered {
             Step::Padding { .. } => Placed::Padding,
             Step::Member { index, .. } => Placed::Member(rank(*index).unwrap_or(0)),
         });
+        let before = |item: usize| places.iter().filter(|place| place.item < item).count();
+        let opened = body.opened.iter();
+        let opened = opened.map(|of| before(of.items.start)..before(of.items.end));
         Reordered {
+            opened: opened.collect(),
             name: name.to_owned(),
             style,
             old: by_source.iter().map(slot).collect(),
@@ -65,6 +72,13 @@ impl Reordered {
     pub(super) fn is_moved(&self) -> bool {
         let same = (0..self.old.len()).map(Placed::Member);
         !same.eq(self.new.iter().copied().take(self.old.len()))
+    }
+
+    /// The opened structure whose values in braces begin at a member; `within` is the one whose braces
+    /// are around those.
+    pub(super) fn opened_at(&self, place: usize, within: Option<usize>) -> Option<usize> {
+        let from = within.map_or(0, |within| within + 1);
+        (from..self.opened.len()).find(|of| self.opened[*of].start == place)
     }
 
     /// Index of a member in the old order.
@@ -92,7 +106,8 @@ impl Reordered {
     pub(super) fn caution(&self, file: &str) -> String {
         let extension = Path::new(file).extension().and_then(|of| of.to_str());
         let is_header = extension.is_some_and(|of| of.starts_with(['h', 'H']));
-        if !is_header || !self.is_moved() || !self.is_aggregate {
+        let is_same = !self.is_moved() && self.opened.is_empty();
+        if !is_header || is_same || !self.is_aggregate {
             return String::new();
         }
         let (file, name) = (printable(file), &self.name);
@@ -141,7 +156,7 @@ pub(super) fn has_parts(
         "atomic_long",
     ];
     if is_array || is_pointer {
-        return is_array && !is_pointer || is_array;
+        return is_array;
     }
     let is_scalar = |word: &str| {
         let is_fixed = word.ends_with("_t") && word.trim_start_matches("atomic_").contains("int");

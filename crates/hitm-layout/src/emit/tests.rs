@@ -112,6 +112,14 @@ fn c_says_which_members_begin_lines() {
     );
 }
 
+/// Members that the source declares at these lines.
+fn at(lines: &[Option<u32>]) -> Declaration {
+    Declaration {
+        lines: lines.to_vec(),
+        ..Declaration::default()
+    }
+}
+
 /// A patch with the blank of an empty context line shown, which an expectation cannot hold.
 pub(super) fn visible(patch: &str) -> String {
     let lines = patch
@@ -125,7 +133,7 @@ fn a_patch_moves_declarations_with_their_comments() {
     let lines = [Some(4), Some(6), Some(7)];
     check(
         Style::C,
-        |e| visible(&patch_struct(e, ("a.c", SOURCE), (None, &lines)).unwrap()),
+        |e| visible(&patch_struct(e, ("a.c", SOURCE), &at(&lines)).unwrap()),
         expect![[r#"
             --- a.c
             +++ a.c
@@ -154,7 +162,7 @@ fn a_patch_moves_declarations_with_their_comments() {
             declarations: &declarations,
             style: Style::C,
         };
-        patch_struct(&emission, ("a.c", text), (None, lines))
+        patch_struct(&emission, ("a.c", text), &at(lines))
             .unwrap_err()
             .to_string()
     };

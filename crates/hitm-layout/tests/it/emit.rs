@@ -8,7 +8,7 @@ use std::process::Stdio;
 use expect_test::expect;
 use hitm_layout::advise::{AdviseError, Opening, Subject, SubjectMember};
 use hitm_layout::emit::{
-    Declared, Emission, Style, c_asserts, c_struct, declarations, flattened, patch_array,
+    Declaration, Emission, Style, Types, c_asserts, c_struct, declarations, flattened, patch_array,
     patch_rust, patch_struct, randomized, rust_struct, semantic_patch,
 };
 use hitm_layout::layout_file::{FileMember, FileStruct};
@@ -16,6 +16,20 @@ use hitm_layout::{ObjectFile, StructLayout};
 use tempfile::TempDir;
 
 use crate::fixture::load;
+
+fn declared(
+    file: &mut ObjectFile,
+    subjects: (&Subject, &Subject),
+    layout: &StructLayout,
+) -> Vec<String> {
+    let names = file.source_names(layout);
+    let store = file.types();
+    let types = Types {
+        store,
+        names: &names,
+    };
+    declarations(subjects, layout, types).unwrap()
+}
 
 fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -114,12 +128,12 @@ fn patched_examples_compile_to_the_layout() {
         let layout = file.struct_layout(of).unwrap();
         let subject = Subject::from_types(&layout, file.types(), &Opening::default()).unwrap();
         let wanted = spread(&subject);
-        let declared = declarations((&subject, &subject), &layout, file.types()).unwrap();
+        let declared = declared(&mut file, (&subject, &subject), &layout);
         let emission = Emission::new(&subject, &wanted, &declared, Style::C).unwrap();
         let text = std::fs::read_to_string(directory.path().join(&source)).unwrap();
         let named = (source.as_str(), text.as_str());
-        let declared = Declared::in_source(named, &subject, (&layout, file.types())).unwrap();
-        let diff = patch_struct(&emission, named, &declared).unwrap();
+        let told = Declaration::of(&subject, &layout, file.types());
+        let diff = patch_struct(&emission, named, &told).unwrap();
         let patch = directory.path().join("a.diff");
         std::fs::write(&patch, diff).unwrap();
         run(
@@ -174,7 +188,8 @@ fn emitted_rust_compiles_to_the_layout() {
     let wanted = spread(&subject);
     let types: Vec<String> = ["i32", "i32", "u64"].map(str::to_owned).to_vec();
     let emission = Emission::new(&subject, &wanted, &types, Style::C).unwrap();
-    std::fs::write(directory.path().join("a.rs"), rust_struct(&emission)).unwrap();
+    let text = rust_struct(&emission).unwrap();
+    std::fs::write(directory.path().join("a.rs"), text).unwrap();
     run(
         "rustc",
         directory.path(),
@@ -236,7 +251,7 @@ fn patched_rust_compiles_to_the_layout() {
     let tuple = patch_rust(&emission, ("a.rs", "struct Gauge(u32);\n")).unwrap_err();
     assert_eq!(
         tuple.to_string(),
-        "a.rs:1: found struct Gauge(u32);, expected each field on lines of its own"
+        "a.rs:1: found no named fields, expected a structure with named fields"
     );
 }
 
@@ -306,7 +321,7 @@ fn opened_pool(path: &Path) -> (String, Vec<(String, String)>) {
     wanted.members.sort_by_key(|member| member.bit_span());
     (wanted.size_bytes, wanted.align_bytes) = (192, Some(64));
     let flat = flattened(&subject, &wanted, (&layout, file.types())).unwrap();
-    let declared = declarations((&subject, &flat.subject), &layout, file.types()).unwrap();
+    let declared = declared(&mut file, (&subject, &flat.subject), &layout);
     let emission = Emission::new(&flat.subject, &flat.layout, &declared, Style::C).unwrap();
     let emitted = c_struct(&emission) + &c_asserts(&flat.layout, Style::C);
     (emitted, flat.renames)
@@ -439,10 +454,9 @@ fn anonymous_structures_are_opened_in_their_source() {
     assert_eq!(members, expected);
 
     let wanted = spread(&subject);
-    let declared = declarations((&subject, &subject), &layout, file.types()).unwrap();
-    let emission = Emission::new(&subject, &wanted, &declared, Style::C).unwrap();
-    let places = Declared::in_source(("a.c", ANONYMOUS), &subject, (&layout, file.types()));
-    let diff = patch_struct(&emission, ("a.c", ANONYMOUS), &places.unwrap()).unwrap();
+    let emission = Emission::new(&subject, &wanted, &[], Style::C).unwrap();
+    let told = Declaration::of(&subject, &layout, file.types());
+    let diff = patch_struct(&emission, ("a.c", ANONYMOUS), &told).unwrap();
     expect![[r#"
         -	/* who counts */
         -	struct {
@@ -474,9 +488,9 @@ fn anonymous_structures_are_opened_in_their_source() {
     compile(path, "a.c");
 }
 
-/// A source that has a member beside the brace of an anonymous structure is not rearranged.
+/// Source whose anonymous structures are not those of the debug information is not rearranged.
 #[test]
-fn braces_that_cannot_go_are_named() {
+fn another_declaration_of_anonymous_structures_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let source = "struct s {\n\tstruct { long a;\n\tlong b;\n\t};\n};\nstruct s s;\n";
@@ -485,16 +499,25 @@ fn braces_that_cannot_go_are_named() {
     let mut file = object(path);
     let layout = file.struct_layout("s").unwrap();
     let subject = Subject::from_types(&layout, file.types(), &Opening::default()).unwrap();
-    let mut places = |text| {
-        let places = Declared::in_source(("a.c", text), &subject, (&layout, file.types()));
-        places.unwrap_err().to_string()
-    };
-    assert_eq!(
-        places(source),
-        "a.c:2: found members on the line of an anonymous structure's brace, expected each member on a line of its own"
-    );
-    assert_eq!(
-        places("struct s {\n\tlong b;\n};\n"),
-        "a.c:1: found no anonymous structure with a, b, expected the file that the program was built from"
-    );
+    let wanted = spread(&subject);
+    let emission = Emission::new(&subject, &wanted, &[], Style::C).unwrap();
+    let told = Declaration::of(&subject, &layout, file.types());
+    let patched = |text: &str| patch_struct(&emission, ("a.c", text), &told);
+    expect![[r#"
+        -	struct { long a;
+        -	long b;
+        -	};
+        +	_Alignas(64) long b;
+        +	_Alignas(64) long a;
+    "#]].assert_eq(&changed(&patched(source).unwrap()));
+    let refused = [
+        "struct s {\n\tlong a;\n\tlong b;\n};\n",
+        "struct s {\n\tunion { long a;\n\tlong b;\n\t};\n};\n",
+        "struct s {\n\tstruct { long a;\n\tlong b;\n\t};\n\tunion { int c; };\n};\n",
+    ];
+    let refused = refused.map(|text| patched(text).unwrap_err().to_string());
+    expect![[r#"
+        a.c:1: found too few anonymous structures and unions, expected each that the debug information has
+        a.c:2: found a union, expected an anonymous structure, as the debug information has
+        a.c:5: found an anonymous structure or union, expected only those that the debug information has"#]].assert_eq(&refused.join("\n"));
 }

@@ -2,7 +2,7 @@
 
 use hitm_layout::advise::Subject;
 use hitm_layout::emit::{
-    Emission, EmitError, Style, Types, c_asserts, c_struct, clang_reorder_fields, cpp_text,
+    Declaration, Emission, EmitError, Style, Types, c_asserts, c_struct, clang_reorder_fields, cpp_text,
     declarations, flattened, kernel_asserts, patch_rust, patch_struct, rust_struct, semantic_patch,
     type_names,
 };
@@ -55,12 +55,8 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
         (Language::Rust, Some(file)) => patch_rust(&emission, file),
         (Language::Rust, None) => Ok(rust_struct(&emission)? + &renamed("// ", &flat.renames)),
         (Language::C(_), Some(file)) => {
-            let declared = types.decl.as_ref().map(|decl| decl.line);
-            let members = types.members.iter();
-            let lines: Vec<Option<u32>> = members
-                .map(|member| member.decl.as_ref().map(|decl| decl.line))
-                .collect();
-            patch_struct(&emission, file, (declared, &lines))
+            let told = Declaration::of(wanted.subject, types, store);
+            patch_struct(&emission, file, &told)
         }
         (Language::C(_), None) => Ok(c_text(
             (&emission, &flat.layout),
