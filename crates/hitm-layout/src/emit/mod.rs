@@ -36,6 +36,7 @@ mod rust_types;
 #[cfg(test)]
 mod tests;
 mod tokens;
+mod values;
 
 use thiserror::Error;
 

@@ -68,36 +68,41 @@ fn members_move_out_of_the_braces_with_their_comments() {
                 \t// last\n\
                 \tlong c;\n\
                 };\n";
-    check(pair(text, Style::Kernel), expect![[r#"
-        --- a.c
-        +++ a.c
-        @@ -1,13 +1,12 @@
-         struct box {
-        -	/* who counts */
-        -	struct {
-        -		long a; /* one writer */
-        -		/* read
-        -		 * by all */
-        -		long b;
-        -		/* no more of these */
-        -	} __attribute__((aligned(8))); /* end */
-        -
-        -	// last
-        -	long c;
-        +		/* no more of these */
-        +	/* end */
-        +
-        +	// last
-        +	long c ____cacheline_aligned_in_smp;
-        +	/* who counts */
-        +	long a ____cacheline_aligned_in_smp; /* one writer */
-        +	/* read
-        +	 * by all */
-        +	long b ____cacheline_aligned_in_smp;
-         };
-    "#]]);
+    check(
+        pair(text, Style::Kernel),
+        expect![[r#"
+            --- a.c
+            +++ a.c
+            @@ -1,13 +1,12 @@
+             struct box {
+            -	/* who counts */
+            -	struct {
+            -		long a; /* one writer */
+            -		/* read
+            -		 * by all */
+            -		long b;
+            -		/* no more of these */
+            -	} __attribute__((aligned(8))); /* end */
+            -
+            -	// last
+            -	long c;
+            +	/* no more of these */
+            +	/* end */
+            +
+            +	// last
+            +	long c ____cacheline_aligned_in_smp;
+            +	/* who counts */
+            +	long a ____cacheline_aligned_in_smp; /* one writer */
+            +	/* read
+            +	 * by all */
+            +	long b ____cacheline_aligned_in_smp;
+             };
+        "#]],
+    );
     let text = "struct box { struct { long a, b; }; long c; };\n";
-    check(pair(text, Style::C), expect![[r#"
+    check(
+        pair(text, Style::C),
+        expect![[r#"
         --- a.c
         +++ a.c
         @@ -1,1 +1,5 @@
@@ -107,7 +112,8 @@ fn members_move_out_of_the_braces_with_their_comments() {
         +	_Alignas(64) long a;
         +	_Alignas(64) long b;
         +};
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -206,7 +212,7 @@ fn unions_and_randomized_structures_move_whole() {
 
 const PAIR: &str = "struct box {\n\tstruct {\n\t\tlong a;\n\t\tlong b;\n\t};\n\tlong c;\n};\n";
 
-/// Lines that take the place of `behind` in a diff; the structure has eight lines itself.
+/// Lines that take the place of `behind`, which comes after the seven lines of the structure.
 fn values(style: Style, behind: &str) -> String {
     match pair(&format!("{PAIR}{behind}\n"), style) {
         Ok(diff) => {
@@ -233,6 +239,11 @@ fn values_lose_the_braces_of_an_opened_structure() {
         ),
         (
             Style::C,
+            "struct box one = {\n\t{\n\t\t1,\n\t\t2 /* b */\n\t},\n\t3\n};",
+        ),
+        (Style::C, "struct box one = {\n\t{ 1,\n\t  2,\n\t}, 3\n};"),
+        (
+            Style::C,
             "struct box one = { .a = 1, .c = 3 }, none = { 0 };",
         ),
         (Style::Cpp, "box one{{1, 2}, 3};"),
@@ -244,15 +255,24 @@ fn values_lose_the_braces_of_an_opened_structure() {
         struct box one = { .a = 1, .b = 2, .c = 3 };
         struct box all[] = { { .a = 1, .c = 3 }, { .b = 2, .c = 3 } };
         struct box one = {
-	
-        		.a = 1
-        	,
+        	.a = 1,
         	.c = 2,
+        };
+        struct box one = {
+        	.a = 1,
+        	.b = 2, /* b */
+        	.c = 3
+        };
+        struct box one = {
+        	.a = 1,
+        	  .b = 2
+        	, .c = 3
         };
         struct box one = { .a = 1, .c = 3 }, none = { 0 };
         box one{3, 1, 2};
         box one{3, 1, 2};
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]

@@ -139,7 +139,11 @@ impl<'b, 't> Pieces<'b, 't> {
 
     /// Lines before the item `at` as far to the right as the others.
     fn indented(&self, lead: &str, at: usize) -> String {
-        let own = self.own_indents[at].as_deref();
+        // Comments before a closing brace are as far to the right as the item before it.
+        let before = at
+            .checked_sub(1)
+            .and_then(|at| self.own_indents[at].as_deref());
+        let own = self.own_indents[at].as_deref().or(before);
         let mut out = String::new();
         for line in lead.split_inclusive('\n') {
             let inner = own.and_then(|own| line.strip_prefix(own));
@@ -262,13 +266,15 @@ fn behind_line(tokens: &Tokens<'_>, at: usize) -> usize {
     }
 }
 
-fn indent_at(text: &str, at: usize) -> String {
+/// The blanks at the start of the line of a byte.
+pub(super) fn indent_at(text: &str, at: usize) -> String {
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     let line = &text[start..];
     line[..line.len() - line.trim_start_matches([' ', '\t']).len()].to_owned()
 }
 
-fn starts_its_line(text: &str, at: usize) -> bool {
+/// Returns true if only blanks are before a byte on its line.
+pub(super) fn starts_its_line(text: &str, at: usize) -> bool {
     let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
     text[start..at].trim().is_empty()
 }

@@ -509,7 +509,8 @@ fn another_declaration_of_anonymous_structures_is_refused() {
         -	};
         +	_Alignas(64) long b;
         +	_Alignas(64) long a;
-    "#]].assert_eq(&changed(&patched(source).unwrap()));
+    "#]]
+    .assert_eq(&changed(&patched(source).unwrap()));
     let refused = [
         "struct s {\n\tlong a;\n\tlong b;\n};\n",
         "struct s {\n\tunion { long a;\n\tlong b;\n\t};\n};\n",

@@ -2,9 +2,9 @@
 
 use hitm_layout::advise::Subject;
 use hitm_layout::emit::{
-    Declaration, Emission, EmitError, Style, Types, c_asserts, c_struct, clang_reorder_fields, cpp_text,
-    declarations, flattened, kernel_asserts, patch_rust, patch_struct, rust_struct, semantic_patch,
-    type_names,
+    Declaration, Emission, EmitError, Style, Types, c_asserts, c_struct, clang_reorder_fields,
+    cpp_text, declarations, flattened, kernel_asserts, patch_rust, patch_struct, rust_struct,
+    semantic_patch, type_names,
 };
 use hitm_layout::layout_file::FileStruct;
 use hitm_layout::{SourceNames, StructLayout, TypeStore};

@@ -1,0 +1,278 @@
+//! Values of the structure that is moved, in one list.
+
+use std::ops::Range;
+
+use super::diff::Edit;
+use super::initialisers::{Lists, Values};
+use super::pieces::{indent_at, starts_its_line};
+use super::positions::Placed;
+use super::tokens::Tokens;
+use super::{EmitError, Style};
+
+/// Values of the structure, without the braces of opened structures.
+#[derive(Debug, Default)]
+struct Own {
+    /// Tokens of each value.
+    values: Vec<(usize, usize)>,
+    /// The member of each, and whether the value has its name.
+    places: Vec<(usize, bool)>,
+    /// Opening braces of opened structures.
+    braces: Vec<usize>,
+}
+
+impl Own {
+    fn add(&mut self, value: (usize, usize), place: (usize, bool)) {
+        self.values.push(value);
+        self.places.push(place);
+    }
+}
+
+impl Lists<'_, '_> {
+    /// Values of the structure that is moved.
+    pub(super) fn own(&mut self, list: Values<'_>) -> Result<(), EmitError> {
+        let mut own = Own::default();
+        self.place(list, None, &mut own)?;
+        let Own {
+            values,
+            places,
+            braces,
+        } = own;
+        let is_cpp = self.reordered.style == Style::Cpp;
+        let has_names = places.iter().any(|(_, has_name)| *has_name);
+        if !is_cpp {
+            self.drop_braces(&braces);
+            if places.iter().all(|(_, has_name)| *has_name) {
+                return Ok(());
+            }
+        }
+        let is_same = places.iter().enumerate().all(|(index, (place, has_name))| {
+            *has_name || self.reordered.new.get(index) == Some(&Placed::Member(*place))
+        });
+        match (is_cpp, braces.first()) {
+            (true, Some(open)) if has_names => {
+                Err(self.refuse(*open, "names beside the braces of an anonymous structure"))
+            }
+            (true, None) if has_names => self.sort_named(&values, &places),
+            (_, None) if is_same => Ok(()),
+            (true, _) => {
+                let mut holes = places.iter().enumerate();
+                if let Some((hole, _)) = holes.find(|(index, (place, _))| index != place) {
+                    return Err(self.refuse(values[hole].0, "a value behind one that is left out"));
+                }
+                self.sort((list, &values))
+            }
+            (false, _) => {
+                self.name(&values, &places);
+                Ok(())
+            }
+        }
+    }
+
+    /// Finds the members of the values in a list; `within` is the opened structure whose list it is.
+    fn place(
+        &self,
+        list: Values<'_>,
+        within: Option<usize>,
+        own: &mut Own,
+    ) -> Result<(), EmitError> {
+        let (tokens, reordered) = (self.tokens, self.reordered);
+        let mut place = within.map_or(0, |within| reordered.opened[within].start);
+        let end_of_list = within.map_or(reordered.old.len(), |within| reordered.opened[within].end);
+        for (from, end) in list.iter().copied() {
+            if tokens.at(from) == "." {
+                // A member of an anonymous structure that stays whole is found by its name.
+                let found = reordered.index_of(tokens.at(from + 1));
+                place = match found {
+                    Some(found) if tokens.at(from + 2) == "=" => found + 1,
+                    _ => usize::MAX,
+                };
+                own.add((from, end), (found.unwrap_or(usize::MAX), true));
+                continue;
+            }
+            if tokens.at(from) == "{"
+                && let Some(opened) = reordered.opened_at(place, within)
+            {
+                let inner = tokens.split(from + 1, tokens.close(from));
+                if inner.is_empty() {
+                    return Err(self.refuse(from, "no value for an anonymous structure"));
+                }
+                own.braces.push(from);
+                self.place(&inner, Some(opened), own)?;
+                place = reordered.opened[opened].end;
+                continue;
+            }
+            let slot = reordered.old.get(place).filter(|_| place < end_of_list);
+            let slot =
+                slot.ok_or_else(|| self.refuse(from, "a value whose member is not clear"))?;
+            if slot.has_parts && !self.is_whole((from, end)) {
+                return Err(self.refuse(from, "a value that may be for a part of a member"));
+            }
+            if slot.name.is_none() && reordered.style != Style::Cpp {
+                return Err(self.refuse(from, "a value for a structure without a name"));
+            }
+            own.add((from, end), (place, false));
+            place += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes away the braces of opened structures' values.
+    fn drop_braces(&mut self, braces: &[usize]) {
+        let tokens = self.tokens;
+        let is_nested = |one: usize| {
+            braces.iter().any(|other| {
+                let (around, inside) = (one.min(*other), one.max(*other));
+                around < inside && inside < tokens.close(around)
+            })
+        };
+        for open in braces.iter().copied() {
+            match lines(tokens, open).filter(|_| !is_nested(open)) {
+                Some(lines) => self.drop_lines(open, lines),
+                None => self.drop_pair(open),
+            }
+        }
+    }
+
+    fn replace(&mut self, start: usize, end: usize, text: &str) {
+        let text = text.to_owned();
+        self.edits.push(Edit { start, end, text });
+    }
+
+    /// Takes away braces that have lines for themselves. Values between them get the braces' indentation.
+    fn drop_lines(&mut self, open: usize, (opening, closing): (Range<usize>, Range<usize>)) {
+        let tokens = self.tokens;
+        let close = tokens.close(open);
+        self.replace(opening.start, opening.end, "");
+        for (from, _) in tokens.split(open + 1, close) {
+            let start = tokens.get(from).start;
+            if starts_its_line(tokens.text, start) {
+                let line = start - indent_at(tokens.text, start).len();
+                self.replace(line, start, &indent_at(tokens.text, opening.start));
+            }
+        }
+        // The comma behind the brace goes with it.
+        if tokens.at(close + 1) == "," && tokens.at(close - 1) != "," {
+            let end = tokens.get(close - 1).end;
+            self.replace(end, end, ",");
+        }
+        self.replace(closing.start, closing.end, "");
+    }
+
+    /// Takes away braces, and the comma behind the last value between them.
+    fn drop_pair(&mut self, open: usize) {
+        let tokens = self.tokens;
+        let is_blank =
+            |start: usize, end: usize| tokens.text[start..end].trim_matches(' ').is_empty();
+        let (brace, next) = (tokens.get(open), tokens.get(open + 1));
+        let has_blank = is_blank(brace.end, next.start);
+        self.replace(
+            brace.start,
+            if has_blank { next.start } else { brace.end },
+            "",
+        );
+        let close = tokens.close(open);
+        let (last, brace) = (tokens.get(close - 1), tokens.get(close));
+        if tokens.at(close - 1) == "," {
+            self.replace(last.start, last.end, "");
+        }
+        let has_blank = is_blank(last.end, brace.start);
+        let start = if has_blank { last.end } else { brace.start };
+        self.replace(start, brace.end, "");
+    }
+
+    /// Gives each value its member's name.
+    fn name(&mut self, values: Values<'_>, places: &[(usize, bool)]) {
+        for ((from, _), (place, has_name)) in values.iter().zip(places) {
+            let name = self
+                .reordered
+                .old
+                .get(*place)
+                .and_then(|slot| slot.name.as_ref());
+            if let (false, Some(name)) = (has_name, name) {
+                let start = self.tokens.get(*from).start;
+                self.edits.push(Edit {
+                    start,
+                    end: start,
+                    text: format!(".{name} = "),
+                });
+            }
+        }
+    }
+
+    /// Puts values into the new order of their members, in place of the list that has them.
+    fn sort(&mut self, (list, values): (Values<'_>, Values<'_>)) -> Result<(), EmitError> {
+        let Some((first, last)) = list.first().zip(list.last()) else {
+            return Ok(());
+        };
+        let mut texts = Vec::new();
+        for placed in &self.reordered.new {
+            if texts.iter().filter(|text| **text != "{}").count() == values.len() {
+                break;
+            }
+            match *placed {
+                Placed::Padding => texts.push("{}"),
+                Placed::Member(index) => match values.get(index) {
+                    Some((from, end)) => texts.push(self.tokens.slice(*from, *end)),
+                    None => {
+                        let slot = &self.reordered.old[index];
+                        let name = slot.name.as_deref().unwrap_or("a structure without a name");
+                        return Err(self.refuse(first.0, &format!("no value for {name}")));
+                    }
+                },
+            }
+        }
+        self.edits.push(Edit {
+            start: self.tokens.get(first.0).start,
+            end: self.tokens.get(last.1 - 1).end,
+            text: texts.join(", "),
+        });
+        Ok(())
+    }
+
+    /// Puts values with names into the new order, which C++ demands.
+    fn sort_named(
+        &mut self,
+        values: Values<'_>,
+        places: &[(usize, bool)],
+    ) -> Result<(), EmitError> {
+        if let Some(at) = places
+            .iter()
+            .position(|(place, has_name)| !has_name || *place == usize::MAX)
+        {
+            return Err(self.refuse(values[at].0, "a value whose member is not clear"));
+        }
+        let mut order: Vec<usize> = (0..values.len()).collect();
+        order.sort_by_key(|at| self.reordered.place_of(places[*at].0));
+        for (to, from) in order
+            .into_iter()
+            .enumerate()
+            .filter(|(to, from)| to != from)
+        {
+            let (old, new) = (values[to], values[from]);
+            self.edits.push(Edit {
+                start: self.tokens.get(old.0).start,
+                end: self.tokens.get(old.1 - 1).end,
+                text: self.tokens.slice(new.0, new.1).to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of the lines of two braces, if nothing else is on them but a comma.
+fn lines(tokens: &Tokens<'_>, open: usize) -> Option<(Range<usize>, Range<usize>)> {
+    let line = |first: usize, last: usize| {
+        let (start, end) = (tokens.get(first).start, tokens.get(last).end);
+        let length = tokens.text[end..].find('\n')?;
+        let is_alone =
+            starts_its_line(tokens.text, start) && tokens.text[end..end + length].trim().is_empty();
+        let start = start - indent_at(tokens.text, start).len();
+        is_alone.then_some(start..end + length + 1)
+    };
+    let close = tokens.close(open);
+    let has_comma = tokens.at(close + 1) == ",";
+    Some((
+        line(open, open)?,
+        line(close, close + usize::from(has_comma))?,
+    ))
+}
