@@ -244,7 +244,7 @@ fn run(directory: &Path, args: &[&str]) -> String {
 }
 
 /// Two builds of a program and a recording of the first one: what is false sharing before costs
-/// nothing after, and figures are exact on the machine of the recording alone.
+/// nothing after, by replays on each machine.
 #[test]
 fn two_builds_are_reviewed_by_a_recording() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -264,7 +264,7 @@ fn two_builds_are_reviewed_by_a_recording() {
     let costs = of["costs"].as_array().expect("costs");
     assert_eq!(costs.len(), 4);
     let confidence: Vec<&Value> = costs.iter().map(|cost| &cost["confidence"]).collect();
-    assert_eq!(confidence, ["exact", "estimated", "estimated", "estimated"]);
+    assert_eq!(confidence, ["replayed"; 4]);
     for cost in costs {
         let [before, after] = ["cycles_before", "cycles_after"].map(|id| cost[id].as_f64());
         assert!(before > after, "{cost:#}");
@@ -378,7 +378,8 @@ fn has_no_change(of: &Value) {
     let costs = of["costs"].as_array().expect("costs");
     assert_eq!(costs.len(), 4, "{of:#}");
     for cost in costs {
-        assert_eq!(cost["cycles_change"], 0.0, "{of:#}");
+        let change = cost["cycles_change"].as_f64().expect("a change");
+        assert!(change.abs() < 0.001, "{of:#}");
         assert!(cost["cycles_before"].as_f64() > Some(1000.0), "{of:#}");
     }
 }
@@ -613,7 +614,7 @@ fn anonymous_structures_match_the_members_of_a_layout_file() {
         );
         let cost = &pot["costs"][0];
         let change = cost["cycles_change"].as_f64().expect("a change");
-        assert!((-0.9..-0.1).contains(&change), "{layout}: {cost:#}");
+        assert!((-0.9..-0.01).contains(&change), "{layout}: {cost:#}");
         let members = pot["members"].as_array().expect("members").iter();
         let moved = members.filter(|member| member["change"] == "moved-line");
         assert!(moved.count() >= 2, "{layout}: {pot:#}");

@@ -10,7 +10,7 @@ use hitm_weave::MovedSpan;
 use thiserror::Error;
 
 pub(super) use wanted::element_of;
-pub(crate) use wanted::{Replaced, Wanted};
+pub(crate) use wanted::{Place, Replaced, Wanted};
 
 /// Errors of putting a layout in the place of the compiled one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -170,17 +170,17 @@ impl MemberMap {
             spans: Vec::new(),
             by_new: Vec::new(),
         };
-        for (name, (from, old_size), (to, new_size)) in of.places {
+        for place in of.places {
             map.spans.push(Span {
-                from: *from,
-                to: *to,
-                size: *old_size.min(new_size),
+                from: place.from,
+                to: place.to,
+                size: place.size,
                 member: map.members.len(),
             });
             map.members.push(MappedMember {
-                name: (*name).to_owned(),
-                from: *from,
-                to: *to,
+                name: place.path.to_owned(),
+                from: place.from,
+                to: place.to,
             });
         }
         map.sort();

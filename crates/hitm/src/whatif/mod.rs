@@ -26,7 +26,7 @@ use crate::recording::{Recording, RecordingError};
 use compare::Compared;
 pub use instances::HeapInstances;
 pub use member_map::MapError;
-pub(crate) use member_map::{MemberMap, Replaced, Wanted};
+pub(crate) use member_map::{MemberMap, Place, Replaced, Wanted};
 pub use moves::{MoveCounts, MovedObject, ObjectKind};
 use second_run::{Keep, SecondRun};
 pub use trial::Took;

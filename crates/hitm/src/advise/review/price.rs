@@ -289,7 +289,8 @@ impl<'i> Pricing<'i> {
         coverage.notes.extend(located.notes);
         if self.replays.is_some() && !sides[1].lacking.is_empty() {
             coverage.notes.push(
-                "a replay keeps the accesses to members that are gone, on lines of their own".to_owned(),
+                "a replay keeps the accesses to members that are gone, on lines of their own"
+                    .to_owned(),
             );
         }
         let mut costs = Vec::new();

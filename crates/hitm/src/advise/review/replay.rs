@@ -10,7 +10,7 @@ use super::places::Located;
 use crate::advise::Inputs;
 use crate::advise::proof::{Proof, Proving, Trial, access_count, since};
 use crate::recording::Recording;
-use crate::whatif::{MemberMap, Replaced};
+use crate::whatif::{MemberMap, Place, Replaced};
 
 /// Accesses that are replayed for one review, in all: some minutes of one core.
 const REPLAYED_MAX: u64 = 400_000_000;
@@ -98,13 +98,18 @@ fn map((question, old_size): (&Inputs, u64), located: &Located) -> MemberMap {
     let [before, after] = &located.places;
     let mut size = located.size;
     let mut places = Vec::new();
-    for (path, from) in before {
-        let to = after.get(path).copied().unwrap_or_else(|| {
+    for (path, (from, old_size)) in before {
+        let (to, new_size) = after.get(path).copied().unwrap_or_else(|| {
             let alone = size.next_multiple_of(LINE);
-            size = (alone + from.1).next_multiple_of(LINE);
-            (alone, from.1)
+            size = (alone + old_size).next_multiple_of(LINE);
+            (alone, *old_size)
         });
-        places.push((path.as_str(), *from, to));
+        places.push(Place {
+            path,
+            from: *from,
+            to,
+            size: new_size.min(*old_size),
+        });
     }
     MemberMap::of_places(&Replaced {
         type_name: &question.type_name,

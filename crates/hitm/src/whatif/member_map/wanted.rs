@@ -23,8 +23,21 @@ pub(crate) struct Replaced<'a> {
     pub(crate) sizes: (u64, u64),
     /// Its alignment in the other build.
     pub(crate) align: u64,
-    /// Name of each touched member, and its offset and size in both builds.
-    pub(crate) places: &'a [(&'a str, (u64, u64), (u64, u64))],
+    /// The touched members.
+    pub(crate) places: &'a [Place<'a>],
+}
+
+/// A touched member in both builds.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// Its path.
+    pub(crate) path: &'a str,
+    /// Its offset in the recorded program.
+    pub(crate) from: u64,
+    /// Its offset in the other build.
+    pub(crate) to: u64,
+    /// Bytes that both builds have of it.
+    pub(crate) size: u64,
 }
 
 /// New form of a type.
@@ -115,4 +128,36 @@ fn bare(name: &str) -> &str {
     let words = ["struct ", "class ", "union "];
     let found = words.iter().find_map(|word| name.strip_prefix(word));
     found.unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(places: &[Place<'_>], sizes: (u64, u64)) -> MemberMap {
+        MemberMap::of_places(&Replaced {
+            type_name: "s",
+            sizes,
+            align: 8,
+            places,
+        })
+    }
+
+    /// Of another build the places of touched members are known: bytes between them go with the member before.
+    #[test]
+    fn touched_members_take_the_rest_along() {
+        let place = |path, from, to| Place {
+            path,
+            from,
+            to,
+            size: 8,
+        };
+        let moved = map(&[place("a", 0, 64), place("c", 16, 0)], (32, 128));
+        assert_eq!(moved.place(4), (68, 4, false));
+        assert_eq!(moved.place(12), (76, 4, true));
+        assert_eq!(moved.place(16), (0, 8, false));
+        assert!(!moved.moves_nothing());
+        let same = map(&[place("a", 0, 0), place("c", 16, 16)], (32, 32));
+        assert!(same.moves_nothing());
+    }
 }
