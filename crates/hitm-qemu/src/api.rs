@@ -151,7 +151,7 @@ pub(crate) struct Api {
 }
 
 functions! {
-    /// What QEMU has from version 9.2 on.
+    /// Functions that QEMU has from version 9.2 on.
     ValueFunctions:
     get_value: "qemu_plugin_mem_get_value" as unsafe extern "C" fn(u32) -> MemValue;
 }

@@ -158,7 +158,7 @@ struct Reason {
     words: String,
 }
 
-/// Why the atom is where it is now, when its company has changed.
+/// Reason for the atom's place, when its company has changed.
 fn reason(
     weigher: &Weigher<'_>,
     subject: &Subject,

@@ -77,7 +77,7 @@ pub fn names_in(layout: &StructLayout, store: &TypeStore) -> Vec<String> {
     names
 }
 
-/// What debug information tells of a subject's declaration in source.
+/// A subject's declaration in source, as debug information tells it.
 #[derive(Debug, Clone, Default)]
 pub struct Declaration {
     /// The line (from 1) that declares the structure.

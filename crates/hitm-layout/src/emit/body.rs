@@ -64,7 +64,7 @@ pub(super) enum ItemKind {
     Other,
 }
 
-/// What one declarator declares.
+/// Declaration of one declarator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Declared {
     /// None for an anonymous structure or union.
@@ -270,7 +270,7 @@ fn item(
     })
 }
 
-/// How far a declaration has been read.
+/// Place up to which a declaration has been read.
 #[derive(Debug, Default)]
 struct Scan {
     is_function: bool,

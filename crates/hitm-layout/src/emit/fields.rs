@@ -187,7 +187,7 @@ impl Fields {
         (tokens.get(self.open).end, tokens.get(self.close).start)
     }
 
-    /// What stands before the structure on its line.
+    /// Text before the structure on its line.
     pub(super) fn indent<'t>(&self, tokens: &Tokens<'t>) -> &'t str {
         let start = tokens.get(self.head).start;
         let line = tokens.text[..start].rfind('\n').map_or(0, |end| end + 1);

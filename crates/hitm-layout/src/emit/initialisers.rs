@@ -24,7 +24,7 @@ struct Holder {
     typedefs: Vec<String>,
     /// Members and the holder that each is of, and its dimensions; none for the structure itself.
     members: Vec<Held>,
-    /// Why its members are not known.
+    /// Reason for which its members are not known.
     fault: Option<EmitError>,
 }
 

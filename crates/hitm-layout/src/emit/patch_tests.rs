@@ -41,7 +41,7 @@ fn check(file: &str, text: &str, style: Style, expected: Expect) {
     expected.assert_eq(&visible(&diff));
 }
 
-/// What stands behind a structure of C++ whose members are public is refused.
+/// Text behind a structure of C++ whose members are public is refused.
 fn refused(style: Style, behind: &str) -> String {
     let text = format!("struct box {{\n\tlong a;\n\tlong b;\n\tlong c;\n}};\n{behind}\n");
     match patched("a.c", &text, style) {

@@ -13,7 +13,7 @@ pub(super) struct Pieces<'b, 't> {
     pub(super) starts: Vec<usize>,
     /// The byte behind an item and the comments beside it.
     ends: Vec<usize>,
-    /// What stands above and before an item, without access specifiers and braces that go.
+    /// Text above and before an item, without access specifiers and braces that go.
     leads: Vec<String>,
     /// Indentation of an item in an opened structure, which becomes that of the others.
     own_indents: Vec<Option<String>>,
@@ -58,7 +58,7 @@ impl<'b, 't> Pieces<'b, 't> {
         pieces
     }
 
-    /// What stands before the item `at`; byte `start` and token `from` are the first behind the one
+    /// Text before the item `at`; byte `start` and token `from` are the first behind the one
     /// before it.
     fn lead(&mut self, body: &Body, at: usize, (start, from): (usize, usize)) -> String {
         let text = self.tokens.text;

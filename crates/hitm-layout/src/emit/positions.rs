@@ -19,7 +19,7 @@ pub(super) struct Slot {
     pub(super) has_parts: bool,
 }
 
-/// What stands in one place of the new order.
+/// Content of one place of the new order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placed {
     /// The member with this index in the old order.

@@ -4,7 +4,7 @@
 //! are private, allocators and hashers that are the default cannot be named, and references have no
 //! lifetimes.
 
-/// Where the standard library defines types, and where it shows them.
+/// Paths at which the standard library defines types, and at which it shows them.
 const SHOWN: [(&str, &str); 13] = [
     ("core::ops::function::", "core::ops::"),
     ("alloc::collections::btree::map::", "std::collections::"),

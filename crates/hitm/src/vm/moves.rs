@@ -29,7 +29,7 @@ pub(super) struct Plan {
     pub(super) found: Vec<FoundObjects>,
 }
 
-/// How many objects of a structure move, by how they were found.
+/// Numbers of objects of a structure that move, by how they were found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FoundObjects {
     type_name: String,

@@ -8,7 +8,7 @@ use hitm_weave::replay::{FRESH, Relocate};
 
 use super::member_map::MemberMap;
 
-/// How an object is known.
+/// Source of the knowledge of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObjectKind {
     /// By a walk over the kernel's memory.
@@ -38,7 +38,7 @@ pub struct MovedObject {
     pub name: String,
     /// The structure, or that of its elements.
     pub type_name: String,
-    /// How it is known.
+    /// Source of the knowledge of it.
     pub kind: ObjectKind,
     /// Address of its first byte in the program.
     pub address: u64,

@@ -93,7 +93,10 @@ pub(super) fn of_type(
                 let build = builds.new.name();
                 return Err(fail(format!("{build}: {type_name} has no member {new}")));
             }
-            None if builds.new.has(type_name, &old)? => {
+            // A member with another size may have lost what the profile touches.
+            None if builds.new.has(type_name, &old)?
+                && builds.new.size_of(type_name, &old)? == builds.old.size_of(type_name, &old)? =>
+            {
                 let build = builds.new.name();
                 return Err(fail(format!("{build}: {type_name} has a member {old}")));
             }

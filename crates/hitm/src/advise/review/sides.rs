@@ -139,6 +139,21 @@ impl Side {
         Ok(is_path((name, &layout), file.types(), path))
     }
 
+    /// Bytes of the member at `path` in the structure of a name, if it has one.
+    pub(super) fn size_of(&mut self, name: &str, path: &str) -> Result<Option<u64>, ReviewError> {
+        let file = match self {
+            Side::Layout(file) => {
+                let members = file.get(bare(name)).map_or(&[][..], |of| &of.members);
+                let found = members.iter().find(|member| member.name == path);
+                return Ok(found.map(|member| member.size_bytes));
+            }
+            Side::Types(file) => file,
+        };
+        let layout = file.struct_layout(name)?;
+        let found = Names::new(file.types()).typed_part_at((name, &layout), path);
+        Ok(found.map(|(_, part)| part.size()))
+    }
+
     /// The members `own` of a structure, with members of those that the other build opens in their place:
     /// `inner.x` and `inner.y` for `inner`.
     fn opened(&mut self, name: &str, own: &[Part], other: &[Part]) -> Vec<Part> {
