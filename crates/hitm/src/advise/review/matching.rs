@@ -1,6 +1,6 @@
 //! Partners of a structure's members: by name, as the user states, or by a place that leaves no doubt.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::LINE;
 use super::renames::{Rename, Renames};
@@ -39,16 +39,19 @@ pub struct Alike {
 
 /// Pairs members by name and by `renames`. Pairs have the names of the first build.
 pub(super) fn rows(old: &[Part], new: &[Part], renames: &Renames) -> Vec<MemberDiff> {
-    let renames = &renames.0;
+    let renames = renames.0.iter();
+    let taken: BTreeSet<&str> = renames.clone().map(|rename| rename.old.as_str()).collect();
+    let mut by_new: BTreeMap<&str, &str> = BTreeMap::new();
+    for rename in renames {
+        if let Some(new) = &rename.new {
+            by_new.entry(new).or_insert(&rename.old);
+        }
+    }
     pair_by((old, new), LINE, &|part| {
-        let mut renamed = renames.iter();
-        match renamed.find(|rename| rename.new.as_deref() == Some(&*part.name)) {
-            Some(rename) => Some(&rename.old),
+        match by_new.get(part.name.as_str()) {
+            Some(old) => Some(*old),
             // The first build's member of this name is called otherwise now, and this one is new.
-            None => {
-                let is_taken = renames.iter().any(|rename| rename.old == part.name);
-                (!is_taken).then_some(&*part.name)
-            }
+            None => (!taken.contains(part.name.as_str())).then_some(&*part.name),
         }
     })
 }
@@ -64,6 +67,10 @@ pub(super) fn automatic(old: &[Part], new: &[Part], stated: &Renames) -> Vec<Ren
         let mut stated = stated.0.iter();
         stated.any(|rename| rename.old == part.name || rename.new.as_deref() == Some(&*part.name))
     };
+    let mut by_start: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (at, part) in new.iter().enumerate() {
+        by_start.entry(part.bits.start).or_default().push(at);
+    }
     let mut found = Vec::new();
     for (at, part) in old.iter().enumerate() {
         if new_names.contains(&part.name) || is_stated(part) || part.type_name.is_empty() {
@@ -75,7 +82,9 @@ pub(super) fn automatic(old: &[Part], new: &[Part], stated: &Renames) -> Vec<Ren
                 && !old_names.contains(&other.name)
                 && !is_stated(other)
         };
-        let mut like = new.iter().enumerate().filter(|(_, other)| is_it(other));
+        let there = by_start.get(&part.bits.start).into_iter().flatten();
+        let there = there.map(|at| (*at, &new[*at]));
+        let mut like = there.filter(|(_, other)| is_it(other));
         let (Some((there, other)), None) = (like.next(), like.next()) else {
             continue;
         };

@@ -95,7 +95,8 @@ pub(super) fn of_type(
             }
             // A member with another size may have lost what the profile touches.
             None if builds.new.has(type_name, &old)?
-                && builds.new.size_of(type_name, &old)? == builds.old.size_of(type_name, &old)? =>
+                && builds.new.size_of(type_name, &old)?
+                    == builds.old.size_of(type_name, &old)? =>
             {
                 let build = builds.new.name();
                 return Err(fail(format!("{build}: {type_name} has a member {old}")));

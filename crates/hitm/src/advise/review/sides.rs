@@ -163,14 +163,16 @@ impl Side {
         let Ok(layout) = file.struct_layout(name) else {
             return own.to_vec();
         };
+        let mut inside_of: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
+        for part in other {
+            for (dot, _) in part.name.match_indices('.') {
+                inside_of.entry(&part.name[..dot]).or_default().push(part);
+            }
+        }
         let mut names = Names::new(file.types());
         let mut opened = Vec::new();
         for part in own {
-            let is_inside = |other: &&Part| {
-                let path = other.name.strip_prefix(&part.name);
-                !part.name.is_empty() && path.is_some_and(|path| path.starts_with('.'))
-            };
-            let inside = other.iter().filter(is_inside);
+            let inside = inside_of.get(part.name.as_str()).into_iter().flatten();
             let inside = inside.filter_map(|other| names.part_at((name, &layout), &other.name));
             let inside: Vec<Part> = inside.collect();
             match inside.is_empty() {
