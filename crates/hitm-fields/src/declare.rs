@@ -1,0 +1,242 @@
+//! The macro that declares quantities.
+
+/// Declares a struct together with the quantities that are reported of it, or a table of quantities of a type that
+/// exists.
+///
+/// ```text
+/// fields! {
+///     /// Meaning of the struct.
+///     #[derive(Debug)]
+///     pub struct Line in line {                        // the struct, and the name of its fields
+///         /// Meaning, for readers of the code and of the format alike.
+///         pub lost_cycles: u64 => cycles "lost";       // a member that is reported, its kind and title
+///         pub nodes: Vec<Node> => words "nodes", |line| texts(&line.nodes);  // reported in another form
+///         pub rows: Vec<Row>;                          // a member that is not
+///         name => name "object", |line| line.name();   // worked out
+///         pub seed: u64 => recorded number "seed";     // samples do not have it
+///         ..Counts: hitm_count, load_count;            // fields of everything that has counts
+///     }
+/// }
+/// fields! {
+///     /// Meaning of the table.
+///     pub source for SourceCounts { ... }
+/// }
+/// ```
+///
+/// Each field is a constant: `line::lost_cycles`, whose name is its id; `line::ALL` has them in
+/// order. A field without an expression has its member's value. Kinds: `count`, `cycles`, `share`, `bytes`, `offset`,
+/// `address`, `khz`, `nanos`, `decimal`; `number`, a plain number; `label`, short words; `words` and `name`, which
+/// narrow tables shorten. `recorded` or `sampled` before the kind is for fields of such runs only.
+#[macro_export]
+macro_rules! fields {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $type:ident in $table:ident { $($body:tt)* }
+    ) => {
+        $crate::fields!(@parse
+            (struct $(#[$meta])* $vis $type) ($vis $table $type, concat!("Fields of a [`", stringify!($type), "`].")) () () $($body)*
+        );
+    };
+    (
+        #[doc = $doc:literal]
+        $vis:vis $table:ident for $type:ty { $($body:tt)* }
+    ) => {
+        $crate::fields!(@parse (table) ($vis $table $type, $doc) () () $($body)*);
+    };
+
+    // Nothing is left: the struct and its fields, or the fields alone.
+    (@parse
+        (struct $(#[$meta:meta])* $vis:vis $type:ident) $table:tt ($($member:tt)*) ($($field:tt)*)
+    ) => {
+        $(#[$meta])*
+        $vis struct $type { $($member)* }
+        $crate::fields!(@table $table $($field)*);
+    };
+    (@parse (table) $table:tt () ($($field:tt)*)) => {
+        $crate::fields!(@table $table $($field)*);
+    };
+
+    // Fields of everything that has something in common.
+    (@parse $head:tt $table:tt $members:tt ($($field:tt)*)
+        ..$from:ident: $($id:ident),+; $($rest:tt)*
+    ) => {
+        $crate::fields!(@parse $head $table $members
+            ($($field)* $({ from $from; $id })+) $($rest)*);
+    };
+    // A member that is reported, in its own form and in another one.
+    (@parse $head:tt $table:tt ($($member:tt)*) ($($field:tt)*)
+        $(#[doc = $doc:literal])+ $vis:vis $id:ident: $type:ty => $($kind:ident)+ $title:literal; $($rest:tt)*
+    ) => {
+        $crate::fields!(@parse $head $table
+            ($($member)* $(#[doc = $doc])+ $vis $id: $type,)
+            ($($field)* { ($($doc)+) $id ($($kind)+) $title, |item| &item.$id }) $($rest)*);
+    };
+    (@parse $head:tt $table:tt ($($member:tt)*) ($($field:tt)*)
+        $(#[doc = $doc:literal])+ $vis:vis $id:ident: $type:ty
+            => $($kind:ident)+ $title:literal, |$item:ident| $value:expr; $($rest:tt)*
+    ) => {
+        $crate::fields!(@parse $head $table
+            ($($member)* $(#[doc = $doc])+ $vis $id: $type,)
+            ($($field)* { ($($doc)+) $id ($($kind)+) $title, |$item| $value }) $($rest)*);
+    };
+    // A member that is not.
+    (@parse $head:tt $table:tt ($($member:tt)*) $fields:tt
+        $(#[doc = $doc:literal])+ $vis:vis $id:ident: $type:ty; $($rest:tt)*
+    ) => {
+        $crate::fields!(@parse $head $table
+            ($($member)* $(#[doc = $doc])+ $vis $id: $type,) $fields $($rest)*);
+    };
+    // A field that is no member of this struct, or whose struct is declared elsewhere.
+    (@parse $head:tt $table:tt $members:tt ($($field:tt)*)
+        $(#[doc = $doc:literal])+ $id:ident => $($kind:ident)+ $title:literal, |$item:ident| $value:expr; $($rest:tt)*
+    ) => {
+        $crate::fields!(@parse $head $table $members
+            ($($field)* { ($($doc)+) $id ($($kind)+) $title, |$item| $value }) $($rest)*);
+    };
+    (@parse $head:tt $table:tt $members:tt ($($field:tt)*)
+        $(#[doc = $doc:literal])+ $id:ident => $($kind:ident)+ $title:literal; $($rest:tt)*
+    ) => {
+        $crate::fields!(@parse $head $table $members
+            ($($field)* { ($($doc)+) $id ($($kind)+) $title, |item| &item.$id }) $($rest)*);
+    };
+
+    (@table ($vis:vis $table:ident $type:ty, $doc:expr) $($field:tt)*) => {
+        #[doc = $doc]
+        #[allow(non_camel_case_types, reason = "it stands before fields as a module would")]
+        #[derive(Debug)]
+        $vis enum $table {}
+
+        #[allow(non_upper_case_globals, reason = "a field has the name of its key in JSON")]
+        impl $table {
+            $($crate::fields!(@constant $vis $type, $field);)*
+
+            /// All of them, in the order of JSON.
+            #[allow(dead_code, reason = "some tables are used field by field")]
+            $vis const ALL: &'static [$crate::Field<$type>] = &[$($crate::fields!(@name $field)),*];
+        }
+    };
+    (@constant $vis:vis $type:ty, { from $from:ident; $id:ident }) => {
+        #[doc = "As everything that has such counts."]
+        $vis const $id: $crate::Field<$type> = $from::<$type>::$id;
+    };
+    (@constant $vis:vis $type:ty, { ($($doc:literal)+) $id:ident ($($kind:ident)+) $title:literal, |$item:ident| $value:expr }) => {
+        $(#[doc = $doc])+
+        $vis const $id: $crate::Field<$type> = $crate::fields!(@runs ($($kind)+) (
+            stringify!($id),
+            $title,
+            concat!($($doc),+),
+            |$item: &$type| $crate::Reported::value(&$value),
+        ));
+    };
+    (@name { from $from:ident; $id:ident }) => { Self::$id };
+    (@name { $doc:tt $id:ident $($rest:tt)* }) => { Self::$id };
+
+    (@runs (recorded $kind:ident) $field:tt) => {
+        $crate::fields!(@runs ($kind) $field).only($crate::Runs::Recorded)
+    };
+    (@runs (sampled $kind:ident) $field:tt) => {
+        $crate::fields!(@runs ($kind) $field).only($crate::Runs::Sampled)
+    };
+    (@runs ($kind:ident) ($id:expr, $title:expr, $doc:expr, $value:expr,)) => {
+        $crate::Field::new($id, $title, $crate::fields!(@kind $kind), $doc, $value)
+    };
+    (@kind count) => { ($crate::Unit::Count, $crate::Align::Right) };
+    (@kind cycles) => { ($crate::Unit::Cycles, $crate::Align::Right) };
+    (@kind share) => { ($crate::Unit::Share, $crate::Align::Right) };
+    (@kind bytes) => { ($crate::Unit::Bytes, $crate::Align::Right) };
+    (@kind offset) => { ($crate::Unit::Offset, $crate::Align::Right) };
+    (@kind address) => { ($crate::Unit::Address, $crate::Align::Right) };
+    (@kind khz) => { ($crate::Unit::Kilohertz, $crate::Align::Right) };
+    (@kind nanos) => { ($crate::Unit::Nanos, $crate::Align::Right) };
+    (@kind decimal) => { ($crate::Unit::Decimal, $crate::Align::Right) };
+    (@kind number) => { ($crate::Unit::None, $crate::Align::Right) };
+    (@kind label) => { ($crate::Unit::None, $crate::Align::Left) };
+    (@kind words) => { ($crate::Unit::None, $crate::Align::Words) };
+    (@kind name) => { ($crate::Unit::None, $crate::Align::Name) };
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Align, Field, Reported, Runs, Unit, Value};
+
+    /// What has a count.
+    trait Counted {
+        fn count(&self) -> u64;
+    }
+
+    /// The fields of everything that has a count.
+    struct Counts<T>(T);
+
+    #[expect(non_upper_case_globals, reason = "as the fields that `fields!` makes")]
+    impl<T: Counted> Counts<T> {
+        const hitm_count: Field<T> = Field::new(
+            "hitm_count",
+            "HITM",
+            (Unit::Count, Align::Right),
+            " How many.",
+            |item| item.count().value(),
+        );
+    }
+
+    fields! {
+        /// A line.
+        #[derive(Debug, Clone, PartialEq)]
+        pub(crate) struct Line in line {
+            /// Cycles that threads lost
+            /// in two lines of words.
+            pub(crate) lost_cycles: u64 => recorded cycles "lost";
+            /// Where it lies.
+            addr: [u64; 1] => address "line", |line| line.addr[0];
+            /// Its threads.
+            threads: Vec<String>;
+            /// Number of threads, if any.
+            thread_count => count "threads", |line| (!line.threads.is_empty()).then_some(line.threads.len());
+            ..Counts: hitm_count;
+        }
+    }
+
+    impl Counted for Line {
+        fn count(&self) -> u64 {
+            7
+        }
+    }
+
+    fields! {
+        /// Of an address.
+        addr for std::ops::Range<u64> {
+            /// First byte.
+            start => address "from";
+            /// Whether there is none.
+            is_empty => label "empty", |range| range.is_empty();
+            /// A word of Rust.
+            r#type => label "type", |_range| "addresses";
+        }
+    }
+
+    #[test]
+    fn fields_have_the_names_meanings_and_values_of_their_declarations() {
+        let one = Line {
+            lost_cycles: 1_234_567,
+            addr: [0x40],
+            threads: Vec::new(),
+        };
+        let ids: Vec<&str> = line::ALL.iter().map(|field| field.id).collect();
+        assert_eq!(ids, ["lost_cycles", "addr", "thread_count", "hitm_count"]);
+        assert_eq!(
+            line::lost_cycles.description(),
+            "Cycles that threads lost in two lines of words"
+        );
+        assert_eq!(
+            (line::lost_cycles.of, line::addr.of),
+            (Runs::Recorded, Runs::All)
+        );
+        assert!(!line::lost_cycles.is_of(true) && line::addr.is_of(true));
+        let texts: Vec<String> = line::ALL.iter().map(|field| field.text(&one)).collect();
+        assert_eq!(texts, ["1,234,567", "0x40", "-", "7"]);
+        assert_eq!(line::lost_cycles.cell(&one), "1.235M");
+        assert_eq!((line::thread_count.value)(&one), Value::Missing);
+        assert_eq!((addr::is_empty.value)(&(3..3)), Value::Flag(true));
+        assert_eq!(addr::start.text(&(3..3)), "0x3");
+        assert_eq!(addr::r#type.id, "type");
+    }
+}

@@ -1,0 +1,132 @@
+//! Quantities that hitm reports, each declared once: id, title, unit, meaning, and where it comes from.
+//!
+//! [`fields!`] declares a struct and its quantities together. Text, JSON, tables of the Python package and the
+//! documentation of formats are made from them, so a figure has one name, one unit and one meaning wherever it
+//! appears.
+//!
+//! ```
+//! hitm_fields::fields! {
+//!     /// A contended line.
+//!     #[derive(Debug)]
+//!     pub struct Line in line {
+//!         /// Cycles that threads lost to other CPUs' use of the line.
+//!         pub lost_cycles: u64 => cycles "lost";
+//!         /// Threads that accessed it; no quantity of its own.
+//!         pub threads: Vec<u32>;
+//!         /// Threads that accessed it.
+//!         thread_count => count "threads", |line| line.threads.len();
+//!     }
+//! }
+//!
+//! let busy = Line { lost_cycles: 1234, threads: vec![1, 2] };
+//! assert_eq!(line::lost_cycles.text(&busy), "1,234");
+//! assert!(line::ALL.iter().map(|field| field.id).eq(["lost_cycles", "thread_count"]));
+//! ```
+
+mod declare;
+mod unit;
+mod value;
+
+pub use unit::{Align, Unit};
+pub use value::{Reported, Value, compact, ranges};
+
+/// One quantity of a `T`.
+#[derive(Debug)]
+pub struct Field<T> {
+    /// The key in JSON: lower case, words joined by `_`, the unit last.
+    pub id: &'static str,
+    /// The column head in text: short.
+    pub title: &'static str,
+    /// Unit of the quantity; decides how text shows it.
+    pub unit: Unit,
+    /// How a column of it is set.
+    pub align: Align,
+    /// Which kind of run has it.
+    pub of: Runs,
+    /// The meaning as it was written beside the declaration.
+    doc: &'static str,
+    /// Reads the quantity.
+    pub value: fn(&T) -> Value,
+}
+
+/// Which kind of run has a quantity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    /// All of them.
+    All,
+    /// Those of which every access is known: sums over all accesses, and time of threads.
+    Recorded,
+    /// Those of which samples are known.
+    Sampled,
+}
+
+impl<T> Clone for Field<T> {
+    fn clone(&self) -> Field<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Field<T> {}
+
+impl<T> Field<T> {
+    /// A field; [`fields!`] calls it.
+    pub const fn new(
+        id: &'static str,
+        title: &'static str,
+        kind: (Unit, Align),
+        doc: &'static str,
+        value: fn(&T) -> Value,
+    ) -> Field<T> {
+        Field {
+            id: without_raw(id),
+            title,
+            unit: kind.0,
+            align: kind.1,
+            of: Runs::All,
+            doc,
+            value,
+        }
+    }
+
+    /// The same field, of one kind of run only.
+    pub const fn only(mut self, of: Runs) -> Field<T> {
+        self.of = of;
+        self
+    }
+
+    /// Returns true if a run has it.
+    pub fn is_of(&self, is_sampled: bool) -> bool {
+        match self.of {
+            Runs::All => true,
+            Runs::Recorded => !is_sampled,
+            Runs::Sampled => is_sampled,
+        }
+    }
+
+    /// Its meaning in one sentence, without a full stop.
+    pub fn description(&self) -> &'static str {
+        let doc = self.doc.trim();
+        doc.strip_suffix('.').unwrap_or(doc)
+    }
+
+    /// The quantity of `item` as text, in the manner of its unit.
+    pub fn text(&self, item: &T) -> String {
+        (self.value)(item).text(self.unit)
+    }
+
+    /// The same for a cell of a table, where room is scarce: shares without their sign, large numbers to four digits.
+    pub fn cell(&self, item: &T) -> String {
+        let value = (self.value)(item);
+        value
+            .short(self.unit)
+            .unwrap_or_else(|| value.text(self.unit))
+    }
+}
+
+/// The name of an identifier that may be a word of Rust: `r#type` as `type`.
+const fn without_raw(id: &'static str) -> &'static str {
+    match id.as_bytes() {
+        [b'r', b'#', ..] => id.split_at(2).1,
+        _ => id,
+    }
+}
