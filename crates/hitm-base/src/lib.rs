@@ -6,6 +6,7 @@
 
 mod access;
 mod addr_range;
+mod bytes;
 pub mod document;
 mod go_table;
 mod hash;
@@ -22,6 +23,7 @@ mod units;
 
 pub use access::{Access, AccessOp, DataSource, Outcome};
 pub use addr_range::AddrRange;
+pub use bytes::{Buffer, Bytes, Unread};
 pub use go_table::GoTable;
 pub use hash::Fnv1a;
 pub use histogram::Histogram;

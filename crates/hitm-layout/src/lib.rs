@@ -16,7 +16,6 @@
 pub mod advise;
 mod bounds;
 mod btf;
-mod bytes;
 mod data;
 mod demangle;
 mod dwarf;
@@ -35,12 +34,12 @@ mod symbols;
 mod types;
 
 pub use btf::{BtfDefinition, BtfFile, BtfVariable};
-pub use bytes::{Buffer, Bytes, Unread};
 pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
 pub use elf::{Machine, ObjectKind, Segment};
 pub use error::{Diagnostic, Error, TypeFault};
 pub use flow::{AccessedType, ResultUse};
+pub use hitm_base::{Buffer, Bytes, Unread};
 pub use object_file::{Definition, ObjectFile};
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
 pub use show::{TextLayout, c_source, layout_text};

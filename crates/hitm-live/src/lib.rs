@@ -6,7 +6,6 @@
 pub mod cgroups;
 mod hold_share;
 pub mod locks;
-pub mod ours;
 pub mod place;
 pub mod procfs;
 pub mod recording;

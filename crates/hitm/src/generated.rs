@@ -12,9 +12,10 @@ mod keep;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::input_file::NamedBy;
+use hitm_files::input_file::NamedBy;
+use hitm_files::text_file;
+
 use crate::recording::Budget;
-use crate::text_file;
 pub(crate) use keep::keep;
 
 /// Limit on the bytes of a map: those of the largest servers have some 20 MiB.

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use hitm_files::text_file::{self, TextFileError};
 use hitm_layout::layout_file::{LayoutFile, LayoutFileError, shipped, shipped_names};
 use thiserror::Error;
-
-use crate::text_file::{self, TextFileError};
 
 /// Limit on a layout file: its parser's own.
 const TEXT_BYTES_MAX: u64 = 16 << 20;

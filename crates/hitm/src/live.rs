@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use collect::Collector;
 use hitm_live::cgroups::path_of;
 use hitm_live::recording::{LiveFormatError, LiveRecording};
 use hitm_live::sampler::{SamplerError, Target};
@@ -24,12 +25,11 @@ use hitm_live::shim::Launch;
 use hitm_live::tracepoints::Waiters;
 use thiserror::Error;
 
-use crate::input_file::{self, NamedBy};
 use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
-use crate::output_file::{self, OutputError};
 use crate::record::Signals;
-use collect::Collector;
 pub use exact::ExactError;
+use hitm_files::input_file::{self, NamedBy};
+use hitm_files::output_file::{self, OutputError};
 use layers::Layers;
 pub use whatif::{
     QuotaSetting, Simulated, Throttling, WhatIfError, simulate_quota, throttling_here,

@@ -7,13 +7,13 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use hitm_base::{Access, AccessOp, CodeAddr, Outcome, ThreadId};
+use hitm_files::output_file::{OutputError, OutputFile};
 use hitm_timeline::{Names, Scene, Timeline, perfetto};
 use hitm_trace::{Record, Visitor};
+use runs::Runs;
 use thiserror::Error;
 
-use crate::output_file::{OutputError, OutputFile};
 use crate::recording::{AddressNames, Recording, RecordingError, RecordingFile};
-use runs::Runs;
 
 pub use hitm_timeline::{LeftOut, Summary};
 

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use hitm_files::ours::{self, user};
+
 use super::PlaceError;
 use super::journal::{JOURNAL_BYTES_MAX, Journal, Record, encode_records};
-use crate::ours::{self, user};
 
 /// End of the name of each journal.
 const SUFFIX: &str = ".journal";

@@ -3,10 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::path::PathBuf;
 
+use hitm_files::ours::open_regular;
+
 use super::launch::read_region;
 use super::layout::VARIABLE;
 use super::{LockKind, Observation, ShimError};
-use crate::ours::open_regular;
 
 /// The library's region in a process that another program started under it.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hitm_base::{LineAddr, Machine};
+use hitm_files::text_file;
 use hitm_layout::advise::{AdviseError, Subject, SubjectMember, path_in_types};
 use hitm_layout::emit::Nameless;
 use hitm_layout::layout_file::FileMember;
@@ -18,9 +19,9 @@ use super::simulated::{self, Simulated};
 use super::{
     ProfileOptions, RecordedProfile, SessionError, lines_of_instances, profile_of_recording,
 };
+use crate::machine;
 use crate::perf_data::{self, KernelSource, Weights};
 use crate::recording::{AddressNames, Recording, RecordingFile};
-use crate::{machine, text_file};
 
 /// Longest table of accesses that is read: what its parser takes.
 const TABLE_BYTES_MAX: u64 = 16 << 20;

@@ -8,6 +8,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use hitm_base::Machine;
+use hitm_files::input_file::{self, NamedBy};
+use hitm_files::text_file;
 use hitm_layout::StructLayout;
 use hitm_layout::advise::{AdviseError, Opening, Subject};
 use hitm_layout::emit::{Nameless, randomized};
@@ -15,10 +17,9 @@ use hitm_layout::layout_file::{LayoutTable, shipped};
 
 use super::SessionError;
 use super::inner::Inner;
-use crate::input_file::{self, NamedBy};
 use crate::layout::{LayoutError, LayoutFile as TypesFile};
 use crate::perf_data::{self, KernelSource};
-use crate::{layout_files, machine, text_file};
+use crate::{layout_files, machine};
 
 /// Longest source file that is read.
 pub(super) const SOURCE_BYTES_MAX: u64 = 16 << 20;

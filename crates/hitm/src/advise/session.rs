@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hitm_base::Machine;
+use hitm_files::text_file::{self, TextFileError};
 use hitm_layout::StructLayout;
 use hitm_layout::advise::{
     Advice, AdviseError, Candidate, Demand, Options, Search, Subject, Weighed, place_in_types,
@@ -28,7 +29,6 @@ use crate::layout::LayoutError;
 use crate::layout_files::{self, LayoutReadError};
 use crate::perf_data::PerfDataError;
 use crate::recording::{Recording, RecordingError};
-use crate::text_file::{self, TextFileError};
 use crate::whatif::Took;
 
 /// Errors of answering a question.

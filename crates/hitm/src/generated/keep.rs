@@ -10,11 +10,11 @@ use std::io::{self, BufReader, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use hitm_live::ours;
+use hitm_files::ours;
+use hitm_files::output_file::{self, OutputError};
 use hitm_trace::PROCESS_SHIFT;
 
 use super::{Function, HEADER, LEFT_OUT, MAP_BYTES_MAX, NOT_READ, function, jitdump, kept_path};
-use crate::output_file::{self, OutputError};
 
 /// Limit on the bytes of a jitdump, which has the code itself.
 const DUMP_BYTES_MAX: u64 = 1 << 30;

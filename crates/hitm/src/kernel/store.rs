@@ -3,11 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hitm_files::input_file::{self, NamedBy};
+use hitm_files::ours;
+use hitm_files::output_file::{self, Durability};
 use hitm_layout::Bytes;
-use hitm_live::ours;
-
-use crate::input_file::{self, NamedBy};
-use crate::output_file::{self, Durability};
 
 /// Name of the mapping of a kernel's image in a recording.
 pub(crate) const KERNEL_PATH: &str = "[kernel]";

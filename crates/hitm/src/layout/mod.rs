@@ -9,10 +9,9 @@ mod rules;
 mod source;
 
 use hitm_base::Printout;
+use hitm_files::text_file::TextFileError;
 use hitm_layout::{StructLayout, TextLayout, TypeStore, c_source, layout_text};
 use thiserror::Error;
-
-use crate::text_file::TextFileError;
 
 pub use check::{CheckReport, Violation, check};
 pub(crate) use diff::pair_by;

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
+use hitm_files::text_file;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::LayoutError;
-use crate::text_file;
 
 /// A file of rules.
 #[derive(Debug, Clone)]

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use hitm_files::input_file::{self, NamedBy};
 use hitm_layout::{BtfFile, BtfVariable, Bytes, ObjectFile, SourceNames, StructLayout, TypeStore};
 
 use super::LayoutError;
-use crate::input_file::{self, NamedBy};
 
 /// Types of the running kernel.
 pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";

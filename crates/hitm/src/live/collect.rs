@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use hitm_files::input_file;
 use hitm_layout::{CodeName, Mapping, Symbolizer};
 use hitm_live::procfs::{self, TaskId};
 use hitm_live::recording::{
@@ -15,7 +16,6 @@ use rustc_hash::FxHashMap;
 
 use super::objects::{self, Call, Descriptors};
 use super::{Members, programs};
-use crate::input_file;
 use crate::kernel::KernelSymbols;
 
 /// Entries of each table. 480 CPUs have some 10,000 threads in some 50,000 places.

@@ -1,12 +1,12 @@
 //! The exact layer: the locks of a program that hitm starts, as its preloaded library counts them.
 
+use hitm_files::input_file;
 use hitm_layout::Symbolizer;
 use hitm_live::shim::{
     CallSite, Launch, LockKind, LockUse, Observation, ShimError, check_program, library_directory,
 };
 use thiserror::Error;
 
-use crate::input_file;
 use crate::record::{Target, TargetError};
 
 /// Locks whose call sites are named. Those of others keep their addresses.

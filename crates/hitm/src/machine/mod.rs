@@ -15,10 +15,9 @@ use std::path::Path;
 use hitm_base::machine::{
     self, CorePart, Item, Machine, MachineError, MachineFile, Quantity, Sourced,
 };
+use hitm_files::input_file::NamedBy;
+use hitm_files::text_file::{TextFileError, read, read_named};
 use thiserror::Error;
-
-use crate::input_file::NamedBy;
-use crate::text_file::{TextFileError, read, read_named};
 
 pub(crate) use host::cpu_list;
 pub use host::{host, read_host};

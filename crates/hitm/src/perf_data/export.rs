@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use hitm_base::{Access, AccessOp, AddrRange, CodeAddr, Machine, Outcome, ThreadId};
+use hitm_files::output_file::OutputFile;
 use hitm_perf::export::{Origin, Sampler, TIME_ORIGIN_NS};
 use hitm_perf::maps::KERNEL;
 use hitm_perf::write::{
@@ -18,7 +19,6 @@ use hitm_perf::{EventKind, Sample, Spaces, TaskId};
 use hitm_trace::{Header, Mapping, Record, RegionKind, SampledProcess, ThreadExit, Visitor};
 
 use super::{PerfDataError, check_apart};
-use crate::output_file::OutputFile;
 use crate::recording::{Budget, Objects, RecordingError, RecordingFile};
 
 /// Contents of the written file.

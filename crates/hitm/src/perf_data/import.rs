@@ -5,6 +5,7 @@ use std::path::Path;
 
 use hitm_base::{Access, CodeAddr, Outcome};
 use hitm_coherence::stats::{CallCollector, Collector, Statistics};
+use hitm_files::output_file::OutputFile;
 use hitm_perf::Sample;
 
 use super::block_writer::BlockWriter;
@@ -13,7 +14,6 @@ use super::pass::{Known, Pass, read_accesses};
 use super::samples::SamplesAt;
 use super::weights::Weights;
 use super::{PerfDataError, check_apart};
-use crate::output_file::OutputFile;
 use crate::recording::Recording;
 use crate::recording::contended::{self, Others, Wanted};
 

@@ -11,11 +11,11 @@ use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use hitm_base::AddrRange;
+use hitm_files::input_file::{self, NamedBy};
 use hitm_layout::{ObjectFile, Segment};
 use hitm_trace::Mapping;
 
 use super::PerfDataError;
-use crate::input_file::{self, NamedBy};
 use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
 use crate::recording::build_ids::{CopyOf, copies};
 

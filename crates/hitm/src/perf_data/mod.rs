@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use hitm_perf::read::ReadError;
 use thiserror::Error;
 
-use crate::output_file::OutputError;
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
+use hitm_files::output_file::OutputError;
 pub(crate) use import::load_weighed;
 pub use import::{ImportSummary, import, load, load_type, name_kernel};
 pub(crate) use kernel::ExtraNames;

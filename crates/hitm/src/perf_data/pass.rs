@@ -8,6 +8,7 @@ use hitm_base::{
     Access, AddrRange, Clock, CodeAddr, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId,
 };
 use hitm_coherence::stats::Statistics;
+use hitm_files::input_file::{self, NamedBy};
 use hitm_perf::c2c::Maps as _;
 use hitm_perf::import::{Aliases, Importer};
 use hitm_perf::maps::KERNEL;
@@ -20,7 +21,6 @@ use hitm_trace::{
 
 use super::PerfDataError;
 use super::kernel::ExtraNames;
-use crate::input_file::{self, NamedBy};
 use crate::machine;
 use crate::recording::Recording;
 use crate::recording::contended::Others;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use hitm_files::input_file::{self, NamedBy};
 use hitm_perf::c2c::{C2c, Display, MemoryNodes};
 use hitm_perf::import::Importer;
 use hitm_perf::read::read_facts;
@@ -13,7 +14,6 @@ use super::PerfDataError;
 use super::kernel::{KernelFound, KernelSource};
 use super::pass::{Known, Pass, SampleFormat, read_samples, sample_format};
 use super::tables::{C2cReport, Naming};
-use crate::input_file::{self, NamedBy};
 use crate::recording::contended::Others;
 
 /// Physical memory of each node, by the feature sections of a file.

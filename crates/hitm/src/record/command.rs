@@ -3,11 +3,12 @@
 use std::ffi::OsString;
 use std::process::Command;
 
+use hitm_files::streams;
+
 use super::child;
 use super::region::Region;
 use super::target::Target;
 use super::tools::Tools;
-use crate::streams;
 
 /// The command that runs `target` under QEMU with the recorder loaded. Unless it `keeps_running`, it
 /// ends with the thread that spawns it.

@@ -27,11 +27,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
+use hitm_files::output_file::OutputError;
 use hitm_trace::Header;
 use hitm_weave::{CpuChoice, CpuError, Placement, ProgramCpus};
 use thiserror::Error;
-
-use crate::output_file::OutputError;
 
 pub use allocators::{AllocatorError, AllocatorRule, AllocatorRules};
 pub use caveats::Caveat;

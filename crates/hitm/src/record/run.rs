@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use hitm_base::Cycles;
 use hitm_coherence::directory::Capacity;
+use hitm_files::limits;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Header, Loss};
 use hitm_weave::board::Switch;
@@ -30,7 +31,7 @@ use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
 use super::{News, ProgramClock, RecordConfig, RecordError};
-use crate::{generated, limits};
+use crate::generated;
 
 /// Time that the engine sleeps while the ring is full.
 const RING_FULL_WAIT: Duration = Duration::from_micros(100);

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hitm_base::Cycles;
+use hitm_files::output_file::GrowingFile;
 use hitm_trace::ring::Consumer;
 use hitm_trace::{
     BLOCK_LEN_MAX, BlockEncoder, BlockMeta, End, EndReason, Header, Record, Totals, TraceWriter,
@@ -10,7 +11,6 @@ use hitm_trace::{
 };
 
 use super::RecordError;
-use crate::output_file::GrowingFile;
 
 /// Virtual time, records and bytes that a recording has so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,9 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use hitm_files::limits;
 use thiserror::Error;
-
-use crate::limits;
 
 /// Scripts whose interpreter is a script, and so on: Linux follows four.
 const INTERPRETERS_MAX: usize = 4;

@@ -4,11 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use hitm_files::limits;
 use thiserror::Error;
 
 use super::target::{Architecture, find_in_path};
 use crate::distribution::QemuUser;
-use crate::limits;
 
 /// The recorder's libraries, newest plugin interface first: QEMU refuses the ones outside its range.
 const PLUGINS: [&str; 2] = ["libhitm_qemu_api2.so", "libhitm_qemu_api1.so"];

@@ -9,10 +9,10 @@
 use std::env::var_os;
 use std::path::{Path, PathBuf};
 
+use hitm_files::input_file::{self, NamedBy};
 use hitm_layout::{Bytes, Unread};
 
 use super::debuginfod;
-use crate::input_file::{self, NamedBy};
 
 /// Content of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

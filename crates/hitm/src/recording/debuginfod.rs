@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hitm_files::temporary;
+
 use super::build_ids::hex;
-use crate::temporary;
 
 /// The client (debuginfod-find(1)).
 const CLIENT: &str = "debuginfod-find";

@@ -5,10 +5,10 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use hitm_base::Machine;
+use hitm_files::input_file::{self, NamedBy};
 use hitm_trace::{ChunkDecoder, DecodedBlock, Header, ReadError, TraceReader, Version, Visitor};
 
 use super::RecordingError;
-use crate::input_file::{self, NamedBy};
 
 /// An open recording, at its first chunk.
 #[derive(Debug)]

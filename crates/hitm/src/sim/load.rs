@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use hitm_base::Fnv1a;
+use hitm_files::input_file::{self, NamedBy};
+use hitm_files::text_file::{TextFileError, read, read_named};
 use hitm_layout::BtfFile;
 use hitm_layout::layout_file::shipped;
 use hitm_sim::layout::Layouts;
@@ -14,11 +16,9 @@ use hitm_sim::workload::rt_app::{self, RtApp};
 use super::naming::shipped_scenario;
 use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
-use crate::input_file::{self, NamedBy};
 use crate::layout::LayoutFile;
 use crate::layout_files;
 use crate::machine;
-use crate::text_file::{TextFileError, read, read_named};
 
 impl Simulation {
     /// Reads the scenario at `path` and the files that it names; relative paths count from its

@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::layout_files::LayoutReadError;
-use crate::text_file::TextFileError;
+use hitm_files::text_file::TextFileError;
 
 pub use hitm_sim::scenario::{
     C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant, WorkloadResult,

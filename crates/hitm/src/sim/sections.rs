@@ -7,9 +7,8 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use hitm_files::output_file::{self, OutputError};
 use thiserror::Error;
-
-use crate::output_file::{self, OutputError};
 
 /// A file with sections, read again for each, so that its owner's edits stay.
 #[derive(Debug, Clone)]

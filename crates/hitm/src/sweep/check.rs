@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use hitm_base::document::TextPlace;
+use hitm_files::input_file::NamedBy;
 use hitm_sim::scenario::{Scenario, ScenarioError};
 use hitm_sweep::plan::{Axis, Plan, Point, RUNS_MAX, Setting, SourceKind};
 
@@ -16,7 +17,6 @@ use super::points::{
     LAYOUT, MACHINE, Source, THREADS_TO, layout_name, load_options, machine_name, setting_text,
     with_causes,
 };
-use crate::input_file::NamedBy;
 use crate::{layout_files, machine};
 
 /// Most rows of an axis that are tried: those of a sample lie between ends that were.

@@ -18,16 +18,15 @@ mod store;
 
 use std::path::{Path, PathBuf};
 
+use hitm_files::output_file::OutputError;
+use hitm_files::text_file::{TextFileError, read};
 use hitm_sweep::PlanError;
 use hitm_sweep::name::RunName;
 use hitm_sweep::plan::{Plan, TEXT_BYTES_MAX};
-use rayon::prelude::*;
-use thiserror::Error;
-
-use crate::output_file::OutputError;
-use crate::text_file::{TextFileError, read};
 use points::{Job, Labels, Source};
+use rayon::prelude::*;
 use stated::StatedNumbers;
+use thiserror::Error;
 
 pub use estimate::Estimate;
 pub use hitm_sweep::plan::KeyType;

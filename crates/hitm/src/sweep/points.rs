@@ -6,6 +6,8 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use hitm_base::Machine;
+use hitm_files::input_file::{self, NamedBy};
+use hitm_files::text_file::read_named;
 use hitm_sim::scenario::{
     ModelChoice, TEXT_BYTES_MAX, Variant, balancing_name, placement_name, throttling_name,
 };
@@ -17,11 +19,9 @@ use hitm_weave::Placement;
 
 use super::Error;
 use super::stated::StatedNumbers;
-use crate::input_file::{self, NamedBy};
 use crate::layout_files;
 use crate::machine;
 use crate::sim::{LoadOptions, Simulation, run_name, shipped_scenario};
-use crate::text_file::read_named;
 use crate::whatif::{self, WhatifConfig, WhatifError};
 
 /// The key that names a machine in place of the scenario's or the recording's.
@@ -121,7 +121,7 @@ fn source(kind: SourceKind, name: &str, folder: &Path) -> Result<Source, String>
         SourceKind::Recordings => {
             let file = input_file::open(&path, NamedBy::Input);
             let hash = file.and_then(hash_of).map_err(|error| {
-                let error = crate::limits::explain(error);
+                let error = hitm_files::limits::explain(error);
                 format!("cannot read {}: {error}", path.display())
             })?;
             Ok(Source::Recording { path, hash })

@@ -4,11 +4,11 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use hitm_files::input_file::{self, NamedBy};
 use hitm_sweep::read::{MAGIC, TableReader};
 use hitm_sweep::table::{Cell, Column};
 
 use super::{Error, TABLE_FILE};
-use crate::input_file::{self, NamedBy};
 
 /// Returns the path of the table when `input` is a sweep: its folder, or a Parquet file.
 pub fn table_of(input: &Path) -> Option<PathBuf> {
@@ -44,7 +44,7 @@ pub fn read_table<T>(
         std::io::ErrorKind::NotFound => {
             failed("there is no such table: run the sweep to its end first".to_owned())
         }
-        _ => failed(crate::limits::explain(error).to_string()),
+        _ => failed(hitm_files::limits::explain(error).to_string()),
     })?;
     let reader = TableReader::new(file).map_err(|error| failed(error.to_string()))?;
     let mut state = begin(reader.columns());

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hitm_files::output_file::{self, OutputFile};
 use hitm_sweep::plan::{KeyType, Point, SourceKind};
 use hitm_sweep::result::RunResult;
 use hitm_sweep::table::{Cell, Column, TableWriter};
@@ -11,7 +12,6 @@ use hitm_sweep::value::{Unit, Value};
 use super::points::{LAYOUT, Labels, MACHINE, THREADS_TO};
 use super::stated::StatedNumbers;
 use super::{Entry, EntryKind, Error, Part, Store, Sweep, TABLE_FILE};
-use crate::output_file::{self, OutputFile};
 
 /// Keys whose value stands in a label column.
 const LABELLED: [&str; 3] = [MACHINE, LAYOUT, THREADS_TO];

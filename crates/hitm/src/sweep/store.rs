@@ -8,15 +8,15 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use hitm_live::ours;
+use hitm_files::input_file::NamedBy;
+use hitm_files::limits;
+use hitm_files::ours;
+use hitm_files::output_file::{self, Durability};
+use hitm_files::text_file::{self, TextFileError};
 use hitm_sweep::name::RunName;
 use hitm_sweep::result::RunResult;
 
 use super::Error;
-use crate::input_file::NamedBy;
-use crate::limits;
-use crate::output_file::{self, Durability};
-use crate::text_file::{self, TextFileError};
 
 /// Longest result: a run has some dozens of figures.
 const RESULT_BYTES_MAX: u64 = 1 << 20;

@@ -5,8 +5,9 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use hitm_files::temporary;
+
 use super::qmp::Qmp;
-use crate::temporary;
 
 /// The agent's first word, before the number of CPUs that are up.
 const GREETING: &str = "hitm-agent 2 ";

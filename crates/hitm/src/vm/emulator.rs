@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use hitm_files::{limits, temporary};
+
 use super::agent::Agent;
 use super::qmp::Qmp;
 use super::topology::GuestCpus;
 use super::{VmConfig, VmError};
 use crate::record::{Region, end_with_this_thread, find_in_path, inherit, library_directory};
-use crate::{limits, temporary};
 
 /// The emulator of whole x86-64 machines.
 const EMULATOR: &str = "qemu-system-x86_64";

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::str::FromStr;
 
+use hitm_files::temporary;
+
 use super::{VmError, cache_folder};
-use crate::temporary;
 
 /// Source of the guest's kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]

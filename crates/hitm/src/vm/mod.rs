@@ -25,8 +25,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
+use hitm_files::ours;
 use hitm_layout::layout_file::LayoutFile;
-use hitm_live::ours;
 use thiserror::Error;
 
 pub(crate) use emulator::find as find_emulator;

@@ -3,6 +3,7 @@
 use std::io;
 
 use hitm_base::AddrRange;
+use hitm_files::temporary;
 use hitm_layout::{BtfFile, Bytes};
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 use tempfile::NamedTempFile;
@@ -13,7 +14,6 @@ use crate::kernel::{
     GuestMemory, KERNEL_PATH, KernelFiles, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker,
     Walks, build_id, end_in_slab,
 };
-use crate::temporary;
 
 /// A stopped guest and the kernel's description of itself.
 pub(super) struct StoppedKernel<'q> {

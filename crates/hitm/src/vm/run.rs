@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use hitm_files::streams::StandardOutput;
+use hitm_files::{limits, temporary};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::ring::ProducerState;
 use hitm_trace::{EndReason, Header, Record};
@@ -19,8 +21,6 @@ use super::topology::GuestCpus;
 use super::{VmConfig, VmError, cache_folder, memory, moves, objects, workload};
 use crate::kernel::Walks;
 use crate::record::{Progress, Region, Signals, Sink};
-use crate::streams::StandardOutput;
-use crate::{limits, temporary};
 
 /// Longest wait for the agent before the ring is drained again.
 const LISTEN_TIME: Duration = Duration::from_millis(1);

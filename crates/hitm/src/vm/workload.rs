@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hitm_base::Fnv1a;
+use hitm_files::input_file::{self, NamedBy};
+use hitm_files::limits;
+use hitm_files::output_file::{self, Durability};
 
 use super::initramfs::Initramfs;
 use super::{VmError, cache_folder};
-use crate::input_file::{self, NamedBy};
-use crate::limits;
-use crate::output_file::{self, Durability};
 use crate::record::find_in_path;
 
 /// Directories on which the agent mounts file systems.

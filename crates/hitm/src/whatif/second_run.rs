@@ -6,16 +6,22 @@ use std::path::Path;
 
 use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
+use hitm_files::temporary;
 use hitm_trace::{ChunkDecoder, Record, ThreadStart, Visitor};
 use hitm_weave::replay::{Replay, ReplayCounts, ReplayError};
-use hitm_weave::{Placement, ThreadTotals};
+use hitm_weave::{Placement, TemporaryFiles, ThreadTotals};
 use rustc_hash::FxHashSet;
 
 use super::moves::Moves;
 use super::{Run, Sums, WhatifConfig, WhatifError, legacy};
 use crate::kernel::KERNEL_PATH;
 use crate::recording::{Recording, RecordingFile};
-use crate::temporary;
+
+/// Temporary files of a replay.
+const TEMPORARY: TemporaryFiles = TemporaryFiles {
+    open: temporary::unnamed_file,
+    explain: temporary::explain,
+};
 
 /// Result of a run.
 #[derive(Debug)]
@@ -289,7 +295,7 @@ fn feed(
         order = Some(cpus);
     }
     let kept = Kept::of(recording, &moves, keep);
-    let mut replay = Replay::new(machine, moves).with_temporary_files(temporary::FILES);
+    let mut replay = Replay::new(machine, moves).with_temporary_files(TEMPORARY);
     // The recorder of a whole machine has no hand-over of lines.
     let mut mappings = recording.mappings().iter();
     if mappings.all(|mapping| mapping.path != KERNEL_PATH) {

@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use hitm_base::{Access, AccessOp, Cycles, LineAddr, Outcome};
+use hitm_files::temporary;
 use hitm_trace::{BlockEncoder, Record, Visitor, decode_block};
 
 use super::part::Part;
 use super::rows::{PartRows, group_of};
 use crate::recording::statistics::Shard;
-use crate::temporary;
 
 /// Parts that accesses are sorted by. Each takes 1 MiB of memory for all shards together.
 pub(super) const PARTS: usize = 32;

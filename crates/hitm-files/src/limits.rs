@@ -21,7 +21,7 @@ pub fn explain(error: io::Error) -> io::Error {
 }
 
 /// Like [`explain`], for an error of starting a process, where EAGAIN may be a limit too.
-pub(crate) fn explain_start(error: io::Error) -> io::Error {
+pub fn explain_start(error: io::Error) -> io::Error {
     match (error.raw_os_error(), limit(libc::RLIMIT_NPROC)) {
         (Some(libc::EAGAIN), Some(count)) => {
             let text = format!("the limit of {count} processes (ulimit -u) is reached");
@@ -32,7 +32,7 @@ pub(crate) fn explain_start(error: io::Error) -> io::Error {
 }
 
 /// Sentence for the end of a program that may have had too little memory.
-pub(crate) fn memory_hint() -> String {
+pub fn memory_hint() -> String {
     limit(libc::RLIMIT_AS).map_or(String::new(), |bytes| {
         format!(", under a memory limit (ulimit -v) of {bytes} bytes")
     })

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 
 use self::beside::{Beside, Start};
-pub(crate) use self::growing::GrowingFile;
+pub use self::growing::GrowingFile;
 use crate::limits;
 
 /// Longest chain of symbolic links, as the kernel's own.
@@ -66,7 +66,7 @@ impl From<OutputError> for io::Error {
 
 /// State of a result on disk when it takes its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Durability {
+pub enum Durability {
     /// All of it is on disk: a power failure leaves the former file or this one.
     OnDisk,
     /// Some of it may be missing after a power failure, which its readers see: they check what they
@@ -77,7 +77,7 @@ pub(crate) enum Durability {
 /// A file that this process alone writes. Without [`OutputFile::commit`] the former one stays.
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct OutputFile {
+pub struct OutputFile {
     /// Present until the file has its name. Dropped before the file, as it must be.
     beside: Option<Beside>,
     file: File,
@@ -92,7 +92,7 @@ impl OutputFile {
     /// # Errors
     /// [`OutputError::Busy`] when another process writes it: its content stays. Devices and pipes may
     /// have several writers.
-    pub(crate) fn create(path: &Path) -> Result<OutputFile, OutputError> {
+    pub fn create(path: &Path) -> Result<OutputFile, OutputError> {
         let failed = |source| failed(path, source);
         let (file, beside) = match replaceable(path).map_err(failed)? {
             Some(target) => match Beside::start(target).map_err(failed)? {
@@ -113,7 +113,7 @@ impl OutputFile {
     ///
     /// # Errors
     /// Those of the system; the former file stays.
-    pub(crate) fn commit(mut self) -> Result<(), OutputError> {
+    pub fn commit(mut self) -> Result<(), OutputError> {
         self.take_name(Durability::OnDisk)
     }
 
@@ -158,11 +158,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
 ///
 /// # Errors
 /// As for [`write()`], after a minute's wait.
-pub(crate) fn write_shared(
-    path: &Path,
-    bytes: &[u8],
-    durability: Durability,
-) -> Result<(), OutputError> {
+pub fn write_shared(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), OutputError> {
     in_turn(|| write_as(path, bytes, durability))
 }
 
@@ -170,9 +166,7 @@ pub(crate) fn write_shared(
 ///
 /// # Errors
 /// Those of `write`.
-pub(crate) fn in_turn<T>(
-    mut write: impl FnMut() -> Result<T, OutputError>,
-) -> Result<T, OutputError> {
+pub fn in_turn<T>(mut write: impl FnMut() -> Result<T, OutputError>) -> Result<T, OutputError> {
     let started = Instant::now();
     loop {
         match write() {

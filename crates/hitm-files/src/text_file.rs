@@ -43,12 +43,12 @@ pub enum TextFileError {
 
 /// Reads the text of a file of at most `max` bytes. Bytes that are not UTF-8 become U+FFFD, which
 /// no format allows, so that the parser names their place.
-pub(crate) fn read(path: &Path, max: u64, what: &'static str) -> Result<String, TextFileError> {
+pub fn read(path: &Path, max: u64, what: &'static str) -> Result<String, TextFileError> {
     read_named(path, NamedBy::User, max, what)
 }
 
 /// Like [`read`], for a path that `named_by` chose.
-pub(crate) fn read_named(
+pub fn read_named(
     path: &Path,
     named_by: NamedBy,
     max: u64,
@@ -69,11 +69,7 @@ pub fn source_text(path: &Path) -> Result<String, TextFileError> {
 }
 
 /// Like [`read`], for a text whose every byte counts: one that is not UTF-8 is refused.
-pub(crate) fn read_utf8(
-    path: &Path,
-    max: u64,
-    what: &'static str,
-) -> Result<String, TextFileError> {
+pub fn read_utf8(path: &Path, max: u64, what: &'static str) -> Result<String, TextFileError> {
     text_of(path, bytes(path, NamedBy::User, max, what)?, max, what)
 }
 

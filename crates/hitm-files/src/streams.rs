@@ -88,7 +88,7 @@ pub fn wait_for_input(time: Duration) -> Input {
 
 /// Closes in the program that `command` starts those standard descriptors that this process found
 /// closed.
-pub(crate) fn pass_closed(command: &mut Command) {
+pub fn pass_closed(command: &mut Command) {
     let closed = CLOSED.load(Ordering::Relaxed);
     if closed == 0 {
         return;

@@ -3,34 +3,27 @@
 use std::fs::File;
 use std::io;
 
-use hitm_weave::TemporaryFiles;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::limits;
 
-/// Temporary files of a replay.
-pub(crate) const FILES: TemporaryFiles = TemporaryFiles {
-    open: unnamed_file,
-    explain,
-};
-
 /// Makes a file without a name, which the kernel frees with its last descriptor, after a kill too.
-pub(crate) fn unnamed_file() -> io::Result<File> {
+pub fn unnamed_file() -> io::Result<File> {
     tempfile::tempfile().map_err(explain)
 }
 
 /// Makes an empty file that is removed when it is dropped.
-pub(crate) fn file() -> io::Result<NamedTempFile> {
+pub fn file() -> io::Result<NamedTempFile> {
     NamedTempFile::new().map_err(explain)
 }
 
 /// Makes a folder that is removed when it is dropped.
-pub(crate) fn directory() -> io::Result<TempDir> {
+pub fn directory() -> io::Result<TempDir> {
     tempfile::tempdir().map_err(explain)
 }
 
 /// Adds the folder of temporary files to the error of making or writing one.
-pub(crate) fn explain(error: io::Error) -> io::Error {
+pub fn explain(error: io::Error) -> io::Error {
     let folder = std::env::temp_dir();
     // tempfile adds the path of a file that was not made.
     let cause = error.get_ref().and_then(|inner| inner.source());

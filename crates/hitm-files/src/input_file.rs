@@ -11,9 +11,10 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
-use hitm_layout::{Buffer, Bytes, Unread};
-use hitm_live::ours;
+use hitm_base::{Buffer, Bytes, Unread};
 use memmap2::{Mmap, UncheckedAdvice};
+
+use crate::ours;
 
 /// Limit on a mapped file. Debug information of browsers and kernels has 1 to 10 GB.
 const MAPPED_BYTES_MAX: u64 = 64 << 30;
@@ -23,7 +24,7 @@ const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// The source of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NamedBy {
+pub enum NamedBy {
     /// The user, on the command line, who may mean a pipe.
     User,
     /// The contents of some input.
@@ -52,7 +53,7 @@ impl Buffer for Mapped {
 /// # Errors
 /// Those of the system, and [`io::ErrorKind::InvalidInput`] for anything but a regular file or,
 /// where the user named it, a pipe.
-pub(crate) fn open(path: &Path, named_by: NamedBy) -> io::Result<File> {
+pub fn open(path: &Path, named_by: NamedBy) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);
     if named_by == NamedBy::Input {
@@ -69,7 +70,7 @@ pub(crate) fn open(path: &Path, named_by: NamedBy) -> io::Result<File> {
 ///
 /// # Errors
 /// As [`open`], and [`io::ErrorKind::FileTooLarge`].
-pub(crate) fn bytes(path: &Path, named_by: NamedBy) -> io::Result<Bytes> {
+pub fn bytes(path: &Path, named_by: NamedBy) -> io::Result<Bytes> {
     let file = open(path, named_by)?;
     let len = file.metadata()?.len();
     if len > MAPPED_BYTES_MAX {
@@ -92,7 +93,7 @@ pub(crate) fn bytes(path: &Path, named_by: NamedBy) -> io::Result<Bytes> {
 }
 
 /// Returns the bytes of a file that some input names, or the reason why not.
-pub(crate) fn load(path: &str) -> Result<Bytes, Unread> {
+pub fn load(path: &str) -> Result<Bytes, Unread> {
     bytes(Path::new(path), NamedBy::Input).map_err(|error| match error.kind() {
         // A directory in a recording's path may be a file on this host.
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => Unread::Missing,

@@ -9,7 +9,7 @@ use super::{Durability, OutputError, OutputFile, leads_to};
 
 /// A file that takes its name early and grows on. Until it has its name, the former file stays.
 #[derive(Debug)]
-pub(crate) struct GrowingFile {
+pub struct GrowingFile {
     output: OutputFile,
     /// Bytes written.
     len: u64,
@@ -22,7 +22,7 @@ impl GrowingFile {
     ///
     /// # Errors
     /// The same.
-    pub(crate) fn create(path: &Path) -> Result<GrowingFile, OutputError> {
+    pub fn create(path: &Path) -> Result<GrowingFile, OutputError> {
         Ok(GrowingFile {
             output: OutputFile::create(path)?,
             len: 0,
@@ -34,7 +34,7 @@ impl GrowingFile {
     ///
     /// # Errors
     /// Those of the system.
-    pub(crate) fn take_name(&mut self) -> Result<(), OutputError> {
+    pub fn take_name(&mut self) -> Result<(), OutputError> {
         self.output.take_name(Durability::OnDisk)
     }
 
@@ -43,7 +43,7 @@ impl GrowingFile {
     ///
     /// # Errors
     /// If another process has changed it.
-    pub(crate) fn check(&self) -> io::Result<()> {
+    pub fn check(&self) -> io::Result<()> {
         let OutputFile { beside, file, path } = &self.output;
         let found = file.metadata()?;
         if beside.is_some() || !found.is_file() {
