@@ -200,7 +200,7 @@ pub(crate) fn layout_list(
 pub(crate) fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
     let shown = py.detach(|| {
         let file = hitm::machine::load(name)?;
-        hitm::machine::show_json(&file).map_err(hitm::machine::Error::from)
+        hitm_report::machine_file::show_json(&file).map_err(hitm::machine::Error::from)
     });
     shown.map_err(|error| raise(&error))
 }

@@ -23,6 +23,7 @@ mod handed;
 pub mod json;
 pub mod live;
 mod machine;
+pub mod machine_file;
 mod model;
 mod names;
 mod of_type;

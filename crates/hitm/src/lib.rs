@@ -4,12 +4,10 @@ pub mod advise;
 mod distribution;
 pub mod doctor;
 pub mod generated;
-mod host_cpus;
 pub mod kernel;
 pub mod layout;
 pub mod layout_files;
 pub mod live;
-pub mod machine;
 pub mod pager;
 pub mod perf_data;
 pub mod place;
@@ -24,3 +22,4 @@ pub mod whatif;
 
 pub use hitm_files::text_file::{TextFileError, json_object, source_text};
 pub use hitm_files::{limits, output_file, streams};
+pub use hitm_machine as machine;

@@ -305,7 +305,7 @@ fn kernel_release() -> String {
 fn online_cpus() -> Result<Vec<u32>, LiveError> {
     let path = Path::new("/sys/devices/system/cpu/online");
     let text = read(path)?;
-    let cpus = crate::machine::cpu_list(text.trim());
+    let cpus = hitm_machine::cpu_list(text.trim());
     cpus.ok_or_else(|| LiveError::Read {
         path: path.into(),
         source: io::Error::other(format!("found '{}', expected a list of CPUs", text.trim())),

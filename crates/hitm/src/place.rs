@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use hitm_live::place::{Linux, Machine, PlaceError, Store, online};
-
-use crate::machine;
+use hitm_machine as machine;
 
 /// Returns the machine of this host, by the kernel's CPU numbers.
 ///

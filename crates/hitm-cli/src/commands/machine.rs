@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 use hitm::machine::{self, ProbeOptions};
 use hitm::output_file;
 use hitm_base::machine::MachineFile;
+use hitm_report::machine_file;
 
 use crate::commands::Format;
 use crate::progress::Steps;
@@ -96,16 +97,16 @@ pub(super) fn run(args: MachineArgs, terminal: &mut Terminal) -> Result<Exit> {
 fn list(format: Format, terminal: &mut Terminal) -> Result<()> {
     let machines = machine::list()?;
     match format {
-        Format::Text => terminal.out(&machine::list_text(&machines)),
-        Format::Json => terminal.json(&(serde_json::to_string_pretty(&machines)? + "\n")),
+        Format::Text => terminal.out(&machine_file::list_text(&machines)),
+        Format::Json => terminal.json(&machine_file::list_json(&machines)),
     }
 }
 
 fn show(name: &str, format: Format, terminal: &mut Terminal) -> Result<()> {
     let file = machine::load(name)?;
     match format {
-        Format::Text => terminal.out(&machine::show_text(&file)?),
-        Format::Json => terminal.json(&machine::show_json(&file)?),
+        Format::Text => terminal.out(&machine_file::show_text(&file)?),
+        Format::Json => terminal.json(&machine_file::show_json(&file)?),
     }
 }
 

@@ -13,13 +13,13 @@ use hitm_layout::advise::{AdviseError, Subject, SubjectMember, path_in_types};
 use hitm_layout::emit::Nameless;
 use hitm_layout::layout_file::FileMember;
 use hitm_layout::profile::Profile;
+use hitm_machine as machine;
 
 use super::inputs::{Asked, Source, Structure};
 use super::simulated::{self, Simulated};
 use super::{
     ProfileOptions, RecordedProfile, SessionError, lines_of_instances, profile_of_recording,
 };
-use crate::machine;
 use crate::perf_data::{self, KernelSource, Weights};
 use crate::recording::{AddressNames, Recording, RecordingFile};
 

@@ -90,7 +90,7 @@ pub enum SessionError {
     NotRecorded(#[from] RecordedProfileError),
     /// The machine is not understood.
     #[error(transparent)]
-    Machine(#[from] crate::machine::Error),
+    Machine(#[from] hitm_machine::Error),
     /// The advisor has no answer.
     #[error(transparent)]
     Advise(#[from] AdviseError),

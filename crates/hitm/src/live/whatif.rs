@@ -21,7 +21,7 @@ use hitm_sim::kernel::{
 use hitm_sim::layout::Layouts;
 use thiserror::Error;
 
-use crate::machine;
+use hitm_machine as machine;
 
 /// Longest virtual time of a run: a minute of a host with few CPUs, some ten of one with hundreds.
 const DURATION_MAX: Duration = Duration::from_secs(10);

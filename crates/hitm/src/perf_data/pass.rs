@@ -9,6 +9,7 @@ use hitm_base::{
 };
 use hitm_coherence::stats::Statistics;
 use hitm_files::input_file::{self, NamedBy};
+use hitm_machine as machine;
 use hitm_perf::c2c::Maps as _;
 use hitm_perf::import::{Aliases, Importer};
 use hitm_perf::maps::KERNEL;
@@ -21,7 +22,6 @@ use hitm_trace::{
 
 use super::PerfDataError;
 use super::kernel::ExtraNames;
-use crate::machine;
 use crate::recording::Recording;
 use crate::recording::contended::Others;
 

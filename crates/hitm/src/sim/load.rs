@@ -9,6 +9,7 @@ use hitm_files::input_file::{self, NamedBy};
 use hitm_files::text_file::{TextFileError, read, read_named};
 use hitm_layout::BtfFile;
 use hitm_layout::layout_file::shipped;
+use hitm_machine as machine;
 use hitm_sim::layout::Layouts;
 use hitm_sim::scenario::{ModelChoice, Scenario, TEXT_BYTES_MAX, WorkloadKind};
 use hitm_sim::workload::rt_app::{self, RtApp};
@@ -18,7 +19,6 @@ use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
 use crate::layout::LayoutFile;
 use crate::layout_files;
-use crate::machine;
 
 impl Simulation {
     /// Reads the scenario at `path` and the files that it names; relative paths count from its

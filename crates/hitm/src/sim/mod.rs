@@ -55,7 +55,7 @@ pub enum Error {
     Scenario(#[from] ScenarioError),
     /// The machine model is wrong.
     #[error(transparent)]
-    Machine(#[from] crate::machine::Error),
+    Machine(#[from] hitm_machine::Error),
     /// There is no such layout, or it cannot be read.
     #[error(transparent)]
     LayoutRead(#[from] LayoutReadError),

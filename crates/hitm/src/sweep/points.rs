@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use hitm_base::Machine;
 use hitm_files::input_file::{self, NamedBy};
 use hitm_files::text_file::read_named;
+use hitm_machine as machine;
 use hitm_sim::scenario::{
     ModelChoice, TEXT_BYTES_MAX, Variant, balancing_name, placement_name, throttling_name,
 };
@@ -20,7 +21,6 @@ use hitm_weave::Placement;
 use super::Error;
 use super::stated::StatedNumbers;
 use crate::layout_files;
-use crate::machine;
 use crate::sim::{LoadOptions, Simulation, run_name, shipped_scenario};
 use crate::whatif::{self, WhatifConfig, WhatifError};
 

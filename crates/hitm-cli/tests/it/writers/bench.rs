@@ -90,7 +90,7 @@ impl Bench {
             ("x.csv", "profiles/root-domain-c2c.csv"),
             (
                 "lstopo.xml",
-                "crates/hitm/tests/fixtures/hwloc/two-packages.xml",
+                "crates/hitm-machine/tests/fixtures/hwloc/two-packages.xml",
             ),
         ] {
             fs::copy(programs::root().join(of), folder.join(name)).expect("a file");

@@ -87,7 +87,7 @@ pub enum ReviewError {
         /// Requested machine.
         name: String,
         /// Reason.
-        cause: Box<crate::machine::Error>,
+        cause: Box<hitm_machine::Error>,
     },
     /// A build lacks a type that was asked for.
     #[error("{lacks}: no structure {type_name}{}", match has {

@@ -23,7 +23,7 @@ use crate::advise::{EnginePrices, SessionError};
 
 /// Reads the machines that were named.
 pub(super) fn machines(names: &[String]) -> Result<Vec<Machine>, ReviewError> {
-    let resolve = |name: &String| match crate::machine::resolve(name) {
+    let resolve = |name: &String| match hitm_machine::resolve(name) {
         Ok((machine, _)) => Ok(machine),
         Err(cause) => Err(ReviewError::Machine {
             name: name.clone(),
@@ -329,7 +329,7 @@ impl<'i> Pricing<'i> {
         let mut machines: Vec<Machine> = own.into_iter().cloned().collect();
         for name in MACHINES {
             if machines.len() < MACHINES.len() && machines.iter().all(|known| known.name != name) {
-                machines.push(crate::machine::resolve(name)?.0);
+                machines.push(hitm_machine::resolve(name)?.0);
             }
         }
         Ok(machines)

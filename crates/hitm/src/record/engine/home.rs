@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::time::{Duration, Instant};
 
+use hitm_machine::host_cpus;
+
 use super::Engine;
-use crate::host_cpus;
 
 /// Time between two looks at how threads run.
 const LOOK: Duration = Duration::from_millis(100);

@@ -5,38 +5,13 @@ mod tree;
 
 use hitm_base::machine::{
     CacheLevel, Home, Item, Machine, MachineError, MachineFile, Origin, Quantity, TransferPart,
-    present_distances, preset, preset_names,
+    present_distances,
 };
 use hitm_base::{Distance, Printout};
-use serde::Serialize;
+use hitm_machine::Summary;
 
-pub use json::show_json;
+pub use json::{list_json, show_json};
 use tree::tree_text;
-
-/// One line about a machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Summary {
-    /// Name under which it is found.
-    pub name: String,
-    /// Description of the machine.
-    pub description: String,
-    /// Its logical CPUs.
-    pub cpu_count: usize,
-}
-
-/// Returns all presets, in order of name.
-pub fn list() -> Result<Vec<Summary>, MachineError> {
-    let summary = |name: &str| {
-        let file = MachineFile::parse(preset(name).unwrap_or_default(), name)?;
-        let cpu_count = file.resolve()?.topology.cpu_count();
-        Ok(Summary {
-            name: file.name,
-            description: file.description,
-            cpu_count,
-        })
-    };
-    preset_names().map(summary).collect()
-}
 
 /// One line for each machine.
 pub fn list_text(machines: &[Summary]) -> Printout {

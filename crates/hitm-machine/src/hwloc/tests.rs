@@ -1,11 +1,12 @@
-use super::*;
-use crate::machine::show_text;
 use expect_test::{Expect, expect};
+use hitm_report::machine_file::show_text;
 use proptest::prelude::*;
 
-const TWO_PACKAGES: &str = include_str!("../../../tests/fixtures/hwloc/two-packages.xml");
-const RESTRICTED: &str = include_str!("../../../tests/fixtures/hwloc/restricted.xml");
-const VERSION1: &str = include_str!("../../../tests/fixtures/hwloc/version1.xml");
+use super::*;
+
+const TWO_PACKAGES: &str = include_str!("../../tests/fixtures/hwloc/two-packages.xml");
+const RESTRICTED: &str = include_str!("../../tests/fixtures/hwloc/restricted.xml");
+const VERSION1: &str = include_str!("../../tests/fixtures/hwloc/version1.xml");
 
 /// The tree that is made of `xml`.
 fn check(xml: &str, tree: Expect) {

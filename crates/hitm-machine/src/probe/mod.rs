@@ -38,12 +38,12 @@ use hitm_base::machine::{
     Reach, Sourced, TransferPart,
 };
 use hitm_base::{CpuId, Distance, Topology};
+use measure::{Spread, spread};
 use thiserror::Error;
 
 use super::facts::machine_file;
 use super::host::facts;
 use crate::host_cpus;
-use measure::{Spread, spread};
 
 /// Effort of the measurement.
 #[derive(Debug, Clone)]

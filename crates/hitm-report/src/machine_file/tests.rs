@@ -1,9 +1,10 @@
-use super::*;
 use expect_test::expect;
+
+use super::*;
 
 #[test]
 fn a_machine_is_shown_with_its_tree_latencies_and_sources() {
-    let file = crate::machine::load("kunpeng920-96").unwrap();
+    let file = hitm_machine::load("kunpeng920-96").unwrap();
     let shown = show_text(&file).unwrap();
     let start = shown.find("Caches").unwrap();
     expect![[r#"
@@ -32,7 +33,7 @@ fn a_machine_is_shown_with_its_tree_latencies_and_sources() {
 
 #[test]
 fn the_home_rule_has_a_row_of_its_own() {
-    let shown = show_text(&crate::machine::load("milan-2s").unwrap()).unwrap();
+    let shown = show_text(&hitm_machine::load("milan-2s").unwrap()).unwrap();
     let row = shown
         .lines()
         .find(|line| line.contains("home elsewhere"))
@@ -43,8 +44,8 @@ fn the_home_rule_has_a_row_of_its_own() {
 
 #[test]
 fn json_holds_every_number_of_the_file_and_the_table_of_the_engine() {
-    for summary in list().unwrap() {
-        let file = crate::machine::load(&summary.name).unwrap();
+    for summary in hitm_machine::list().unwrap() {
+        let file = hitm_machine::load(&summary.name).unwrap();
         let json: serde_json::Value = serde_json::from_str(&show_json(&file).unwrap()).unwrap();
         assert_eq!(json["schema"], 1);
         assert_eq!(json["cpu_count"], summary.cpu_count);
@@ -54,7 +55,7 @@ fn json_holds_every_number_of_the_file_and_the_table_of_the_engine() {
             assert!(number["source"].is_string() != number["assumed"].is_string());
         }
     }
-    let file = crate::machine::load("xeon8176-8s").unwrap();
+    let file = hitm_machine::load("xeon8176-8s").unwrap();
     let json: serde_json::Value = serde_json::from_str(&show_json(&file).unwrap()).unwrap();
     assert_eq!(json["transfers"]["llc"]["occupancy_cycles"], 133);
     assert_eq!(json["numbers"]["transfers.far_remote.dirty"]["ns"], 336.6);

@@ -10,7 +10,7 @@ use hitm_base::Topology;
 type Mask = [u64; Topology::CPUS_MAX / 64];
 
 /// CPUs that the thread may run on, by the operating system's numbers.
-pub(crate) fn usable() -> BTreeSet<u32> {
+pub fn usable() -> BTreeSet<u32> {
     let mut mask: Mask = [0; _];
     // SAFETY: the kernel writes at most the given number of bytes into the array, which lives
     // through the call and for which every bit pattern is valid.
@@ -26,7 +26,7 @@ pub(crate) fn usable() -> BTreeSet<u32> {
 }
 
 /// Lets the thread run on these CPUs only.
-pub(crate) fn run_on(cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
+pub fn run_on(cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
     let mut mask: Mask = [0; _];
     for cpu in cpus {
         let word = mask.get_mut(cpu as usize / 64);
@@ -42,7 +42,7 @@ pub(crate) fn run_on(cpus: impl IntoIterator<Item = u32>) -> io::Result<()> {
 }
 
 /// The CPU that the thread runs on now.
-pub(crate) fn current() -> Option<u32> {
+pub fn current() -> Option<u32> {
     // SAFETY: a plain call.
     u32::try_from(unsafe { libc::sched_getcpu() }).ok()
 }

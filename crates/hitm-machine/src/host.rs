@@ -242,7 +242,7 @@ fn read_start(path: &Path, max: u64) -> Option<String> {
 }
 
 /// Parses the kernel's list format: `0-3,8`. Not empty.
-pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
+pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for range in text.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -8,10 +8,7 @@ use super::facts::{CacheFacts, CpuFacts, HardwareFacts, UNKNOWN, machine_file};
 
 /// Returns the machine and its text. A perf.data file has no caches and latencies: they are the
 /// nearest preset's, marked as assumed, and price no sample.
-pub(crate) fn of_perf_data(
-    facts: &FileFacts,
-    cpu_count: u32,
-) -> Result<(Machine, String), MachineError> {
+pub fn of_perf_data(facts: &FileFacts, cpu_count: u32) -> Result<(Machine, String), MachineError> {
     let whole = hardware(facts, cpu_count.max(1), true);
     // Without a tree that can be modelled, the CPUs remain.
     let file = machine_file(&whole, None)

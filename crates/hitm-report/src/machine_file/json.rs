@@ -6,6 +6,7 @@ use hitm_base::Distance;
 use hitm_base::machine::{
     Item, MachineError, MachineFile, Quantity, Transfer, distance_key, present_distances,
 };
+use hitm_machine::Summary;
 use serde::Serialize;
 
 use super::tree::levels_of;
@@ -103,6 +104,12 @@ pub fn show_json(file: &MachineFile) -> Result<String, MachineError> {
     };
     let text = serde_json::to_string_pretty(&json).expect("maps with string keys are valid JSON");
     Ok(text + "\n")
+}
+
+/// A list of machines for programs.
+pub fn list_json(machines: &[Summary]) -> String {
+    let text = serde_json::to_string_pretty(machines).expect("names and numbers are valid JSON");
+    text + "\n"
 }
 
 fn json_number(file: &MachineFile, item: Item) -> (String, JsonNumber) {

@@ -1,8 +1,9 @@
 use std::fs;
 
-use super::*;
-use crate::machine::show_text;
 use expect_test::{Expect, expect};
+use hitm_report::machine_file::show_text;
+
+use super::*;
 
 /// Writes a tree of files below a temporary directory.
 fn tree(files: &[(String, String)]) -> tempfile::TempDir {

@@ -5,10 +5,11 @@
 
 mod facts;
 mod host;
+pub mod host_cpus;
 mod hwloc;
+mod list;
 mod perf_data;
 mod probe;
-mod show;
 
 use std::path::Path;
 
@@ -19,12 +20,11 @@ use hitm_files::input_file::NamedBy;
 use hitm_files::text_file::{TextFileError, read, read_named};
 use thiserror::Error;
 
-pub(crate) use host::cpu_list;
-pub use host::{host, read_host};
+pub use host::{cpu_list, host, read_host};
 pub use hwloc::import_hwloc;
-pub(crate) use perf_data::of_perf_data;
+pub use list::{Summary, list};
+pub use perf_data::of_perf_data;
 pub use probe::{ProbeError, ProbeOptions, ProbeProgress, probe};
-pub use show::{Summary, list, list_text, show_json, show_text};
 
 /// Name of the machine this runs on.
 pub const HOST: &str = "host";
@@ -71,10 +71,7 @@ pub fn resolve(name_or_path: &str) -> Result<(Machine, String), Error> {
 }
 
 /// Like [`resolve`], for a name that `named_by` chose.
-pub(crate) fn resolve_named(
-    name_or_path: &str,
-    named_by: NamedBy,
-) -> Result<(Machine, String), Error> {
+pub fn resolve_named(name_or_path: &str, named_by: NamedBy) -> Result<(Machine, String), Error> {
     let (file, text) = load_with_text(name_or_path, named_by)?;
     Ok((file.resolve()?, text))
 }
@@ -113,7 +110,7 @@ pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
 }
 
 /// Like [`load`], and returns the text too.
-pub(crate) fn load_with_text(
+pub fn load_with_text(
     name_or_path: &str,
     named_by: NamedBy,
 ) -> Result<(MachineFile, String), Error> {

@@ -1,8 +1,8 @@
-use super::*;
 use hitm_base::Numbering;
 use hitm_base::TopologyShape;
 use hitm_base::machine::MachineCost;
 
+use super::*;
 use crate::host_cpus;
 
 /// Probes of a busy host, one of which tells what a system call costs.
@@ -115,7 +115,7 @@ fn large_hosts_are_sampled_at_every_distance() {
 
 #[test]
 fn assumed_latencies_follow_measured_ones_up() {
-    let mut file = crate::machine::load("genoa-384").unwrap();
+    let mut file = crate::load("genoa-384").unwrap();
     let near = Item::Transfer(Home::Near, Distance::Llc, TransferPart::Clean);
     let far = Item::Transfer(Home::Near, Distance::Die, TransferPart::Clean);
     file.items.insert(
