@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::LazyLock;
 
 use hitm::advise::{Simulated, profile_of_simulation};
-use hitm::layout::{Rules, is_line_size};
 use hitm_base::machine::{Machine, MachineFile};
 use hitm_layout::layout_file::{LayoutFile, LayoutTable, shipped};
 use hitm_layout::profile::Profile;
+use hitm_layout::structs::{Rules, is_line_size};
 
 /// The shipped table, which other files are laid over.
 static BASE: LazyLock<LayoutTable> = LazyLock::new(|| {

@@ -3,9 +3,9 @@
 use std::io;
 
 use anyhow::Error;
-use hitm::layout::LayoutError;
 use hitm::live::LiveError;
 use hitm::record::{RecordError, ToolsError};
+use hitm::types_files::TypesError;
 use hitm::vm::VmError;
 use hitm_live::place::PlaceError;
 use hitm_live::rt::RtError;
@@ -52,7 +52,7 @@ impl Exit {
             Some(RecordError::Tools(_)) => return Exit::Missing,
             _ => {}
         }
-        if let Some(LayoutError::NoKernelTypes { .. }) = error.downcast_ref::<LayoutError>() {
+        if let Some(TypesError::NoKernelTypes { .. }) = error.downcast_ref::<TypesError>() {
             return Exit::Missing;
         }
         if let Some(RtError::NoPriority { .. }) = error.downcast_ref::<RtError>() {

@@ -3,7 +3,7 @@
 //! Start with [`Symbolizer`] (runtime addresses of a process) or [`ObjectFile`] (addresses of one
 //! file). Both say which function, file and line an instruction belongs to, and which
 //! `object.member` holds a byte. [`BtfFile`] has the types of a kernel. [`StructLayout`] has a
-//! structure's members, holes and cache-line boundaries; [`layout_text`] writes it as pahole does.
+//! structure's members, holes and cache-line boundaries; [`structs`] lists, compares and checks them.
 //!
 //! Nothing here opens a file: bytes come from the caller. Any bytes may come. A damaged or hostile
 //! file gives an [`Error`], a [`Diagnostic`] or a poorer name, in time and memory that grow
@@ -16,6 +16,7 @@
 pub mod advise;
 mod bounds;
 mod btf;
+mod c_source;
 mod data;
 mod demangle;
 mod dwarf;
@@ -28,12 +29,13 @@ mod mini_debug;
 mod object_file;
 mod path;
 pub mod profile;
-mod show;
+pub mod structs;
 mod symbolizer;
 mod symbols;
 mod types;
 
 pub use btf::{BtfDefinition, BtfFile, BtfVariable};
+pub use c_source::c_source;
 pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
 pub use elf::{Machine, ObjectKind, Segment};
@@ -42,7 +44,6 @@ pub use flow::{AccessedType, ResultUse};
 pub use hitm_base::{Buffer, Bytes, Unread};
 pub use object_file::{Definition, ObjectFile};
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
-pub use show::{TextLayout, c_source, layout_text};
 pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
 pub use types::{
     AggregateKind, CachelineBoundary, Decl, Discriminant, Enumerator, ForcedAlignments, Gap, Hole,

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use hitm::layout::{LayoutFile, ListOptions, ShowOptions};
 use hitm::perf_data;
 use hitm::recording::Recording;
+use hitm::types_files::{self, TypesError};
 use hitm::whatif::{HeapInstances, WhatifConfig};
+use hitm_layout::structs::{self, ListOptions, ShowOptions};
 use hitm_report::fields::{
     LAYOUT_MEMBER_FIELDS, LINE_FIELDS, ROW_FIELDS, THREAD_FIELDS, Unit, Value, WHATIF_LINE_FIELDS,
     WHATIF_MEMBER_FIELDS, WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
@@ -156,16 +157,16 @@ pub(crate) fn layout(
     expand: bool,
     line_size: u64,
 ) -> PyResult<(String, Table)> {
-    if !hitm::layout::is_line_size(line_size) {
+    if !structs::is_line_size(line_size) {
         let text = format!("line_size: found {line_size}, expected a power of two from 8 to 65536");
         return Err(HitmError::new_err(text));
     }
     let options = ShowOptions { line_size, expand };
     let shown = py.detach(|| {
-        let mut file = LayoutFile::open(file.as_deref(), None)?;
-        let json = hitm::layout::show_json(&mut file, name, &options)?;
-        let members = hitm::layout::member_rows(&mut file, name, &options)?;
-        Ok::<_, hitm::layout::LayoutError>((json, members))
+        let mut file = types_files::open(file.as_deref(), None)?;
+        let json = hitm_report::layouts::show_json(&mut file, name, &options)?;
+        let members = structs::member_rows(&mut file, name, &options)?;
+        Ok::<_, TypesError>((json, members))
     });
     let (json, members) = shown.map_err(|error| raise(&error))?;
     Ok((json, Table::of_fields(LAYOUT_MEMBER_FIELDS, &members)))
@@ -180,7 +181,7 @@ pub(crate) fn layout_list(
     file: Option<PathBuf>,
 ) -> PyResult<Vec<String>> {
     let listed = py.detach(|| {
-        let mut file = LayoutFile::open(file.as_deref(), None)?;
+        let mut file = types_files::open(file.as_deref(), None)?;
         let options = ListOptions {
             line_size: ShowOptions::LINE_SIZE_DEFAULT,
             holes_over: None,
@@ -188,8 +189,8 @@ pub(crate) fn layout_list(
             straddling: false,
             pattern,
         };
-        let list = hitm::layout::list(&mut file, &options);
-        Ok::<_, hitm::layout::LayoutError>(list)
+        let list = structs::list(&mut file, &options);
+        Ok::<_, TypesError>(list)
     });
     let list = listed.map_err(|error| raise(&error))?;
     Ok(list.structs.into_iter().map(|row| row.name).collect())

@@ -21,6 +21,7 @@ pub mod fields;
 pub mod gate;
 mod handed;
 pub mod json;
+pub mod layouts;
 pub mod live;
 mod machine;
 pub mod machine_file;

@@ -3,8 +3,8 @@
 use hitm::advise::review::{
     Alike, LineReport, MachineCost, Rename, TypeReview, Unmatched, Worse, WorseKind,
 };
-use hitm::layout::MemberPlace;
 use hitm_base::grouped;
+use hitm_layout::structs::MemberPlace;
 
 /// Version of the JSON; docs/formats/review.md describes it.
 pub const REVIEW_SCHEMA: u64 = 1;

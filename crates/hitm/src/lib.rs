@@ -5,7 +5,6 @@ mod distribution;
 pub mod doctor;
 pub mod generated;
 pub mod kernel;
-pub mod layout;
 pub mod layout_files;
 pub mod live;
 pub mod pager;
@@ -17,6 +16,7 @@ pub mod runs;
 pub mod sim;
 pub mod sweep;
 pub mod timeline;
+pub mod types_files;
 pub mod vm;
 pub mod whatif;
 

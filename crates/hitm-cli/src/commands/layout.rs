@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use hitm::layout::{self, LayoutFile, ListOptions, Rules, ShowOptions};
+use hitm::types_files;
+use hitm_layout::structs::{self, ListOptions, ShowOptions, TypesFile};
+use hitm_report::layouts;
 
 use crate::commands::Format;
 use crate::{Exit, Terminal};
@@ -46,13 +48,13 @@ struct InputArgs {
 }
 
 impl InputArgs {
-    fn open(&self) -> Result<LayoutFile> {
+    fn open(&self) -> Result<TypesFile> {
         open(self.input.as_deref(), self.btf_base.as_deref())
     }
 }
 
-fn open(input: Option<&Path>, base: Option<&Path>) -> Result<LayoutFile> {
-    Ok(LayoutFile::open(input, base)?)
+fn open(input: Option<&Path>, base: Option<&Path>) -> Result<TypesFile> {
+    Ok(types_files::open(input, base)?)
 }
 
 #[derive(Debug, Args)]
@@ -152,7 +154,7 @@ struct CheckArgs {
 
 fn line_size(text: &str) -> Result<u64, String> {
     match text.parse() {
-        Ok(bytes) if layout::is_line_size(bytes) => Ok(bytes),
+        Ok(bytes) if structs::is_line_size(bytes) => Ok(bytes),
         _ => Err("expected a power of two from 8 to 65536".to_owned()),
     }
 }
@@ -176,11 +178,11 @@ fn show(args: &ShowArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     match args.format {
         ShowFormat::Text => {
-            terminal.out(&layout::show_text(&mut file, &args.name, &options)?)?;
+            terminal.out(&layouts::show_text(&mut file, &args.name, &options)?)?;
         }
-        ShowFormat::C => terminal.source(&layout::show_c(&mut file, &args.name)?)?,
+        ShowFormat::C => terminal.source(&structs::show_c(&mut file, &args.name)?)?,
         ShowFormat::Json => {
-            terminal.json(&layout::show_json(&mut file, &args.name, &options)?)?;
+            terminal.json(&layouts::show_json(&mut file, &args.name, &options)?)?;
         }
     }
     warn(&file, terminal);
@@ -196,10 +198,10 @@ fn list(args: ListArgs, terminal: &mut Terminal) -> Result<Exit> {
         straddling: args.straddling,
         pattern: args.pattern,
     };
-    let list = layout::list(&mut file, &options);
+    let list = structs::list(&mut file, &options);
     match args.format {
-        Format::Text => terminal.out(&list.text())?,
-        Format::Json => terminal.json(&(serde_json::to_string_pretty(&list)? + "\n"))?,
+        Format::Text => terminal.out(&layouts::list_text(&list))?,
+        Format::Json => terminal.json(&layouts::json(&list))?,
     }
     for fault in &list.faults {
         terminal.note(&format!("left out: {fault}"));
@@ -212,10 +214,10 @@ fn diff(args: &DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
     let base = args.btf_base.as_deref();
     let mut before = open(Some(&args.before), base)?;
     let mut after = open(Some(&args.after), base)?;
-    let diff = layout::diff(&mut before, &mut after, &args.name, args.line.line_size)?;
+    let diff = structs::diff(&mut before, &mut after, &args.name, args.line.line_size)?;
     match args.format {
-        Format::Text => terminal.out(&diff.text())?,
-        Format::Json => terminal.json(&(serde_json::to_string_pretty(&diff)? + "\n"))?,
+        Format::Text => terminal.out(&layouts::diff_text(&diff))?,
+        Format::Json => terminal.json(&layouts::json(&diff))?,
     }
     warn(&before, terminal);
     warn(&after, terminal);
@@ -223,12 +225,12 @@ fn diff(args: &DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
 }
 
 fn check(args: &CheckArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let rules = Rules::load(&args.rules)?;
+    let rules = types_files::rules(&args.rules)?;
     let mut file = open(Some(&args.file), args.btf_base.as_deref())?;
-    let report = layout::check(&mut file, &rules)?;
+    let report = structs::check(&mut file, &rules)?;
     match args.format {
-        Format::Text => terminal.out(&report.text())?,
-        Format::Json => terminal.json(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+        Format::Text => terminal.out(&layouts::check_text(&report))?,
+        Format::Json => terminal.json(&layouts::json(&report))?,
     }
     warn(&file, terminal);
     Ok(match report.violations.is_empty() {
@@ -238,7 +240,7 @@ fn check(args: &CheckArgs, terminal: &mut Terminal) -> Result<Exit> {
 }
 
 /// Says what could not be read.
-fn warn(file: &LayoutFile, terminal: &mut Terminal) {
+fn warn(file: &TypesFile, terminal: &mut Terminal) {
     for message in file.diagnostics() {
         terminal.note(&format!("warning: {message}"));
     }

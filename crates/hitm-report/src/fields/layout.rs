@@ -1,6 +1,6 @@
 //! The members of a structure, as a flat table.
 
-use hitm::layout::MemberRow;
+use hitm_layout::structs::MemberRow;
 
 use super::{Field, Unit, Value};
 

@@ -3,8 +3,8 @@
 use hitm::advise::review::{
     Coverage, MachineCost, MemberReview, Rename, Review, TypeReview, Unmatched, Worse,
 };
-use hitm::layout::{self, MemberPlace};
 use hitm::whatif::{Change, Took};
+use hitm_layout::structs::MemberPlace;
 
 use super::{Field, Unit, Value};
 use crate::review::{ReviewLine, alike_words, growth, rename_words, unmatched_words, words};
@@ -366,11 +366,11 @@ pub const REVIEW_MEMBER_FIELDS: &[Field<MemberReview>] = &[
         value: |item| {
             Value::Text(
                 match item.places.change {
-                    layout::Change::Same => "same",
-                    layout::Change::Moved => "moved",
-                    layout::Change::MovedLine => "moved-line",
-                    layout::Change::Added => "added",
-                    layout::Change::Removed => "removed",
+                    hitm_layout::structs::Change::Same => "same",
+                    hitm_layout::structs::Change::Moved => "moved",
+                    hitm_layout::structs::Change::MovedLine => "moved-line",
+                    hitm_layout::structs::Change::Added => "added",
+                    hitm_layout::structs::Change::Removed => "removed",
                 }
                 .to_owned(),
             )

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hitm::advise::review::{Coverage, Memory, Review, TypeReview};
-use hitm::layout::Change;
 use hitm_base::{Printout, grouped};
+use hitm_layout::structs::Change;
 
 use super::style::Style;
 use super::table::{Align, Column, FieldTable, Table};

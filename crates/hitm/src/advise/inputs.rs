@@ -14,11 +14,12 @@ use hitm_layout::StructLayout;
 use hitm_layout::advise::{AdviseError, Opening, Subject};
 use hitm_layout::emit::{Nameless, randomized};
 use hitm_layout::layout_file::{LayoutTable, shipped};
+use hitm_layout::structs::TypesFile;
 
 use super::SessionError;
 use super::inner::Inner;
-use crate::layout::{LayoutError, LayoutFile as TypesFile};
 use crate::perf_data::{self, KernelSource};
+use crate::types_files;
 use crate::{layout_files, machine};
 
 /// Longest source file that is read.
@@ -191,9 +192,7 @@ impl TypesFiles {
         match found {
             Ok(layout) => Ok(Structure::Types(file, layout)),
             // It may be a variable, which the recording knows.
-            Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. }))
-                if source.has_addresses() =>
-            {
+            Err(hitm_layout::Error::NoSuchType { .. }) if source.has_addresses() => {
                 Ok(Structure::Scalars)
             }
             Err(error) => Err(error.into()),
@@ -209,7 +208,7 @@ impl TypesFiles {
         if let Some(known) = self.0.get(&key) {
             return Ok(known.clone());
         }
-        let file = Rc::new(RefCell::new(TypesFile::open(Some(path), base)?));
+        let file = Rc::new(RefCell::new(types_files::open(Some(path), base)?));
         self.0.insert(key, file.clone());
         Ok(file)
     }

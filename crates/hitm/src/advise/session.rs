@@ -25,10 +25,10 @@ use super::source::{self, Language};
 use super::{
     EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask, whole,
 };
-use crate::layout::LayoutError;
 use crate::layout_files::{self, LayoutReadError};
 use crate::perf_data::PerfDataError;
 use crate::recording::{Recording, RecordingError};
+use crate::types_files::TypesError;
 use crate::whatif::Took;
 
 /// Errors of answering a question.
@@ -75,7 +75,10 @@ pub enum SessionError {
     },
     /// The debug information cannot be used.
     #[error(transparent)]
-    Types(#[from] LayoutError),
+    Types(#[from] TypesError),
+    /// The structure cannot be read.
+    #[error(transparent)]
+    Type(#[from] hitm_layout::Error),
     /// The layout file is wrong.
     #[error(transparent)]
     LayoutFile(#[from] LayoutFileError),

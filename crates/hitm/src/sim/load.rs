@@ -17,8 +17,8 @@ use hitm_sim::workload::rt_app::{self, RtApp};
 use super::naming::shipped_scenario;
 use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
-use crate::layout::LayoutFile;
 use crate::layout_files;
+use crate::types_files;
 
 impl Simulation {
     /// Reads the scenario at `path` and the files that it names; relative paths count from its
@@ -108,7 +108,7 @@ fn layout(name: &str, folder: &Path, hash: &mut Fnv1a) -> Result<Layouts, Error>
     let path = folder.join(name);
     let is_shipped = shipped(name).is_some();
     if !is_shipped && path.exists() && has_types(&path)? {
-        let layouts = layouts_of_types(&mut LayoutFile::open(Some(&path), None)?)?;
+        let layouts = layouts_of_types(&mut types_files::open(Some(&path), None)?)?;
         // Only these structures enter the hash, not the rest of a kernel's types.
         *hash = hash.with_word(format!("{layouts:?}").as_bytes());
         return Ok(layouts);

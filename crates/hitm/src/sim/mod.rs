@@ -64,7 +64,10 @@ pub enum Error {
     Layout(#[from] LayoutFileError),
     /// A kernel's types cannot be read.
     #[error(transparent)]
-    Types(#[from] crate::layout::LayoutError),
+    Types(#[from] crate::types_files::TypesError),
+    /// The structure cannot be read.
+    #[error(transparent)]
+    Type(#[from] hitm_layout::Error),
     /// A file of types has no structure that the model uses.
     #[error("{file}: found none of the structures of the scheduler, expected a kernel's types")]
     NoStructs {

@@ -6,11 +6,11 @@
 //! names it as missing.
 
 use hitm_layout::advise::place_in_types;
+use hitm_layout::structs::TypesFile;
 use hitm_layout::{StructLayout as TypeLayout, TypeStore};
 use hitm_sim::layout::{Layouts, Member, Storage, StructLayout};
 
 use super::Error;
-use crate::layout::{LayoutError, LayoutFile};
 
 /// Bytes of a pointer on every machine that is modelled.
 const POINTER_BYTES: u64 = 8;
@@ -19,13 +19,13 @@ const POINTER_BYTES: u64 = 8;
 ///
 /// # Errors
 /// Types that cannot be read; a file with none of the structures.
-pub(super) fn layouts_of_types(file: &mut LayoutFile) -> Result<Layouts, Error> {
+pub(super) fn layouts_of_types(file: &mut TypesFile) -> Result<Layouts, Error> {
     let built_in = Layouts::linux_6_12();
     let mut found = Vec::new();
     for known in built_in.iter() {
         match file.struct_layout(&known.name) {
             Ok(types) => found.push(merge(known, &types, file.types())),
-            Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. })) => {}
+            Err(hitm_layout::Error::NoSuchType { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }

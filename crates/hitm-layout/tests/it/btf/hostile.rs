@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use expect_test::{Expect, expect};
-use hitm_layout::{BtfFile, Bytes, TextLayout, c_source, layout_text};
+use hitm_layout::structs::ShowOptions;
+use hitm_layout::{BtfFile, Bytes, c_source};
+use hitm_report::layouts::layout_text;
 use hitm_test::btf::{Assembler, kind};
 use proptest::prelude::*;
 
@@ -204,7 +206,7 @@ fn ask_everything(bytes: Vec<u8>) -> usize {
     let Ok(mut file) = BtfFile::parse(Bytes::from(bytes), None, "hostile") else {
         return 0;
     };
-    let options = TextLayout {
+    let options = ShowOptions {
         line_size: 64,
         expand: true,
     };

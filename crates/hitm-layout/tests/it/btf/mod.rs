@@ -5,7 +5,9 @@ mod hostile;
 mod kernel;
 
 use expect_test::{Expect, expect};
-use hitm_layout::{BtfFile, Bytes, TextLayout, layout_text};
+use hitm_layout::structs::ShowOptions;
+use hitm_layout::{BtfFile, Bytes};
+use hitm_report::layouts::layout_text;
 use hitm_test::btf::{Assembler, kind};
 
 fn parse(assembler: &Assembler) -> BtfFile {
@@ -13,7 +15,7 @@ fn parse(assembler: &Assembler) -> BtfFile {
 }
 
 fn text(file: &mut BtfFile, name: &str) -> String {
-    let options = TextLayout {
+    let options = ShowOptions {
         line_size: 64,
         expand: false,
     };

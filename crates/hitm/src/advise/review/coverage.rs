@@ -4,12 +4,12 @@ use std::borrow::Borrow;
 use std::collections::BTreeSet;
 
 use hitm_layout::profile::Profile;
+use hitm_layout::structs::MemberDiff;
 
 use super::price::Priced;
 use super::{Counted, Coverage, LINE};
 use crate::advise::accesses::Read;
 use crate::advise::inputs::Source;
-use crate::layout::MemberDiff;
 
 pub(super) fn coverage(read: &Read, members: &[MemberDiff], sides: &[Priced; 2]) -> Coverage {
     let profile = &read.profile;

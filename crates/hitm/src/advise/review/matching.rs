@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hitm_layout::structs::{MemberDiff, MemberPlace, Pairing, Part};
+
 use super::LINE;
 use super::renames::{Rename, Renames};
-use crate::layout::{MemberDiff, MemberPlace, Part, pair_by};
 
 /// Most candidates for a member without a partner.
 const CANDIDATES_MAX: usize = 5;
@@ -47,7 +48,12 @@ pub(super) fn rows(old: &[Part], new: &[Part], renames: &Renames) -> Vec<MemberD
             by_new.entry(new).or_insert(&rename.old);
         }
     }
-    pair_by((old, new), LINE, &|part| {
+    let members = Pairing {
+        old,
+        new,
+        line_size: LINE,
+    };
+    members.by(&|part| {
         match by_new.get(part.name.as_str()) {
             Some(old) => Some(*old),
             // The first build's member of this name is called otherwise now, and this one is new.

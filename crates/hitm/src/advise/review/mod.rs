@@ -1,7 +1,7 @@
 //! Two builds of a structure and who touches its members: what a change of its layout costs and
 //! gains, on several machines.
 //!
-//! The changed types are those whose members lie elsewhere ([`crate::layout::diff`]'s rule). Each is
+//! The changed types are those whose members lie elsewhere ([`hitm_layout::structs::diff`]'s rule). Each is
 //! weighed as it was and as it is by the advisor's model, so that a review says what
 //! `hitm layout compare` says. The profile is folded onto machines with fewer CPUs
 //! ([`Profile::folded`](hitm_layout::profile::Profile::folded)).
@@ -24,12 +24,13 @@ mod worse;
 
 use std::path::PathBuf;
 
+use hitm_layout::structs::{Change, MemberDiff};
 use thiserror::Error;
 
 use super::SessionError;
-use crate::layout::{Change, LayoutError, MemberDiff};
 use crate::layout_files::LayoutReadError;
 use crate::perf_data::KernelSource;
+use crate::types_files::TypesError;
 use crate::whatif::{self, Took};
 
 pub use hitm_layout::advise::{LineReport, Weighed};
@@ -77,7 +78,10 @@ pub struct ReviewInputs {
 pub enum ReviewError {
     /// The types of a build cannot be read.
     #[error(transparent)]
-    Types(#[from] LayoutError),
+    Types(#[from] TypesError),
+    /// The structure cannot be read.
+    #[error(transparent)]
+    Type(#[from] hitm_layout::Error),
     /// A layout cannot be read.
     #[error(transparent)]
     Layout(#[from] LayoutReadError),

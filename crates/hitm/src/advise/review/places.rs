@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use hitm_layout::advise::place_in_types;
+use hitm_layout::structs::{MemberDiff, MemberPlace, Names, Part, TypesFile, parts};
 use hitm_layout::{StructLayout, TypeStore};
 
 use super::coverage::owner;
@@ -18,7 +19,6 @@ use crate::advise::accesses::Read;
 use crate::advise::inputs::Structure;
 use crate::advise::member_path::without_elements;
 use crate::advise::session::{locator, replaced};
-use crate::layout::{LayoutFile as TypesFile, MemberDiff, MemberPlace, Names, Part, parts};
 
 /// Places of members in a layout: offset and size by path of the profile.
 pub(super) type Places = BTreeMap<String, (u64, u64)>;

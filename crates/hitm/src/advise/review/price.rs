@@ -378,6 +378,7 @@ fn is_of_type(error: &SessionError) -> bool {
             | SessionError::OtherSize { .. }
             | SessionError::LayoutFile(_)
             | SessionError::Types(_)
+            | SessionError::Type(_)
     )
 }
 

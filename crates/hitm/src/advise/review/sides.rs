@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hitm_layout::layout_file::{FileStruct, LayoutFile, LayoutTable};
+use hitm_layout::structs::{Names, Part, Sums, TypesFile, bare, parts};
 use hitm_layout::{StructLayout, TypeKind, TypeStore};
 
 use super::{LINE, Memory, ReviewError};
 use crate::advise::inputs::is_layout;
 use crate::advise::member_path::behind;
-use crate::layout::{LayoutError, LayoutFile as TypesFile, Names, Part, Sums, bare, parts};
 use crate::layout_files;
+use crate::types_files;
 
 /// A build.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ impl Side {
         if is_layout(path) {
             return Ok(Side::Layout(layout_files::read(path)?.0));
         }
-        let file = TypesFile::open(Some(path), btf_base)?;
+        let file = types_files::open(Some(path), btf_base)?;
         Ok(Side::Types(Box::new(file)))
     }
 
@@ -192,7 +193,7 @@ impl Side {
         };
         let layout = match file.struct_layout(name) {
             Ok(layout) => layout,
-            Err(LayoutError::Type(hitm_layout::Error::NoSuchType { .. })) => return Ok(None),
+            Err(hitm_layout::Error::NoSuchType { .. }) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
         let store = file.types();
@@ -297,7 +298,7 @@ pub(super) fn shared(old: &mut Side, new: &mut Side) -> Result<TypeNames, Review
         match new.whole(&name) {
             Ok(Some(_)) => both.push(name),
             // A damaged type is none.
-            Ok(None) | Err(ReviewError::Types(LayoutError::Type(_))) => only[0] += 1,
+            Ok(None) | Err(ReviewError::Type(_)) => only[0] += 1,
             Err(error) => return Err(error),
         }
     }

@@ -3,13 +3,13 @@ use std::collections::BTreeMap;
 use hitm_base::{CpuId, Cycles};
 use hitm_layout::advise::Demand;
 use hitm_layout::profile::{Counts, CpuSet, Profile, RowKey};
+use hitm_layout::structs::Part;
 
 use super::matching::{automatic, candidates, rows};
 use super::price::moved_bases;
 use super::renames::Renames;
 use super::worse::worse;
 use super::*;
-use crate::layout::Part;
 
 fn part(name: &str, offset: u64, size: u64) -> Part {
     Part {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_layout::advise::Weighed;
+use hitm_layout::structs::{MemberDiff, MemberPlace};
 
 use super::coverage::owner;
 use super::{LINE, MachineCost, MemberReview, TypeReview};
-use crate::layout::{MemberDiff, MemberPlace};
 
 /// A rise of less than this share of the type's cost is within the error of the model, as in the
 /// advisor.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Printout, printable};
 use serde::Serialize;
 
 use super::parts::{Part, parts};
-use super::{LayoutError, LayoutFile, Sums, bare};
+use super::{StructsError, Sums, TypesFile, bare};
 
 /// Change of a member's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -94,11 +93,11 @@ pub struct LayoutDiff {
 
 /// Compares a structure of two files.
 pub fn diff(
-    before: &mut LayoutFile,
-    after: &mut LayoutFile,
+    before: &mut TypesFile,
+    after: &mut TypesFile,
     name: &str,
     line_size: u64,
-) -> Result<LayoutDiff, LayoutError> {
+) -> Result<LayoutDiff, StructsError> {
     let (old, old_parts) = read(before, name, line_size)?;
     let (new, new_parts) = read(after, name, line_size)?;
     Ok(LayoutDiff {
@@ -112,10 +111,10 @@ pub fn diff(
 }
 
 fn read(
-    file: &mut LayoutFile,
+    file: &mut TypesFile,
     name: &str,
     line_size: u64,
-) -> Result<(WholePlace, Vec<Part>), LayoutError> {
+) -> Result<(WholePlace, Vec<Part>), StructsError> {
     let layout = file.struct_layout(name)?;
     let file_name = file.name().to_owned();
     let store = file.types();
@@ -132,35 +131,54 @@ fn read(
 
 /// Pairs members by name; several with one name in their order.
 fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
-    pair_by((old, new), line_size, &|part| Some(&part.name))
+    let members = Pairing {
+        old,
+        new,
+        line_size,
+    };
+    members.by(&|part| Some(&part.name))
 }
 
-/// Pairs members by the names that those of the second structure have in the first one, none for those
-/// that it lacks; several with one name in their order. Pairs are called as in the first structure.
-pub(crate) fn pair_by<'p>(
-    (old, new): (&[Part], &'p [Part]),
-    line_size: u64,
-    old_name: &dyn Fn(&'p Part) -> Option<&'p str>,
-) -> Vec<MemberDiff> {
-    let mut by_name: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
-    for part in old.iter().rev() {
-        by_name.entry(&part.name).or_default().push(part);
+/// The members of two structures, to be paired.
+#[derive(Debug, Clone, Copy)]
+pub struct Pairing<'p> {
+    /// Those of the first structure.
+    pub old: &'p [Part],
+    /// Those of the second one.
+    pub new: &'p [Part],
+    /// Bytes of a cache line.
+    pub line_size: u64,
+}
+
+impl<'p> Pairing<'p> {
+    /// Pairs members by the names that those of the second structure have in the first one, none for those that it
+    /// lacks; several with one name in their order. Pairs are called as in the first structure.
+    pub fn by(self, old_name: &dyn Fn(&'p Part) -> Option<&'p str>) -> Vec<MemberDiff> {
+        let Pairing {
+            old,
+            new,
+            line_size,
+        } = self;
+        let mut by_name: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
+        for part in old.iter().rev() {
+            by_name.entry(&part.name).or_default().push(part);
+        }
+        let mut rows: Vec<(u64, MemberDiff)> = Vec::new();
+        for part in new {
+            let known = old_name(part).and_then(|name| by_name.get_mut(name));
+            let before = known.and_then(Vec::pop);
+            let name = &before.unwrap_or(part).name;
+            let row = compare(name, before, Some(part), line_size);
+            rows.push((part.bits.start, row));
+        }
+        for part in by_name.values().flatten() {
+            let row = compare(&part.name, Some(part), None, line_size);
+            rows.push((part.bits.start, row));
+        }
+        // Stable: removed members come behind those that are there now.
+        rows.sort_by_key(|(offset, _)| *offset);
+        rows.into_iter().map(|(_, row)| row).collect()
     }
-    let mut rows: Vec<(u64, MemberDiff)> = Vec::new();
-    for part in new {
-        let known = old_name(part).and_then(|name| by_name.get_mut(name));
-        let before = known.and_then(Vec::pop);
-        let name = &before.unwrap_or(part).name;
-        let row = compare(name, before, Some(part), line_size);
-        rows.push((part.bits.start, row));
-    }
-    for part in by_name.values().flatten() {
-        let row = compare(&part.name, Some(part), None, line_size);
-        rows.push((part.bits.start, row));
-    }
-    // Stable: removed members come behind those that are there now.
-    rows.sort_by_key(|(offset, _)| *offset);
-    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 fn compare(name: &str, old: Option<&Part>, new: Option<&Part>, line_size: u64) -> MemberDiff {
@@ -192,99 +210,6 @@ impl LayoutDiff {
     pub fn is_empty(&self) -> bool {
         let same = |row: &MemberDiff| row.change == Change::Same && !row.is_resized;
         self.members.iter().all(same) && self.before.size_bytes == self.after.size_bytes
-    }
-
-    /// The difference as text: a line for each member that changed.
-    pub fn text(&self) -> Printout {
-        let (before, after) = (&self.before, &self.after);
-        let mut text = Printout::new();
-        text.line(&format!("{}: {} -> {}", self.name, before.file, after.file));
-        text.line(&format!(
-            "  size {} -> {}, lines {} -> {}, bytes in holes {} -> {}, padding {} -> {}",
-            before.size_bytes,
-            after.size_bytes,
-            before.line_count,
-            after.line_count,
-            before.hole_bytes,
-            after.hole_bytes,
-            before.padding_bytes,
-            after.padding_bytes
-        ));
-        let changed = |row: &&MemberDiff| row.change != Change::Same || row.is_resized;
-        let rows = self.members.iter().filter(changed);
-        let rows: Vec<_> = rows.map(|row| (printable(&row.name), row)).collect();
-        if rows.is_empty() {
-            text.line("  no member changed");
-            return text;
-        }
-        let width = rows.iter().map(|(name, _)| name.chars().count());
-        let width = width.max().unwrap_or(0).clamp(6, 40);
-        text.line(&format!(
-            "  {:<width$} {:>18} {:>18}  change",
-            "member", "offset:size @line", "offset:size @line"
-        ));
-        for (name, row) in rows {
-            text.line(&format!(
-                "{} {name:<width$} {:>18} {:>18}  {}",
-                mark(row.change),
-                place_text(row.before.as_ref()),
-                place_text(row.after.as_ref()),
-                words(row)
-            ));
-        }
-        text
-    }
-}
-
-const fn mark(change: Change) -> char {
-    match change {
-        Change::Same => ' ',
-        Change::Moved => '.',
-        Change::MovedLine => '*',
-        Change::Added => '+',
-        Change::Removed => '-',
-    }
-}
-
-fn place_text(place: Option<&MemberPlace>) -> String {
-    match place {
-        None => "-".to_owned(),
-        Some(place) if place.bit_size.is_multiple_of(8) && place.bit_offset.is_multiple_of(8) => {
-            format!(
-                "{}:{} @{}",
-                place.offset_bytes, place.size_bytes, place.first_line
-            )
-        }
-        Some(place) => format!(
-            "{}.{}:{}b @{}",
-            place.offset_bytes,
-            place.bit_offset % 8,
-            place.bit_size,
-            place.first_line
-        ),
-    }
-}
-
-fn words(row: &MemberDiff) -> String {
-    let word = match row.change {
-        Change::Same => "",
-        Change::Moved => "moved",
-        Change::MovedLine => "moved to another line",
-        Change::Added => "added",
-        Change::Removed => "removed",
-    };
-    let types = row.before.as_ref().zip(row.after.as_ref());
-    let resized = types.filter(|_| row.is_resized).map(|(before, after)| {
-        if before.type_name == after.type_name {
-            "resized".to_owned()
-        } else {
-            format!("{} -> {}", before.type_name, after.type_name)
-        }
-    });
-    match (word, resized) {
-        ("", Some(resized)) => resized,
-        (word, Some(resized)) => format!("{word}, {resized}"),
-        (word, None) => word.to_owned(),
     }
 }
 

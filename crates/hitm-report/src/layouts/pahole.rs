@@ -7,20 +7,11 @@
 use std::fmt::Write as _;
 
 use hitm_base::{Printout, printable};
-
-use crate::types::{
+use hitm_layout::structs::ShowOptions;
+use hitm_layout::{
     AggregateKind, ForcedAlignments, Gap, Member, MemberKind, Shape, StructLayout, TypeId,
     TypeKind, TypeStore,
 };
-
-/// Options of the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TextLayout {
-    /// Bytes of a cache line.
-    pub line_size: u64,
-    /// True to write structures with a name in full, too.
-    pub expand: bool,
-}
 
 /// Columns of a member's type, where it is not indented further.
 const TYPE_WIDTH: usize = 26;
@@ -41,7 +32,7 @@ pub fn layout_text(
     store: &TypeStore,
     layout: &StructLayout,
     name: &str,
-    options: &TextLayout,
+    options: &ShowOptions,
 ) -> Printout {
     let mut printer = Printer {
         store,
@@ -69,7 +60,7 @@ pub fn layout_text(
 
 struct Printer<'a> {
     store: &'a TypeStore,
-    options: &'a TextLayout,
+    options: &'a ShowOptions,
     out: Printout,
     /// The cache line that was reached, counted from the start of the outermost structure.
     line: u64,

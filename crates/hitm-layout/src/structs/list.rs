@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use hitm_base::{Printout, printable};
 use serde::Serialize;
 
 use super::parts::parts;
-use super::{LayoutFile, Sums};
+use super::{Sums, TypesFile};
 
 /// Selection of structures.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,7 +62,7 @@ pub struct LayoutList {
 
 /// Lists the structures of a file. Those with the same name and the same sums are one row: each
 /// unit that includes a header defines its structures again.
-pub fn list(file: &mut LayoutFile, options: &ListOptions) -> LayoutList {
+pub fn list(file: &mut TypesFile, options: &ListOptions) -> LayoutList {
     let mut rows = BTreeSet::new();
     let mut faults = Vec::new();
     let pattern: Option<Vec<char>> = options.pattern.as_ref().map(|text| text.chars().collect());
@@ -114,37 +113,6 @@ impl ListOptions {
         self.holes_over.is_none_or(|most| row.hole_bytes > most)
             && self.lines_over.is_none_or(|most| row.line_count > most)
             && (!self.straddling || !row.straddling.is_empty())
-    }
-}
-
-impl LayoutList {
-    /// The list as text: a line for each structure.
-    pub fn text(&self) -> Printout {
-        let names: Vec<_> = self
-            .structs
-            .iter()
-            .map(|row| printable(&row.name))
-            .collect();
-        let width = names.iter().map(|name| name.chars().count());
-        let width = width.max().unwrap_or(0).clamp(4, 48);
-        let mut text = Printout::new();
-        text.line(&format!(
-            "{:<width$} {:>10} {:>6} {:>6} {:>10} {:>8}  straddling members",
-            "name", "bytes", "lines", "holes", "hole bytes", "padding"
-        ));
-        for (name, row) in names.iter().zip(&self.structs) {
-            let line = format!(
-                "{name:<width$} {:>10} {:>6} {:>6} {:>10} {:>8}  {}",
-                row.size_bytes,
-                row.line_count,
-                row.hole_count,
-                row.hole_bytes,
-                row.padding_bytes,
-                row.straddling.join(" ")
-            );
-            text.line(line.trim_end());
-        }
-        text
     }
 }
 

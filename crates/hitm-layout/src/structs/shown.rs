@@ -1,9 +1,9 @@
-//! A layout as JSON: docs/formats/layout.md describes it.
+//! A layout as JSON has it: docs/formats/layout.md describes it.
 
-use hitm_layout::{Member, MemberKind, StructLayout, TypeStore};
 use serde::Serialize;
 
-use super::{LayoutError, LayoutFile, ShowOptions, Sums};
+use super::{ShowOptions, StructsError, Sums, TypesFile};
+use crate::{Member, MemberKind, StructLayout, TypeStore};
 
 /// Depth to which `expand` shows members: files that no compiler made may nest without end.
 const MAX_DEPTH: usize = 16;
@@ -11,49 +11,53 @@ const MAX_DEPTH: usize = 16;
 /// Limit on the members that are written.
 const MAX_MEMBERS: usize = 1 << 16;
 
-#[derive(Serialize)]
-struct Shown<'a> {
-    schema: u32,
-    file: &'a str,
+/// A structure as JSON has it: docs/formats/layout.md says what each member is.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the format's page has them")]
+pub struct Shown {
+    pub schema: u32,
+    pub file: String,
     #[serde(rename = "type")]
-    name: &'a str,
-    kind: &'static str,
-    declared_at: Option<String>,
-    size_bytes: u64,
-    alignment_bytes: u64,
-    is_packed: bool,
-    line_size_bytes: u64,
-    line_count: u64,
-    hole_count: usize,
-    hole_bytes: u64,
-    bit_hole_count: usize,
-    bit_hole_bits: u64,
-    padding_bytes: u64,
-    bit_padding_bits: u64,
-    sum_members_bytes: u64,
-    sum_bit_fields_bits: u64,
-    last_line_bytes: u64,
-    members: Vec<ShownMember>,
+    pub name: String,
+    pub kind: &'static str,
+    pub declared_at: Option<String>,
+    pub size_bytes: u64,
+    pub alignment_bytes: u64,
+    pub is_packed: bool,
+    pub line_size_bytes: u64,
+    pub line_count: u64,
+    pub hole_count: usize,
+    pub hole_bytes: u64,
+    pub bit_hole_count: usize,
+    pub bit_hole_bits: u64,
+    pub padding_bytes: u64,
+    pub bit_padding_bits: u64,
+    pub sum_members_bytes: u64,
+    pub sum_bit_fields_bits: u64,
+    pub last_line_bytes: u64,
+    pub members: Vec<ShownMember>,
 }
 
-#[derive(Serialize)]
-struct ShownMember {
-    name: Option<String>,
+/// A member of it.
+#[derive(Debug, Serialize)]
+#[expect(missing_docs, reason = "the format's page has them")]
+pub struct ShownMember {
+    pub name: Option<String>,
     #[serde(rename = "type")]
-    type_name: String,
-    declaration: String,
-    kind: &'static str,
-    declared_at: Option<String>,
-    offset_bytes: u64,
-    size_bytes: u64,
-    bit_offset: u64,
-    bit_size: u64,
-    line: u64,
-    forced_alignment_bytes: Option<u64>,
-    hole_after_bytes: u64,
-    bit_hole_after_bits: u64,
+    pub type_name: String,
+    pub declaration: String,
+    pub kind: &'static str,
+    pub declared_at: Option<String>,
+    pub offset_bytes: u64,
+    pub size_bytes: u64,
+    pub bit_offset: u64,
+    pub bit_size: u64,
+    pub line: u64,
+    pub forced_alignment_bytes: Option<u64>,
+    pub hole_after_bytes: u64,
+    pub bit_hole_after_bits: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    members: Option<Vec<ShownMember>>,
+    pub members: Option<Vec<ShownMember>>,
 }
 
 /// A member of a structure, or of a member, in a flat list.
@@ -93,12 +97,12 @@ pub struct MemberRow {
 /// The members of a structure as rows, each before its own members.
 ///
 /// # Errors
-/// As [`show_json`].
+/// The file has no such structure.
 pub fn member_rows(
-    file: &mut LayoutFile,
+    file: &mut TypesFile,
     name: &str,
     options: &ShowOptions,
-) -> Result<Vec<MemberRow>, LayoutError> {
+) -> Result<Vec<MemberRow>, StructsError> {
     let layout = file.struct_layout(name)?;
     let mut shower = Shower {
         store: file.types(),
@@ -138,12 +142,15 @@ fn flatten(members: Vec<ShownMember>, above: &str, depth: u64, rows: &mut Vec<Me
     }
 }
 
-/// A layout as JSON.
-pub fn show_json(
-    file: &mut LayoutFile,
+/// A layout with all that JSON shows of it.
+///
+/// # Errors
+/// The file has no such structure.
+pub fn shown(
+    file: &mut TypesFile,
     name: &str,
     options: &ShowOptions,
-) -> Result<String, LayoutError> {
+) -> Result<Shown, StructsError> {
     let layout = file.struct_layout(name)?;
     let file_name = file.name().to_owned();
     let store = file.types();
@@ -155,10 +162,14 @@ pub fn show_json(
         options,
         members_left: MAX_MEMBERS,
     };
-    let shown = Shown {
+    Ok(Shown {
         schema: 1,
-        file: &file_name,
-        name: layout.name.as_deref().unwrap_or(super::bare(name)),
+        file: file_name,
+        name: layout
+            .name
+            .as_deref()
+            .unwrap_or(super::bare(name))
+            .to_owned(),
         kind: layout.kind.keyword(),
         declared_at: layout.decl.as_ref().map(ToString::to_string),
         size_bytes: layout.size,
@@ -176,8 +187,7 @@ pub fn show_json(
         sum_bit_fields_bits: shape.sum_bit_fields,
         last_line_bytes: layout.last_cacheline(options.line_size),
         members: shower.members(&layout, 0, MAX_DEPTH),
-    };
-    Ok(serde_json::to_string_pretty(&shown).expect("plain data is JSON") + "\n")
+    })
 }
 
 struct Shower<'a> {

@@ -1,13 +1,10 @@
 //! Rules that layouts must keep, from the file of `hitm layout check`
 //! (docs/formats/layout-rules.md).
 
-use std::path::Path;
-
-use hitm_files::text_file;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::LayoutError;
+use super::StructsError;
 
 /// A file of rules.
 #[derive(Debug, Clone)]
@@ -69,20 +66,10 @@ struct RawRule {
     no_straddle: Vec<String>,
 }
 
-/// Limit on the bytes of a rules file.
-const MAX_BYTES: u64 = 1 << 20;
-
 impl Rules {
-    /// Reads a file of rules.
-    pub fn load(path: &Path) -> Result<Rules, LayoutError> {
-        let file = path.display().to_string();
-        let text = text_file::read(path, MAX_BYTES, "a file of rules")?;
-        Rules::parse(&text, &file)
-    }
-
     /// Parses rules. `file` names the text in messages.
-    pub fn parse(text: &str, file: &str) -> Result<Rules, LayoutError> {
-        let refuse = |at: Option<usize>, cause: String| LayoutError::Rules {
+    pub fn parse(text: &str, file: &str) -> Result<Rules, StructsError> {
+        let refuse = |at: Option<usize>, cause: String| StructsError::Rules {
             file: match at {
                 Some(at) => format!("{file}:{}", line_of(text, at)),
                 None => file.to_owned(),

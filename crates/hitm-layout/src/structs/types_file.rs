@@ -1,22 +1,16 @@
 //! Sources of types: BTF, raw or in an ELF file, or DWARF.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use hitm_files::input_file::{self, NamedBy};
-use hitm_layout::{BtfFile, BtfVariable, Bytes, ObjectFile, SourceNames, StructLayout, TypeStore};
-
-use super::LayoutError;
-
-/// Types of the running kernel.
-pub const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
-
-/// Folder with the types of the running kernel and of its modules.
-const KERNEL_BTF: &str = "/sys/kernel/btf/";
+use super::StructsError;
+use crate::Error;
+use crate::{
+    BtfFile, BtfVariable, Bytes, ObjectFile, SourceNames, StructLayout, TypeStore, Unread,
+};
 
 /// A file with types.
 #[derive(Debug)]
-pub struct LayoutFile {
+pub struct TypesFile {
     types: Types,
 }
 
@@ -26,41 +20,33 @@ enum Types {
     Dwarf(Box<ObjectFile>),
 }
 
-impl LayoutFile {
-    /// Opens a file: BTF, an ELF file with BTF, or one with DWARF; the running kernel's types when
-    /// no file is named. BTF is preferred in an ELF file that has both. `base` is the base of split
-    /// BTF, such as a module's; for the running kernel's modules it is the kernel's own.
-    pub fn open(input: Option<&Path>, base: Option<&Path>) -> Result<LayoutFile, LayoutError> {
-        let path = input.unwrap_or(Path::new(VMLINUX));
-        let name = path.display().to_string();
-        let bytes = read(path).map_err(|error| match error {
-            LayoutError::Read { cause, .. } if input.is_none() => {
-                LayoutError::NoKernelTypes { cause }
-            }
-            other => other,
-        })?;
-        let is_module = name.starts_with(KERNEL_BTF) && name != VMLINUX;
-        let base = base.or(is_module.then_some(Path::new(VMLINUX)));
+impl TypesFile {
+    /// Parses a file: BTF, an ELF file with BTF, or one with DWARF. BTF is preferred in an ELF file that has both.
+    /// `base` is the base of split BTF, such as a module's; `load` reads files with the rest of its debug information.
+    ///
+    /// # Errors
+    /// The file is damaged, or has no types.
+    pub fn parse(
+        bytes: Bytes,
+        base: Option<&BtfFile>,
+        name: &str,
+        load: &mut dyn FnMut(&str) -> Result<Bytes, Unread>,
+    ) -> Result<TypesFile, StructsError> {
         let is_btf = BtfFile::is_raw(&bytes) || BtfFile::is_in_elf(&bytes);
         if is_btf || !bytes.starts_with(b"\x7fELF") {
-            let base = match base {
-                Some(base) => {
-                    let bytes = read(base)?;
-                    Some(BtfFile::parse(bytes, None, &base.display().to_string())?)
-                }
-                None => None,
-            };
-            let file = BtfFile::parse(bytes, base.as_ref(), &name)?;
-            return Ok(LayoutFile {
+            let file = BtfFile::parse(bytes, base, name)?;
+            return Ok(TypesFile {
                 types: Types::Btf(Box::new(file)),
             });
         }
-        let mut file = ObjectFile::parse(bytes, &name)?;
-        file.attach_debug_files(&mut input_file::load);
+        let mut file = ObjectFile::parse(bytes, name)?;
+        file.attach_debug_files(load);
         if !file.has_debug_info() {
-            return Err(LayoutError::NoTypes { file: name });
+            return Err(StructsError::NoTypes {
+                file: name.to_owned(),
+            });
         }
-        Ok(LayoutFile {
+        Ok(TypesFile {
             types: Types::Dwarf(Box::new(file)),
         })
     }
@@ -75,11 +61,11 @@ impl LayoutFile {
 
     /// Returns the layout of a structure, class or union: `rq`, `struct rq`, `ns::Foo`, or a
     /// typedef of one.
-    pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, LayoutError> {
-        Ok(match &mut self.types {
-            Types::Btf(file) => file.struct_layout(name)?,
-            Types::Dwarf(file) => file.struct_layout(name)?,
-        })
+    pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
+        match &mut self.types {
+            Types::Btf(file) => file.struct_layout(name),
+            Types::Dwarf(file) => file.struct_layout(name),
+        }
     }
 
     /// Types read so far, with those of a layout's members.
@@ -102,7 +88,7 @@ impl LayoutFile {
     /// defines, in its order. One may come several times.
     pub fn each_definition(
         &mut self,
-        mut take: impl FnMut(&str, &TypeStore, Result<Arc<StructLayout>, hitm_layout::Error>),
+        mut take: impl FnMut(&str, &TypeStore, Result<Arc<StructLayout>, Error>),
     ) {
         match &mut self.types {
             Types::Btf(file) => {
@@ -133,11 +119,4 @@ impl LayoutFile {
             }
         }
     }
-}
-
-fn read(path: &Path) -> Result<Bytes, LayoutError> {
-    input_file::bytes(path, NamedBy::User).map_err(|cause| LayoutError::Read {
-        path: path.display().to_string(),
-        cause,
-    })
 }

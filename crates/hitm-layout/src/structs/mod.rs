@@ -1,51 +1,32 @@
-//! Layouts of a file's structures: show, list, compare, check against rules.
+//! The structures of a file with types: shown, listed, compared, checked against rules.
 
 mod check;
 mod diff;
-mod json;
 mod list;
 mod parts;
 mod rules;
-mod source;
+mod shown;
+mod types_file;
 
-use hitm_base::Printout;
-use hitm_files::text_file::TextFileError;
-use hitm_layout::{StructLayout, TextLayout, TypeStore, c_source, layout_text};
 use thiserror::Error;
 
-pub use check::{CheckReport, Violation, check};
-pub(crate) use diff::pair_by;
-pub use diff::{Change, LayoutDiff, MemberDiff, MemberPlace, WholePlace, diff};
-pub use json::{MemberRow, member_rows, show_json};
-pub use list::{LayoutList, ListOptions, ListRow, list};
-pub(crate) use parts::{Names, Part, parts};
-pub use rules::{Rule, Rules, WithinLines};
-pub use source::{LayoutFile, VMLINUX};
+use crate::{StructLayout, TypeStore, c_source};
 
-/// Errors of reading and showing layouts.
+pub use check::{CheckReport, Violation, check};
+pub use diff::{Change, LayoutDiff, MemberDiff, MemberPlace, Pairing, WholePlace, diff};
+pub use list::{LayoutList, ListOptions, ListRow, list};
+pub use parts::{Names, Part, parts};
+pub use rules::{Rule, Rules, WithinLines};
+pub use shown::{MemberRow, Shown, ShownMember, member_rows, shown};
+pub use types_file::TypesFile;
+
+/// Errors of looking at structures.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum LayoutError {
-    /// A file cannot be read.
-    #[error("cannot read {path}: {cause}")]
-    Read {
-        /// The file.
-        path: String,
-        /// Error of the operating system.
-        cause: std::io::Error,
-    },
-    /// The rules cannot be read.
-    #[error(transparent)]
-    RulesFile(#[from] TextFileError),
-    /// No file was named, and this kernel has no BTF.
-    #[error("this kernel has no BTF ({VMLINUX}: {cause}): name a file with -i")]
-    NoKernelTypes {
-        /// Error of the operating system.
-        cause: std::io::Error,
-    },
+pub enum StructsError {
     /// The file or the type is wrong.
     #[error(transparent)]
-    Type(#[from] hitm_layout::Error),
+    Type(#[from] crate::Error),
     /// The file has no types.
     #[error("{file}: expected BTF or debug information, found neither (compile with -g)")]
     NoTypes {
@@ -91,25 +72,14 @@ pub const fn is_line_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && bytes >= 8 && bytes <= 1 << 16
 }
 
-/// A layout in pahole's notation.
-pub fn show_text(
-    file: &mut LayoutFile,
-    name: &str,
-    options: &ShowOptions,
-) -> Result<Printout, LayoutError> {
-    let layout = file.struct_layout(name)?;
-    let options = TextLayout {
-        line_size: options.line_size,
-        expand: options.expand,
-    };
-    Ok(layout_text(file.types(), &layout, bare(name), &options))
-}
-
 /// A layout as C that compiles on its own and asserts its own offsets.
-pub fn show_c(file: &mut LayoutFile, name: &str) -> Result<String, LayoutError> {
+///
+/// # Errors
+/// The file has no such structure, or C cannot express it.
+pub fn show_c(file: &mut TypesFile, name: &str) -> Result<String, StructsError> {
     let layout = file.struct_layout(name)?;
     let source = c_source(file.types(), &layout, bare(name));
-    source.map_err(|cause| LayoutError::NotC {
+    source.map_err(|cause| StructsError::NotC {
         file: file.name().to_owned(),
         name: name.to_owned(),
         cause,
@@ -117,7 +87,7 @@ pub fn show_c(file: &mut LayoutFile, name: &str) -> Result<String, LayoutError> 
 }
 
 /// Name of a type without `struct`, `class` or `union`.
-pub(crate) fn bare(name: &str) -> &str {
+pub fn bare(name: &str) -> &str {
     let words = ["struct ", "class ", "union "];
     let found = words.iter().find_map(|word| name.strip_prefix(word));
     found.unwrap_or(name)
@@ -125,17 +95,24 @@ pub(crate) fn bare(name: &str) -> &str {
 
 /// Sums that `list` and JSON show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sums {
-    pub(crate) line_count: u64,
-    pub(crate) hole_count: usize,
-    pub(crate) hole_bytes: u64,
-    pub(crate) bit_hole_count: usize,
-    pub(crate) bit_hole_bits: u64,
-    pub(crate) padding_bytes: u64,
+pub struct Sums {
+    /// Cache lines that the structure takes.
+    pub line_count: u64,
+    /// Holes between members.
+    pub hole_count: usize,
+    /// Bytes of the holes.
+    pub hole_bytes: u64,
+    /// Places where bit-fields leave bits over.
+    pub bit_hole_count: usize,
+    /// Bits that they leave over.
+    pub bit_hole_bits: u64,
+    /// Bytes after the last member.
+    pub padding_bytes: u64,
 }
 
 impl Sums {
-    pub(crate) fn of(store: &TypeStore, layout: &StructLayout, line_size: u64) -> Sums {
+    /// The sums of a structure, for cache lines of this size.
+    pub fn of(store: &TypeStore, layout: &StructLayout, line_size: u64) -> Sums {
         let shape = store.shape(layout);
         let (hole_count, hole_bytes) = shape.holes();
         let (bit_hole_count, bit_hole_bits) = shape.bit_holes();

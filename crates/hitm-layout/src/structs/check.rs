@@ -3,13 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use hitm_base::Printout;
-use hitm_layout::StructLayout;
 use serde::Serialize;
 
 use super::parts::{Names, Part};
 use super::rules::{Rule, Rules};
-use super::{LayoutError, LayoutFile};
+use super::{StructsError, TypesFile};
+use crate::StructLayout;
 
 /// A broken rule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -41,7 +40,7 @@ pub struct CheckReport {
 
 /// Checks the structures of a file. A rule about a structure or member that does not exist is an
 /// error: it could never be broken.
-pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, LayoutError> {
+pub fn check(file: &mut TypesFile, rules: &Rules) -> Result<CheckReport, StructsError> {
     let mut layouts: BTreeMap<&str, Arc<StructLayout>> = BTreeMap::new();
     for rule in &rules.rules {
         if !layouts.contains_key(rule.struct_name.as_str()) {
@@ -62,7 +61,7 @@ pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, Layout
         };
         let messages = checker
             .messages(rule)
-            .map_err(|member| LayoutError::Rules {
+            .map_err(|member| StructsError::Rules {
                 file: format!("{}:{}", rules.file, rule.line),
                 cause: format!("struct {} has no member {member}", rule.struct_name),
             })?;
@@ -79,26 +78,6 @@ pub fn check(file: &mut LayoutFile, rules: &Rules) -> Result<CheckReport, Layout
         rule_count: rules.rules.len(),
         violations,
     })
-}
-
-impl CheckReport {
-    /// The report as text: a line for each broken rule, as compilers write them.
-    pub fn text(&self) -> Printout {
-        let mut text = Printout::new();
-        if self.violations.is_empty() {
-            text.line(&match self.rule_count {
-                1 => format!("{}: 1 rule holds", self.file),
-                count => format!("{}: {count} rules hold", self.file),
-            });
-        }
-        for broken in &self.violations {
-            text.line(&format!(
-                "{}: struct {}: {} (rule at {})",
-                broken.place, broken.struct_name, broken.message, broken.rule
-            ));
-        }
-        text
-    }
 }
 
 struct Checker<'n, 'a> {

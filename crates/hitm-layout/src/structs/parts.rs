@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::MemberPlace;
-use hitm_layout::{Member, StructLayout, TypeId, TypeKind, TypeStore};
+use crate::{Member, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// A member with its place in the outermost structure.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
-    pub(crate) name: String,
-    pub(crate) type_name: String,
-    /// Bits from the structure's start.
-    pub(crate) bits: Range<u64>,
+pub struct Part {
+    /// Its name.
+    pub name: String,
+    /// Its type; empty where that is not known.
+    pub type_name: String,
+    /// Its bits, from the structure's start.
+    pub bits: Range<u64>,
 }
 
 impl Part {
@@ -27,23 +29,23 @@ impl Part {
     }
 
     /// First byte that it touches.
-    pub(crate) fn offset(&self) -> u64 {
+    pub fn offset(&self) -> u64 {
         self.bits.start / 8
     }
 
     /// Bytes that it touches.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.bits.end.div_ceil(8) - self.offset()
     }
 
     /// Cache lines that it touches; a member without bytes touches the line in which it begins.
-    pub(crate) fn lines(&self, line_size: u64) -> Range<u64> {
+    pub fn lines(&self, line_size: u64) -> Range<u64> {
         let first = self.offset() / line_size;
         first..self.bits.end.div_ceil(8 * line_size).max(first + 1)
     }
 
     /// Its place in lines of this size.
-    pub(crate) fn place(&self, line_size: u64) -> MemberPlace {
+    pub fn place(&self, line_size: u64) -> MemberPlace {
         let lines = self.lines(line_size);
         MemberPlace {
             offset_bytes: self.offset(),
@@ -57,7 +59,7 @@ impl Part {
     }
 
     /// Returns true if it lies in two lines and would fit in one.
-    pub(crate) fn straddles(&self, line_size: u64) -> bool {
+    pub fn straddles(&self, line_size: u64) -> bool {
         let lines = self.lines(line_size);
         self.size() <= line_size && lines.end - lines.start > 1
     }
@@ -68,7 +70,7 @@ impl Part {
 const MAX_MEMBERS: usize = 1 << 17;
 
 /// Returns the members, in order, with those of anonymous structures.
-pub(crate) fn parts(store: &TypeStore, layout: &StructLayout) -> Vec<Part> {
+pub fn parts(store: &TypeStore, layout: &StructLayout) -> Vec<Part> {
     let mut found = Vec::new();
     each_member(store, layout, &mut |member, base_bits| {
         found.push(Part::of(member, base_bits));
@@ -110,14 +112,15 @@ type ByName<'a> = BTreeMap<&'a str, (&'a Member, u64)>;
 /// Members of structures by name, sorted at the first question about a structure: a file may ask for each
 /// of very many.
 #[derive(Debug)]
-pub(crate) struct Names<'a> {
+pub struct Names<'a> {
     store: &'a TypeStore,
     outermost: BTreeMap<&'a str, ByName<'a>>,
     inner: BTreeMap<TypeId, ByName<'a>>,
 }
 
 impl<'a> Names<'a> {
-    pub(crate) fn new(store: &'a TypeStore) -> Names<'a> {
+    /// Nothing is looked up yet.
+    pub fn new(store: &'a TypeStore) -> Names<'a> {
         Names {
             store,
             outermost: BTreeMap::new(),
@@ -127,16 +130,12 @@ impl<'a> Names<'a> {
 
     /// Returns the member at a path such as `lock`, `cfs.load.weight` or `queue[3].next` of the structure
     /// that is called `outer`.
-    pub(crate) fn part_at(
-        &mut self,
-        outer: (&'a str, &'a StructLayout),
-        path: &str,
-    ) -> Option<Part> {
+    pub fn part_at(&mut self, outer: (&'a str, &'a StructLayout), path: &str) -> Option<Part> {
         self.typed_part_at(outer, path).map(|(_, part)| part)
     }
 
     /// The same with the type of the member, or of the array's element.
-    pub(crate) fn typed_part_at(
+    pub fn typed_part_at(
         &mut self,
         (outer, layout): (&'a str, &'a StructLayout),
         path: &str,
