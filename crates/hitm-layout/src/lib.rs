@@ -25,6 +25,7 @@ pub mod emit;
 mod error;
 mod flow;
 pub mod layout_file;
+pub mod member_map;
 mod mini_debug;
 mod object_file;
 mod path;

@@ -10,7 +10,8 @@ use hitm_layout::layout_file::LayoutFile;
 
 use super::Inputs;
 use crate::recording::Recording;
-use crate::whatif::{Change, HeapInstances, MemberMap, Took, WhatifConfig, WhatifError, trial};
+use crate::whatif::{Change, HeapInstances, Took, WhatifConfig, WhatifError, trial};
+use hitm_layout::member_map::MemberMap;
 
 /// The most replays at a time: each takes up to some hundred MiB.
 const THREADS_MAX: usize = 4;

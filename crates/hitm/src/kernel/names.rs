@@ -18,7 +18,7 @@ use super::symbols::KernelSymbols;
 use super::walk::Walks;
 use crate::advise::instance_at;
 use crate::recording::{CodeLabel, DataLabel, element_name};
-use crate::whatif::member_map::MemberMap;
+use hitm_layout::member_map::MemberMap;
 
 /// Addresses at which objects with moved members are priced. A kernel without KASAN has nothing
 /// here (Documentation/arch/x86/x86_64/mm.rst has its shadow memory there).

@@ -8,7 +8,7 @@
 use hitm_base::{AddrRange, LINE_SIZE};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{Record, Region, RegionKind};
-use hitm_weave::{PageMemory, Relocation, SlabCache};
+use hitm_weave::{MovedSpan, PageMemory, Relocation, SlabCache};
 
 use super::VmError;
 use crate::advise::only_instance;
@@ -16,7 +16,7 @@ use crate::kernel::{
     Cache, DIRECT_MAP, KernelObject, MOVED, PAGE_BYTES, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS,
     Slab, Walker, Walks,
 };
-use crate::whatif::member_map::MemberMap;
+use hitm_layout::member_map::MemberMap;
 
 /// Moves of a recording.
 #[derive(Debug)]
@@ -180,7 +180,12 @@ impl Planner<'_> {
             return Ok(());
         }
         let map = map(walker, wanted, self.layouts)?;
-        self.plan.relocation.add_map(map.moved_spans_and_tail());
+        let spans = map.pieces_and_tail().map(|piece| MovedSpan {
+            from: piece.from,
+            to: piece.to,
+            size: piece.size,
+        });
+        self.plan.relocation.add_map(spans);
         for (cache, offset) in caches {
             self.add_cache((&cache, offset), &map, &mut found)?;
         }
@@ -225,9 +230,9 @@ impl Planner<'_> {
         let align = map.align.max(LINE_SIZE);
         // An array of any length at the structure's end follows it in the object.
         let room = cache.stride_bytes - offset;
-        let (size, size_after) = match cache.type_name == map.type_name() {
-            true => (room, map.tail() + room.saturating_sub(map.sizes.0)),
-            false => (map.sizes.0.min(room), map.sizes.1),
+        let (size, size_after) = match cache.type_name == map.type_name {
+            true => (room, map.tail() + room.saturating_sub(map.sizes.before)),
+            false => (map.sizes.before.min(room), map.sizes.after),
         };
         let fresh_stride = size_after.next_multiple_of(align);
         let slabs = SlabCache {
@@ -263,7 +268,7 @@ impl Planner<'_> {
             range: area,
             kind: RegionKind::Slab {
                 cache: cache.name.clone(),
-                type_name: map.type_name().to_owned(),
+                type_name: map.type_name.to_owned(),
                 stride_bytes: fresh_stride,
             },
         }));
@@ -278,13 +283,13 @@ impl Planner<'_> {
     fn add_object(&mut self, object: &KernelObject, map: &MemberMap) -> Result<bool, VmError> {
         let in_slab = self.fresh_in_slab(object.start);
         let range = match in_slab {
-            Some(fresh) => AddrRange::with_len(fresh, map.sizes.1),
-            None => self.take(map.sizes.1, map.align.max(LINE_SIZE)),
+            Some(fresh) => AddrRange::with_len(fresh, map.sizes.after),
+            None => self.take(map.sizes.after, map.align.max(LINE_SIZE)),
         };
         let range = range.ok_or_else(|| too_large(&object.name))?;
         if in_slab.is_none() {
             let relocation = &mut self.plan.relocation;
-            relocation.add_object(object.start, map.sizes.0, range.start());
+            relocation.add_object(object.start, map.sizes.before, range.start());
         }
         self.plan.records.push(Record::Region(Region {
             range,

@@ -217,18 +217,19 @@ impl Compared<'_> {
             let members = map.members.iter().enumerate();
             members.map(move |(index, member)| ((number, index), map, member))
         });
-        let change = |(key, map, member): ((usize, usize), &super::member_map::MemberMap, _)| {
-            let member: &super::member_map::MappedMember = member;
-            MemberChange {
-                type_name: map.type_name.clone(),
-                member: member.name.clone(),
-                offset: Change {
-                    before: member.from,
-                    after: member.to,
-                },
-                sums: sums.get(&key).copied().unwrap_or_default(),
-            }
-        };
+        let change =
+            |(key, map, member): ((usize, usize), &hitm_layout::member_map::MemberMap, _)| {
+                let member: &hitm_layout::member_map::MappedMember = member;
+                MemberChange {
+                    type_name: map.type_name.clone(),
+                    member: member.name.clone(),
+                    offset: Change {
+                        before: member.from,
+                        after: member.to,
+                    },
+                    sums: sums.get(&key).copied().unwrap_or_default(),
+                }
+            };
         members.map(change).collect()
     }
 }
@@ -288,7 +289,7 @@ fn member_text(moves: &Moves, object: &MovedObject, (into, offset): (u64, u64)) 
     if object.element_count == 1 {
         return format!("{}{member}", object.name);
     }
-    format!("{}[{}]{member}", object.name, into / map.sizes.1)
+    format!("{}[{}]{member}", object.name, into / map.sizes.after)
 }
 
 fn each_row(statistics: &Statistics, row: &mut impl FnMut(u64, Sums)) {

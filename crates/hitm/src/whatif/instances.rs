@@ -13,9 +13,9 @@ use hitm_base::grouped;
 use hitm_layout::{DataObject, Symbolizer};
 
 use super::WhatifError;
-use super::member_map::{MemberMap, Wanted, element_of};
 use super::moves::{MovedObject, Moves, ObjectKind};
 use crate::recording::{AddressNames, KnownAs, Recording, TypedBlock};
+use hitm_layout::member_map::{MemberMap, Wanted, element_of};
 
 /// Bytes of all moved objects together.
 const MOVED_BYTES_MAX: u64 = 4 << 30;
@@ -105,7 +105,7 @@ impl Finder<'_> {
                 continue;
             }
             let map = names.with_kernel_type(name, |types, compiled| {
-                MemberMap::of_name(types, compiled, (wanted, name))
+                MemberMap::of_name(types, compiled, name, wanted)
             });
             let Some(map) = map.transpose()?.flatten() else {
                 continue;
@@ -237,14 +237,14 @@ impl Finder<'_> {
                 // Reports print this name, and a caller may pass it back whole.
                 let name = names.heap_block(block);
                 let size_bytes = block.range.len();
-                let is_whole = size_bytes > 0 && size_bytes.is_multiple_of(map.sizes.0);
+                let is_whole = size_bytes > 0 && size_bytes.is_multiple_of(map.sizes.before);
                 if is_whole && name.contains(&wanted.site) {
                     let found = Found {
                         name,
                         kind: ObjectKind::Heap,
                         address: block.range.start(),
                         size_bytes,
-                        element_count: size_bytes / map.sizes.0,
+                        element_count: size_bytes / map.sizes.before,
                     };
                     self.add(found, map.clone())?;
                     count += 1;
@@ -253,7 +253,7 @@ impl Finder<'_> {
             if count == 0 {
                 return Err(WhatifError::NoHeapBlock {
                     site: wanted.site.clone(),
-                    size: map.sizes.0,
+                    size: map.sizes.before,
                     known: known_sites(recording),
                 });
             }
@@ -284,7 +284,7 @@ impl Finder<'_> {
                 continue;
             };
             if let Ok(compiled) = file.struct_layout(name)
-                && let Some(map) = MemberMap::of_name(file.types(), &compiled, (self.wanted, name))?
+                && let Some(map) = MemberMap::of_name(file.types(), &compiled, name, self.wanted)?
             {
                 return Ok(map);
             }
@@ -295,7 +295,7 @@ impl Finder<'_> {
 
     fn add(&mut self, found: Found, map: MemberMap) -> Result<(), WhatifError> {
         let type_name = map.type_name.clone();
-        if map.sizes.0 == 0 || map.sizes.1 == 0 {
+        if map.sizes.before == 0 || map.sizes.after == 0 {
             return Err(WhatifError::NoBytes { type_name });
         }
         let index = match self.maps.iter().position(|known| *known == map) {
@@ -328,7 +328,7 @@ impl Finder<'_> {
         let bytes = objects.iter().try_fold(0u64, |sum, object| {
             let size = self.maps[object.map]
                 .sizes
-                .1
+                .after
                 .checked_mul(object.element_count)?;
             sum.checked_add(size)
         });

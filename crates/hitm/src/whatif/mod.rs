@@ -7,7 +7,6 @@
 mod compare;
 mod instances;
 mod legacy;
-pub(crate) mod member_map;
 mod moves;
 mod second_run;
 mod trial;
@@ -24,9 +23,8 @@ use thiserror::Error;
 use crate::layout_files::{self, LayoutReadError};
 use crate::recording::{Recording, RecordingError};
 use compare::Compared;
+use hitm_layout::member_map::{MapError, MemberMap, Wanted};
 pub use instances::HeapInstances;
-pub use member_map::MapError;
-pub(crate) use member_map::{MemberMap, Place, Replaced, Wanted};
 pub use moves::{MoveCounts, MovedObject, ObjectKind};
 use second_run::{Keep, SecondRun};
 pub use trial::Took;

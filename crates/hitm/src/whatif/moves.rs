@@ -6,7 +6,7 @@ use std::ops::Range;
 use hitm_base::{AddrRange, LINE_SIZE, LineAddr};
 use hitm_weave::replay::{FRESH, Relocate};
 
-use super::member_map::MemberMap;
+use hitm_layout::member_map::MemberMap;
 
 /// Source of the knowledge of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -118,7 +118,7 @@ impl Moves {
                 false => 0,
             };
             object.fresh = end + into_line;
-            object.size_bytes_after = object.element_count * map.sizes.1;
+            object.size_bytes_after = object.element_count * map.sizes.after;
             end += (into_line + object.size_bytes_after).next_multiple_of(LINE_SIZE);
         }
         Moves {
@@ -150,7 +150,7 @@ impl Moves {
     /// Object that had this byte in the program, and the byte's offset in its element.
     pub(super) fn object_before(&self, addr: u64) -> Option<(&MovedObject, u64)> {
         let object = &self.objects[self.index_before(addr)?];
-        let element = self.maps[object.map].sizes.0;
+        let element = self.maps[object.map].sizes.before;
         Some((object, (addr - object.address) % element))
     }
 
@@ -187,7 +187,7 @@ impl Moves {
         let after = self.objects.partition_point(|object| object.fresh <= addr);
         let object = &self.objects[after.checked_sub(1)?];
         let offset = addr - object.fresh;
-        let element = self.maps[object.map].sizes.1;
+        let element = self.maps[object.map].sizes.after;
         (offset < object.size_bytes_after).then_some((object, offset % element))
     }
 
@@ -209,10 +209,10 @@ impl Moves {
             };
         };
         let map = &self.maps[object.map];
-        let element = (addr - object.address) / map.sizes.0;
+        let element = (addr - object.address) / map.sizes.before;
         let (to, room, is_hole) = map.place(offset);
         Placed {
-            to: object.fresh + element * map.sizes.1 + to,
+            to: object.fresh + element * map.sizes.after + to,
             room,
             is_hole,
         }

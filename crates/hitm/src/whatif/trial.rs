@@ -4,8 +4,9 @@ use hitm_base::Cycles;
 
 use super::compare::busy;
 use super::second_run::{Keep, SecondRun};
-use super::{Change, MemberMap, WhatifConfig, WhatifError, both_runs};
+use super::{Change, WhatifConfig, WhatifError, both_runs};
 use crate::recording::Recording;
+use hitm_layout::member_map::MemberMap;
 
 /// Sums over all threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

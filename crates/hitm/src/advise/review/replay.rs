@@ -10,7 +10,7 @@ use super::places::Located;
 use crate::advise::Inputs;
 use crate::advise::proof::{Proof, Proving, Trial, access_count, since};
 use crate::recording::Recording;
-use crate::whatif::{MemberMap, Place, Replaced};
+use hitm_layout::member_map::{MemberMap, Place, Replaced, Sizes};
 
 /// Accesses that are replayed for one review, in all: some minutes of one core.
 const REPLAYED_MAX: u64 = 400_000_000;
@@ -113,7 +113,10 @@ fn map((question, old_size): (&Inputs, u64), located: &Located) -> MemberMap {
     }
     MemberMap::of_places(&Replaced {
         type_name: &question.type_name,
-        sizes: (old_size, size),
+        sizes: Sizes {
+            before: old_size,
+            after: size,
+        },
         align: located.align,
         places: &places,
     })

@@ -3,14 +3,14 @@
 //! Members stay in their order. From the first one on that takes other bytes, each begins as early as its
 //! alignment allows.
 
-use hitm_layout::{AggregateKind, Member, MemberKind, StructLayout, TypeStore};
+use crate::{AggregateKind, Member, MemberKind, StructLayout, TypeStore};
 
 use super::wanted::{Wanted, element_of};
-use super::{ELEMENTS_MAX, MapError, MappedMember, MemberMap, SPANS_MAX, Span};
+use super::{ELEMENTS_MAX, MapError, MappedMember, MemberMap, SPANS_MAX, Sizes, Span};
 
 impl MemberMap {
     /// The map of `compiled`, which is not wanted itself, if a wanted structure lies in it.
-    pub(crate) fn around(
+    pub fn around(
         types: &TypeStore,
         compiled: &StructLayout,
         wanted: Wanted<'_>,
@@ -20,7 +20,10 @@ impl MemberMap {
         }
         let mut map = MemberMap {
             type_name: compiled.name.as_deref().unwrap_or("(anonymous)").to_owned(),
-            sizes: (compiled.size, compiled.size),
+            sizes: Sizes {
+                before: compiled.size,
+                after: compiled.size,
+            },
             align: compiled.alignment.unwrap_or(1),
             keeps_line_offset: false,
             members: Vec::new(),
@@ -32,7 +35,7 @@ impl MemberMap {
             map.add_in_order(types, member, wanted, &mut end)?;
         }
         if end.new != end.old {
-            map.sizes.1 = end.new.next_multiple_of(map.align.max(1));
+            map.sizes.after = end.new.next_multiple_of(map.align.max(1));
         }
         map.sort();
         Ok(Some(map))
@@ -92,7 +95,10 @@ impl MemberMap {
             self.name(path, from + of_inner.from, to + of_inner.to);
         }
         for element in 0..inner.count {
-            let (old, new) = inner.map.sizes;
+            let Sizes {
+                before: old,
+                after: new,
+            } = inner.map.sizes;
             let spans = inner.map.spans.iter().map(|span| Span {
                 from: from + element * old + span.from,
                 to: to + element * new + span.to,
@@ -101,7 +107,7 @@ impl MemberMap {
             });
             self.spans.extend(spans);
         }
-        end.pass(from + size, to + inner.map.sizes.1 * inner.count);
+        end.pass(from + size, to + inner.map.sizes.after * inner.count);
         Ok(())
     }
 
@@ -171,8 +177,8 @@ fn holds_one(types: &TypeStore, compiled: &StructLayout, wanted: Wanted<'_>) -> 
 
 #[cfg(test)]
 mod tests {
-    use hitm_layout::BtfFile;
-    use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile};
+    use crate::BtfFile;
+    use crate::layout_file::{FileMember, FileStruct, LayoutFile};
     use hitm_test::btf::Assembler;
 
     use super::*;
@@ -217,7 +223,10 @@ mod tests {
             MemberMap::of_type(btf.types(), of, wanted).unwrap()
         };
         let outer = map("lock_obj").expect("it holds a head");
-        assert_eq!((outer.sizes, outer.align), ((32, 256), 64));
+        assert_eq!(
+            (outer.sizes.before, outer.sizes.after, outer.align),
+            (32, 256, 64)
+        );
         let places = outer.members.iter();
         let places: Vec<_> = places
             .map(|member| (&*member.name, member.from, member.to))

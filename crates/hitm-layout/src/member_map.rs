@@ -3,14 +3,12 @@
 mod outer;
 mod wanted;
 
-use hitm_layout::emit::member_at;
-use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
-use hitm_layout::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
-use hitm_weave::MovedSpan;
+use crate::emit::member_at;
+use crate::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
+use crate::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
 use thiserror::Error;
 
-pub(super) use wanted::element_of;
-pub(crate) use wanted::{Place, Replaced, Wanted};
+pub use wanted::{Place, Replaced, Wanted, element_of};
 
 /// Errors of putting a layout in the place of the compiled one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -94,28 +92,51 @@ const TAIL_BYTES_MAX: u64 = 1 << 30;
 /// Elements of one array that get places of their own.
 const ELEMENTS_MAX: u64 = 4096;
 
+/// Bytes of a member that move together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Span {
+    /// The first byte in the compiled structure.
+    from: u64,
+    /// The first byte in the layout.
+    to: u64,
+    size: u64,
+    /// Index of the layout's member.
+    member: usize,
+}
+
+/// Bytes of a structure in two layouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Those of the compiled structure.
+    pub before: u64,
+    /// Those of the layout's.
+    pub after: u64,
+}
+
 /// Bytes that move together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Span {
+pub struct Piece {
     /// The first byte in the compiled structure.
-    pub(super) from: u64,
+    pub from: u64,
     /// The first byte in the layout.
-    pub(super) to: u64,
-    pub(super) size: u64,
-    /// Index of the layout's member.
-    pub(super) member: usize,
+    pub to: u64,
+    /// How many.
+    pub size: u64,
 }
 
 /// Map from one layout to the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MemberMap {
-    pub(super) type_name: String,
-    /// Bytes of the compiled structure, and of the layout's.
-    pub(crate) sizes: (u64, u64),
-    pub(crate) align: u64,
+pub struct MemberMap {
+    /// Name of the structure.
+    pub type_name: String,
+    /// Its bytes.
+    pub sizes: Sizes,
+    /// Alignment in the layout.
+    pub align: u64,
     /// True if an object begins as far into a line as it did.
-    pub(super) keeps_line_offset: bool,
-    pub(super) members: Vec<MappedMember>,
+    pub keeps_line_offset: bool,
+    /// Its members, in the order of the layout.
+    pub members: Vec<MappedMember>,
     /// Sorted by `from`; where members overlap (a union's), the first counts.
     spans: Vec<Span>,
     /// Indices of `spans`, sorted by `to`.
@@ -124,15 +145,18 @@ pub(crate) struct MemberMap {
 
 /// A member and its two offsets.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct MappedMember {
-    pub(super) name: String,
-    pub(super) from: u64,
-    pub(super) to: u64,
+pub struct MappedMember {
+    /// Its name.
+    pub name: String,
+    /// Its offset in the compiled structure.
+    pub from: u64,
+    /// Its offset in the layout.
+    pub to: u64,
 }
 
 impl MemberMap {
     /// Maps a type of the program: one that is wanted, or one that holds such a one. None for all others.
-    pub(crate) fn of_type(
+    pub fn of_type(
         types: &TypeStore,
         type_id: TypeId,
         wanted: Wanted<'_>,
@@ -147,10 +171,11 @@ impl MemberMap {
     }
 
     /// Maps the structure of a name, if it is wanted.
-    pub(crate) fn of_name(
+    pub fn of_name(
         types: &TypeStore,
         compiled: &StructLayout,
-        (wanted, name): (Wanted<'_>, &str),
+        name: &str,
+        wanted: Wanted<'_>,
     ) -> Result<Option<MemberMap>, MapError> {
         let target = wanted.of_names(&[name]);
         target
@@ -160,7 +185,7 @@ impl MemberMap {
 
     /// A map by the places of members that are touched: what is not among them moves with the member before. Objects
     /// keep their place in their first line, as far as the new alignment allows.
-    pub(crate) fn of_places(of: &Replaced<'_>) -> MemberMap {
+    pub fn of_places(of: &Replaced<'_>) -> MemberMap {
         let mut map = MemberMap {
             type_name: of.type_name.to_owned(),
             sizes: of.sizes,
@@ -188,8 +213,8 @@ impl MemberMap {
     }
 
     /// Returns true if every byte stays where it is.
-    pub(crate) fn moves_nothing(&self) -> bool {
-        self.sizes.0 == self.sizes.1 && self.spans.iter().all(|span| span.from == span.to)
+    pub fn moves_nothing(&self) -> bool {
+        self.sizes.before == self.sizes.after && self.spans.iter().all(|span| span.from == span.to)
     }
 
     fn sort(&mut self) {
@@ -199,7 +224,7 @@ impl MemberMap {
     }
 
     /// Maps `compiled` to `layout`; `layouts` have the structures of members whose size differs.
-    pub(crate) fn new(
+    pub fn new(
         types: &TypeStore,
         compiled: &StructLayout,
         layout: &FileStruct,
@@ -207,7 +232,10 @@ impl MemberMap {
     ) -> Result<MemberMap, MapError> {
         let mut map = MemberMap {
             type_name: layout.name.clone(),
-            sizes: (compiled.size, layout.size_bytes),
+            sizes: Sizes {
+                before: compiled.size,
+                after: layout.size_bytes,
+            },
             align: layout.align(),
             keeps_line_offset: false,
             members: Vec::new(),
@@ -215,7 +243,7 @@ impl MemberMap {
             by_new: Vec::new(),
         };
         for member in &layout.members {
-            map.add(types, compiled, (member, layouts))?;
+            map.add(types, compiled, member, layouts)?;
         }
         map.sort();
         map.check_all_placed(types, compiled, &mut String::new(), 0)?;
@@ -223,7 +251,7 @@ impl MemberMap {
     }
 
     /// Maps an array's elements, plain values of `size` bytes, to structures of one member.
-    pub(super) fn of_values(size: u64, layout: &FileStruct) -> Result<MemberMap, MapError> {
+    pub fn of_values(size: u64, layout: &FileStruct) -> Result<MemberMap, MapError> {
         let is_plain = |member: &FileMember| {
             let is_inline = member.per.is_none() && member.storage == Storage::INLINE;
             is_inline && member.bits.is_none() && member.size_bytes == size
@@ -243,7 +271,10 @@ impl MemberMap {
         let to = member.offset_bytes;
         Ok(MemberMap {
             type_name: layout.name.clone(),
-            sizes: (size, layout.size_bytes),
+            sizes: Sizes {
+                before: size,
+                after: layout.size_bytes,
+            },
             align: layout.align(),
             keeps_line_offset: false,
             members: vec![MappedMember {
@@ -265,7 +296,8 @@ impl MemberMap {
         &mut self,
         types: &TypeStore,
         compiled: &StructLayout,
-        (member, layouts): (&FileMember, &[LayoutFile]),
+        member: &FileMember,
+        layouts: &[LayoutFile],
     ) -> Result<(), MapError> {
         let names = || (self.type_name.clone(), member.name.clone());
         let found = find(types, compiled, &member.name, 0);
@@ -317,12 +349,13 @@ impl MemberMap {
         found: &Found,
         member: &FileMember,
     ) -> Result<(), MapError> {
-        if inner.sizes.1 > member.size_bytes || self.spans.len() + inner.spans.len() > SPANS_MAX {
+        if inner.sizes.after > member.size_bytes || self.spans.len() + inner.spans.len() > SPANS_MAX
+        {
             return Err(MapError::Size {
                 type_name: self.type_name.clone(),
                 member: member.name.clone(),
                 found: member.size_bytes,
-                expected: inner.sizes.1,
+                expected: inner.sizes.after,
             });
         }
         let index = self.members.len();
@@ -341,30 +374,30 @@ impl MemberMap {
         Ok(())
     }
 
-    /// The structure's name.
-    pub(crate) fn type_name(&self) -> &str {
-        &self.type_name
-    }
-
     /// Offset in the layout of what follows the structure in its memory, as an array of any length at its end does.
-    pub(crate) fn tail(&self) -> u64 {
-        self.sizes.1.next_multiple_of(TAIL_ALIGN)
+    pub fn tail(&self) -> u64 {
+        self.sizes.after.next_multiple_of(TAIL_ALIGN)
     }
 
     /// Spans in the order of the compiled structure, with what follows the structure.
-    pub(crate) fn moved_spans_and_tail(&self) -> impl Iterator<Item = MovedSpan> + '_ {
-        let tail = MovedSpan {
-            from: self.sizes.0,
+    pub fn pieces_and_tail(&self) -> impl Iterator<Item = Piece> + '_ {
+        let tail = Piece {
+            from: self.sizes.before,
             to: self.tail(),
             size: TAIL_BYTES_MAX,
         };
-        self.moved_spans().chain(std::iter::once(tail))
+        let pieces = self.spans.iter().map(|span| Piece {
+            from: span.from,
+            to: span.to,
+            size: span.size,
+        });
+        pieces.chain(std::iter::once(tail))
     }
 
     /// Returns the offset in the compiled structure of the byte at `offset` of the layout's.
-    pub(crate) fn before(&self, offset: u64) -> u64 {
+    pub fn before(&self, offset: u64) -> u64 {
         if offset >= self.tail() {
-            return self.sizes.0 + (offset - self.tail());
+            return self.sizes.before + (offset - self.tail());
         }
         let after = self
             .by_new
@@ -372,15 +405,6 @@ impl MemberMap {
         let last = self.by_new[..after].last().map(|index| self.spans[*index]);
         last.map_or(offset, |span| {
             span.from + (offset - span.to).min(span.size.saturating_sub(1))
-        })
-    }
-
-    /// Spans in the order of the compiled structure.
-    fn moved_spans(&self) -> impl Iterator<Item = MovedSpan> + '_ {
-        self.spans.iter().map(|span| MovedSpan {
-            from: span.from,
-            to: span.to,
-            size: span.size,
         })
     }
 
@@ -436,14 +460,17 @@ impl MemberMap {
     /// Returns the new place of the byte at `offset` of the compiled structure, the bytes from it
     /// on that move together, and true if they belong to no member. Such bytes move with the member
     /// before them.
-    pub(super) fn place(&self, offset: u64) -> (u64, u64, bool) {
+    pub fn place(&self, offset: u64) -> (u64, u64, bool) {
         let after = self.spans.partition_point(|span| span.from <= offset);
-        let next = self.spans.get(after).map_or(self.sizes.0, |span| span.from);
+        let next = self
+            .spans
+            .get(after)
+            .map_or(self.sizes.before, |span| span.from);
         let inside = self.spans[..after]
             .iter()
             .rev()
             .find(|span| offset < span.from + span.size);
-        let last_byte = self.sizes.1.saturating_sub(1);
+        let last_byte = self.sizes.after.saturating_sub(1);
         match inside {
             Some(span) => {
                 let into = offset - span.from;
@@ -458,7 +485,7 @@ impl MemberMap {
     }
 
     /// Member that the byte at `offset` of the compiled structure counts for.
-    pub(super) fn member_before(&self, offset: u64) -> Option<usize> {
+    pub fn member_before(&self, offset: u64) -> Option<usize> {
         let after = self.spans.partition_point(|span| span.from <= offset);
         let spans = &self.spans[..after];
         let inside = spans
@@ -469,7 +496,7 @@ impl MemberMap {
     }
 
     /// Member that the byte at `offset` of the layout's structure counts for.
-    pub(super) fn member_after(&self, offset: u64) -> Option<usize> {
+    pub fn member_after(&self, offset: u64) -> Option<usize> {
         let after = self
             .by_new
             .partition_point(|index| self.spans[*index].to <= offset);

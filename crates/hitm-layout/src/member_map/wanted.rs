@@ -1,66 +1,67 @@
 //! The structures that are to move.
 
-use hitm_layout::layout_file::{FileStruct, LayoutFile};
-use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
+use crate::layout_file::{FileStruct, LayoutFile};
+use crate::{StructLayout, TypeId, TypeKind, TypeStore};
 
-use super::{MapError, MemberMap};
+use super::{MapError, MemberMap, Sizes};
+use crate::structs::bare;
 
 /// The structures that are to move.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// Those with other layouts.
-    pub(crate) layouts: &'a [LayoutFile],
+    pub layouts: &'a [LayoutFile],
     /// Those whose maps are known.
-    pub(crate) known: &'a [MemberMap],
+    pub known: &'a [MemberMap],
 }
 
 /// A structure of another build, as far as a profile touches it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Replaced<'a> {
+pub struct Replaced<'a> {
     /// Its name in the recorded program.
-    pub(crate) type_name: &'a str,
+    pub type_name: &'a str,
     /// Its bytes in both builds.
-    pub(crate) sizes: (u64, u64),
+    pub sizes: Sizes,
     /// Its alignment in the other build.
-    pub(crate) align: u64,
+    pub align: u64,
     /// The touched members.
-    pub(crate) places: &'a [Place<'a>],
+    pub places: &'a [Place<'a>],
 }
 
 /// A touched member in both builds.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub struct Place<'a> {
     /// Its path.
-    pub(crate) path: &'a str,
+    pub path: &'a str,
     /// Its offset in the recorded program.
-    pub(crate) from: u64,
+    pub from: u64,
     /// Its offset in the other build.
-    pub(crate) to: u64,
+    pub to: u64,
     /// Bytes that both builds have of it.
-    pub(crate) size: u64,
+    pub size: u64,
 }
 
 /// New form of a type.
-pub(super) enum Target<'a> {
+pub(crate) enum Target<'a> {
     Known(&'a MemberMap),
     Layout(&'a FileStruct),
 }
 
 impl<'a> Wanted<'a> {
     /// Names of the structures.
-    pub(crate) fn names(self) -> Vec<&'a str> {
+    pub fn names(self) -> Vec<&'a str> {
         let structs = self.layouts.iter().flat_map(|layout| &layout.structs);
         let known = self.known.iter().map(|map| map.type_name.as_str());
         known.chain(structs.map(|of| of.name.as_str())).collect()
     }
 
     /// Returns true if nothing is to move.
-    pub(crate) fn is_empty(self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.layouts.is_empty() && self.known.is_empty()
     }
 
     /// New form of a type, by its name or that of a typedef.
-    pub(super) fn of_type(self, types: &TypeStore, type_id: TypeId) -> Option<Target<'a>> {
+    pub(crate) fn of_type(self, types: &TypeStore, type_id: TypeId) -> Option<Target<'a>> {
         types.layout(type_id)?;
         let names = names_of(types, type_id);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -68,7 +69,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// New form of the structure with one of these names.
-    pub(super) fn of_names(self, names: &[&str]) -> Option<Target<'a>> {
+    pub(crate) fn of_names(self, names: &[&str]) -> Option<Target<'a>> {
         let mut known = self.known.iter();
         if let Some(map) = known.find(|map| names.contains(&map.type_name.as_str())) {
             return Some(Target::Known(map));
@@ -80,7 +81,7 @@ impl<'a> Wanted<'a> {
 }
 
 impl Target<'_> {
-    pub(super) fn map(
+    pub(crate) fn map(
         self,
         types: &TypeStore,
         compiled: &StructLayout,
@@ -94,7 +95,7 @@ impl Target<'_> {
 }
 
 /// Returns the element type behind nested arrays, and the number of elements.
-pub(crate) fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
+pub fn element_of(types: &TypeStore, type_id: TypeId) -> (TypeId, u64) {
     let mut count: u64 = 1;
     let mut element = type_id;
     while let TypeKind::Array {
@@ -124,20 +125,14 @@ fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
     names
 }
 
-fn bare(name: &str) -> &str {
-    let words = ["struct ", "class ", "union "];
-    let found = words.iter().find_map(|word| name.strip_prefix(word));
-    found.unwrap_or(name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn map(places: &[Place<'_>], sizes: (u64, u64)) -> MemberMap {
+    fn map(places: &[Place<'_>], before: u64, after: u64) -> MemberMap {
         MemberMap::of_places(&Replaced {
             type_name: "s",
-            sizes,
+            sizes: Sizes { before, after },
             align: 8,
             places,
         })
@@ -152,12 +147,12 @@ mod tests {
             to,
             size: 8,
         };
-        let moved = map(&[place("a", 0, 64), place("c", 16, 0)], (32, 128));
+        let moved = map(&[place("a", 0, 64), place("c", 16, 0)], 32, 128);
         assert_eq!(moved.place(4), (68, 4, false));
         assert_eq!(moved.place(12), (76, 4, true));
         assert_eq!(moved.place(16), (0, 8, false));
         assert!(!moved.moves_nothing());
-        let same = map(&[place("a", 0, 0), place("c", 16, 16)], (32, 32));
+        let same = map(&[place("a", 0, 0), place("c", 16, 16)], 32, 32);
         assert!(same.moves_nothing());
     }
 }
