@@ -1,84 +1,17 @@
 //! From members of the compiled structure to their places in a layout file.
 
+mod error;
+mod found;
 mod outer;
 mod wanted;
 
-use crate::emit::member_at;
 use crate::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
-use crate::{AggregateKind, Member, StructLayout, TypeId, TypeKind, TypeStore};
-use thiserror::Error;
+use crate::{AggregateKind, StructLayout, TypeId, TypeStore};
 
+use found::{Found, find, find_nameless, is_stored_alike, nested, spans};
+
+pub use error::MapError;
 pub use wanted::{Place, Replaced, Wanted, element_of};
-
-/// Errors of putting a layout in the place of the compiled one.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum MapError {
-    /// The layout names a member that the program lacks.
-    #[error("struct {type_name} of the layout has a member {member}, but the program's has none")]
-    NoSuchMember {
-        /// The structure.
-        type_name: String,
-        /// The member.
-        member: String,
-    },
-    /// The program has a member that the layout does not place.
-    #[error("struct {type_name} of the program has a member {member}, but the layout's has none")]
-    NotPlaced {
-        /// The structure.
-        type_name: String,
-        /// The member.
-        member: String,
-    },
-    /// A member's size differs.
-    #[error(
-        "{type_name}.{member}: found {found} bytes in the layout, expected the {expected} of the program's debug information"
-    )]
-    Size {
-        /// The structure.
-        type_name: String,
-        /// The member.
-        member: String,
-        /// Bytes by the layout.
-        found: u64,
-        /// Bytes by the debug information.
-        expected: u64,
-    },
-    /// A member whose move needs other code.
-    #[error(
-        "{type_name}.{member} is split by CPU or node, or moved behind a pointer: a recording cannot be replayed so, record the changed program"
-    )]
-    Split {
-        /// The structure.
-        type_name: String,
-        /// The member.
-        member: String,
-    },
-    /// The elements of an array of plain values get more than one place, or another size.
-    #[error(
-        "{name} is an array of values of {expected} bytes: found {found} in the layout, expected one member of that size"
-    )]
-    NotAValue {
-        /// The array.
-        name: String,
-        /// The members of the layout and their bytes.
-        found: String,
-        /// Bytes of an element.
-        expected: u64,
-    },
-    /// An array with more elements with places of their own than a replay searches.
-    #[error(
-        "{type_name}.{member}: an array of {count} elements moved apart, expected at most {ELEMENTS_MAX}"
-    )]
-    TooMany {
-        /// The structure.
-        type_name: String,
-        /// The member.
-        member: String,
-        /// Its elements.
-        count: u64,
-    },
-}
 
 /// Pieces of one structure.
 const SPANS_MAX: usize = 1 << 16;
@@ -507,112 +440,4 @@ impl MemberMap {
         let last = spans.next()?;
         Some(last.member)
     }
-}
-
-/// Place and type of a path in the compiled structure.
-struct Found {
-    offset: u64,
-    size: u64,
-    type_id: TypeId,
-}
-
-/// Finds the member at `path`: names joined by dots, without those of anonymous structures.
-fn find(types: &TypeStore, layout: &StructLayout, path: &str, base: u64) -> Option<Found> {
-    layout
-        .members
-        .iter()
-        .find_map(|member| find_in(types, member, path, base))
-}
-
-fn find_in(types: &TypeStore, member: &Member, path: &str, base: u64) -> Option<Found> {
-    let offset = base + member.byte_offset();
-    let inner = |path| find(types, types.layout(member.type_id)?, path, offset);
-    let Some(name) = &member.name else {
-        return inner(path);
-    };
-    let rest = path.strip_prefix(&**name)?;
-    if rest.is_empty() {
-        return Some(Found {
-            offset,
-            size: member.byte_end() - member.byte_offset(),
-            type_id: member.type_id,
-        });
-    }
-    inner(rest.strip_prefix('.')?)
-}
-
-/// Finds a member without a name, such as a union, which a layout calls by its place in the compiled
-/// structure.
-fn find_nameless(types: &TypeStore, layout: &StructLayout, member: &FileMember) -> Option<Found> {
-    let (_, place) = member.name.rsplit_once("(anonymous at ")?;
-    let offset = place.strip_suffix(')')?.parse().ok()?;
-    let found = member_at(layout, types, member)?;
-    Some(Found {
-        offset,
-        size: found.byte_end() - found.byte_offset(),
-        type_id: found.type_id,
-    })
-}
-
-/// Returns true if the layout keeps the member in the structure, or behind the pointer that it is
-/// already.
-fn is_stored_alike(types: &TypeStore, found: &Found, member: &FileMember) -> bool {
-    let kind = &types.get(types.resolve(found.type_id)).kind;
-    let stays_a_pointer = matches!(kind, TypeKind::Pointer) && member.size_bytes == found.size;
-    member.storage == Storage::INLINE || stays_a_pointer
-}
-
-/// Returns the map of a member that is a structure of the layouts with another size than compiled.
-fn nested(
-    types: &TypeStore,
-    found: &Found,
-    member: &FileMember,
-    layouts: &[LayoutFile],
-) -> Option<Result<MemberMap, MapError>> {
-    if member.array.is_some() || member.size_bytes == found.size {
-        return None;
-    }
-    let compiled = types.layout(found.type_id)?;
-    let name = member.type_name.as_ref()?;
-    let mut structs = layouts.iter().flat_map(|layout| &layout.structs);
-    let layout = structs.find(|known| known.name == *name)?;
-    Some(MemberMap::new(types, compiled, layout, layouts))
-}
-
-/// Spans of one member, or none when its size differs.
-fn spans(
-    types: &TypeStore,
-    found: &Found,
-    member: &FileMember,
-    (to, index): (u64, usize),
-) -> Option<Vec<Span>> {
-    let whole = Span {
-        from: found.offset,
-        to,
-        size: found.size,
-        member: index,
-    };
-    if member.bits.is_some() || member.size_bytes == found.size {
-        return Some(vec![whole]);
-    }
-    let array = member.array?;
-    let TypeKind::Array {
-        element,
-        count: Some(count),
-    } = types.get(types.resolve(found.type_id)).kind
-    else {
-        return None;
-    };
-    let size = types.get(element).size?;
-    if count != array.count || size > array.stride_bytes {
-        return None;
-    }
-    // One more than the limit tells the caller that it is exceeded.
-    let elements = (0..count.min(ELEMENTS_MAX + 1)).map(|number| Span {
-        from: found.offset + number * size,
-        to: to + number * array.stride_bytes,
-        size,
-        member: index,
-    });
-    Some(elements.collect())
 }
