@@ -2,7 +2,7 @@
 //! program's memory, and the recorder's list of moved objects.
 #![no_main]
 
-use hitm::kernel::KernelSymbols;
+use hitm_kernel::KernelSymbols;
 use hitm_trace::Record;
 use hitm_weave::Relocation;
 use libfuzzer_sys::fuzz_target;

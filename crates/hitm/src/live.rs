@@ -25,11 +25,11 @@ use hitm_live::shim::Launch;
 use hitm_live::tracepoints::Waiters;
 use thiserror::Error;
 
-use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
 use crate::record::Signals;
 pub use exact::ExactError;
 use hitm_files::input_file::{self, NamedBy};
 use hitm_files::output_file::{self, OutputError};
+use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 use layers::Layers;
 pub use whatif::{
     QuotaSetting, Simulated, Throttling, WhatIfError, simulate_quota, throttling_here,

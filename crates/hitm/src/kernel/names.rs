@@ -8,16 +8,13 @@ use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::{BtfFile, LeafList, StructLayout, TypeId, TypeKind, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
-use super::page_tables::PAGE_TABLE;
-use super::pages::PAGE_CACHE_OF;
-use super::slabs::{
-    DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS,
-};
 use super::store::KernelFiles;
-use super::symbols::KernelSymbols;
-use super::walk::Walks;
 use crate::advise::instance_at;
 use crate::recording::{CodeLabel, DataLabel, element_name};
+use hitm_kernel::{
+    DIRECT_MAP, KernelSymbols, PAGE_BYTES, PAGE_CACHE_OF, PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES,
+    PAGE_DESCRIPTORS, PAGE_TABLE, Walks,
+};
 use hitm_layout::member_map::MemberMap;
 
 /// Addresses at which objects with moved members are priced. A kernel without KASAN has nothing

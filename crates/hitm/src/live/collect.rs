@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 use super::objects::{self, Call, Descriptors};
 use super::{Members, programs};
-use crate::kernel::KernelSymbols;
+use hitm_kernel::KernelSymbols;
 
 /// Entries of each table. 480 CPUs have some 10,000 threads in some 50,000 places.
 const ENTRIES_MAX: usize = 1 << 18;

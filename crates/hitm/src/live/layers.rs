@@ -12,7 +12,7 @@ use hitm_live::tracepoints::{self, Futexes, LockWaitCounts, Tracepoints};
 use super::collect::Collector;
 use super::exact::{self, ExactError};
 use super::{LiveError, LiveTarget, Members, kernel_symbols, online_cpus};
-use crate::kernel::KernelSymbols;
+use hitm_kernel::KernelSymbols;
 
 /// Interval between checks of a program without samples.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

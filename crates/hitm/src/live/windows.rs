@@ -11,7 +11,7 @@ use super::collect::Collector;
 use super::{
     LiveError, LiveTarget, Members, kernel_release, kernel_symbols, layers, online_cpus, programs,
 };
-use crate::kernel::KernelSymbols;
+use hitm_kernel::KernelSymbols;
 
 /// Samples and, where BPF programs work, waits of running processes.
 #[derive(Debug)]

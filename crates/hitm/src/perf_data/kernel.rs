@@ -16,8 +16,8 @@ use hitm_layout::{ObjectFile, Segment};
 use hitm_trace::Mapping;
 
 use super::PerfDataError;
-use crate::kernel::{KernelSymbols, SYMBOLS_MAX};
 use crate::recording::build_ids::{CopyOf, copies};
+use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 
 /// Limit on a line: names of Rust and C++ symbols are the longest.
 const LINE_LEN_MAX: u64 = 4096;

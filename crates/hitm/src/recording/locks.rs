@@ -4,7 +4,7 @@ use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
 
 use super::AddressNames;
 use super::typed::TypedPlace;
-use crate::kernel::PAGE_DESCRIPTORS;
+use hitm_kernel::PAGE_DESCRIPTORS;
 
 /// Kind of object by which threads agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

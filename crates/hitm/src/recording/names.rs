@@ -18,8 +18,9 @@ use super::elements::element_size;
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::typed::MemoryTypes;
 use crate::advise::{ProfileOptions, instance_at};
-use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames, PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
+use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames};
 use crate::perf_data::ExtraNames;
+use hitm_kernel::{PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
 
 /// Place of an instruction in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

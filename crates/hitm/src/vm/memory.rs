@@ -10,7 +10,7 @@
 use hitm_base::AddrRange;
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 
-use crate::kernel::{DIRECT_MAP, PAGE_BYTES};
+use hitm_kernel::{DIRECT_MAP, PAGE_BYTES};
 
 /// End of user space.
 const USER_END: u64 = 1 << 47;

@@ -12,9 +12,10 @@ use hitm_weave::{MovedSpan, PageMemory, Relocation, SlabCache};
 
 use super::VmError;
 use crate::advise::only_instance;
-use crate::kernel::{
-    Cache, DIRECT_MAP, KernelObject, MOVED, PAGE_BYTES, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS,
-    Slab, Walker, Walks,
+use crate::kernel::MOVED;
+use hitm_kernel::{
+    Cache, DIRECT_MAP, KernelObject, PAGE_BYTES, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS, Slab,
+    Walker, Walks,
 };
 use hitm_layout::member_map::MemberMap;
 

@@ -10,9 +10,9 @@ use tempfile::NamedTempFile;
 
 use super::qmp::Qmp;
 use super::snapshot::Snapshot;
-use crate::kernel::{
-    GuestMemory, KERNEL_PATH, KernelFiles, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker,
-    Walks, build_id, end_in_slab,
+use crate::kernel::{KERNEL_PATH, KernelFiles, build_id};
+use hitm_kernel::{
+    GuestMemory, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker, Walks, end_in_slab,
 };
 
 /// A stopped guest and the kernel's description of itself.

@@ -19,8 +19,8 @@ use super::objects::StoppedKernel;
 use super::snapshot::Snapshot;
 use super::topology::GuestCpus;
 use super::{VmConfig, VmError, cache_folder, memory, moves, objects, workload};
-use crate::kernel::Walks;
 use crate::record::{Progress, Region, Signals, Sink};
+use hitm_kernel::Walks;
 
 /// Longest wait for the agent before the ring is drained again.
 const LISTEN_TIME: Duration = Duration::from_millis(1);

@@ -12,7 +12,7 @@ use hitm_base::Fnv1a;
 use super::emulator::{Emulator, Machine, Purpose};
 use super::run::Console;
 use super::{VmError, cache_folder};
-use crate::kernel::KernelSymbols;
+use hitm_kernel::KernelSymbols;
 
 /// Time that a file's transfer may take.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(120);

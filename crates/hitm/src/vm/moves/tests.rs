@@ -2,7 +2,7 @@ use hitm_layout::{BtfFile, layout_file::LayoutFile};
 use hitm_test::btf::Assembler;
 
 use super::*;
-use crate::kernel::{GuestMemory, KernelSymbols};
+use hitm_kernel::{GuestMemory, KernelSymbols};
 
 const CACHE: u64 = 0xffff_8880_0000_1000;
 const SLAB: u64 = DIRECT_MAP + 8 * PAGE_BYTES;

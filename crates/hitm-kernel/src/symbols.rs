@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// Symbols that a kernel with all its modules can have; today's have 200,000.
-pub(crate) const SYMBOLS_MAX: usize = 4_000_000;
+pub const SYMBOLS_MAX: usize = 4_000_000;
 
 /// Functions and variables of a kernel.
 #[derive(Debug, Clone, Default)]
@@ -23,7 +23,7 @@ impl KernelSymbols {
     }
 
     /// Parses the address and name of one line.
-    pub(crate) fn entry(line: &str) -> Option<(u64, String)> {
+    pub fn entry(line: &str) -> Option<(u64, String)> {
         let mut words = line.split_ascii_whitespace();
         let address = u64::from_str_radix(words.next()?, 16).ok()?;
         let (_type, name) = (words.next()?, words.next()?);
@@ -31,7 +31,7 @@ impl KernelSymbols {
     }
 
     /// The list of these addresses and names.
-    pub(crate) fn of(mut symbols: Vec<(u64, String)>) -> KernelSymbols {
+    pub fn of(mut symbols: Vec<(u64, String)>) -> KernelSymbols {
         symbols.sort();
         let mut list = KernelSymbols {
             symbols,
@@ -66,7 +66,7 @@ impl KernelSymbols {
 
     /// Linked area of per-CPU variables. Before Linux 6.15 on x86-64 it begins at 0, so that their
     /// symbols are offsets; later it lies among the other addresses.
-    pub(crate) fn per_cpu(&self) -> Option<Range<u64>> {
+    pub fn per_cpu(&self) -> Option<Range<u64>> {
         let start = self.address("__per_cpu_start")?;
         let end = self.address("__per_cpu_end")?;
         (start < end).then_some(start..end)
@@ -80,7 +80,7 @@ impl KernelSymbols {
     }
 
     /// Returns true if a symbol is at this very address.
-    pub(crate) fn begins_at(&self, address: u64) -> bool {
+    pub fn begins_at(&self, address: u64) -> bool {
         let found = self
             .symbols
             .binary_search_by_key(&address, |(start, _)| *start);

@@ -11,7 +11,7 @@ use super::slabs::{DIRECT_MAP, PAGE_BYTES, Slab};
 use super::walk::{KernelObject, Walker};
 
 /// Name of a page of a file, without the file's.
-pub(super) const PAGE_CACHE_OF: &str = "page cache of ";
+pub const PAGE_CACHE_OF: &str = "page cache of ";
 
 /// Limit on named pages: 1 GiB of files.
 const PAGES_MAX: usize = 1 << 18;
@@ -34,7 +34,7 @@ struct CachedPage {
 impl Walker<'_> {
     /// Pages of the page cache, named after their files; none when this kernel's structures are not
     /// understood. `slabs` is sorted by address.
-    pub(crate) fn page_cache(&mut self, slabs: &[Slab]) -> Vec<KernelObject> {
+    pub fn page_cache(&mut self, slabs: &[Slab]) -> Vec<KernelObject> {
         let Some(places) = self.page_cache_places() else {
             return Vec::new();
         };

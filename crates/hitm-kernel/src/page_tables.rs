@@ -19,11 +19,11 @@ const USER_BYTES: u64 = PAGE_BYTES / 2;
 const TABLES_MAX: usize = 100_000;
 
 /// Name of a page table.
-pub(super) const PAGE_TABLE: &str = "page table";
+pub const PAGE_TABLE: &str = "page table";
 
 impl Walker<'_> {
     /// Pages of the page tables of these address spaces.
-    pub(crate) fn page_tables(&mut self, spaces: &[u64]) -> Vec<KernelObject> {
+    pub fn page_tables(&mut self, spaces: &[u64]) -> Vec<KernelObject> {
         let Some(offset) = self.member_offset("mm_struct", "pgd") else {
             return Vec::new();
         };

@@ -11,18 +11,20 @@ use std::ops::Range;
 
 use super::walk::{KernelObject, Walker, word};
 
-/// The type of a page's descriptor, and its size in every configuration that distributions use.
-pub(crate) const PAGE_DESCRIPTOR: &str = "page";
-pub(crate) const PAGE_DESCRIPTOR_BYTES: u64 = 64;
+/// The type of a page's descriptor.
+pub const PAGE_DESCRIPTOR: &str = "page";
+/// Bytes of a page's descriptor in every configuration that distributions use.
+pub const PAGE_DESCRIPTOR_BYTES: u64 = 64;
 
 /// Addresses of the descriptors on x86-64 with four page-table levels and without address
 /// randomisation (Documentation/arch/x86/x86_64/mm.rst).
-pub(crate) const PAGE_DESCRIPTORS: Range<u64> = 0xffff_ea00_0000_0000..0xffff_eb00_0000_0000;
+pub const PAGE_DESCRIPTORS: Range<u64> = 0xffff_ea00_0000_0000..0xffff_eb00_0000_0000;
 
 /// Start of the direct map of physical memory (same source).
-pub(crate) const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+pub const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
 
-pub(crate) const PAGE_BYTES: u64 = 4096;
+/// Bytes of a page.
+pub const PAGE_BYTES: u64 = 4096;
 
 /// Descriptors that are read at a time: those of 128 MiB.
 const READ_BYTES: u64 = 2 << 20;
@@ -43,33 +45,39 @@ const SHAPE_ORDER_SHIFT: u64 = 16;
 
 /// A slab: pages with objects of one cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Slab {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) cache: String,
+pub struct Slab {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte behind it.
+    pub end: u64,
+    /// Name of its cache.
+    pub cache: String,
     /// Type of its objects, as far as the cache's name or the walks tell.
-    pub(crate) type_name: String,
-    pub(crate) stride_bytes: u64,
+    pub type_name: String,
+    /// Bytes from object to object.
+    pub stride_bytes: u64,
 }
 
 /// A slab cache of a stopped kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Cache {
+pub struct Cache {
     /// Address of its `kmem_cache`.
-    pub(crate) address: u64,
-    pub(crate) name: String,
+    pub address: u64,
+    /// Its name.
+    pub name: String,
     /// Type of its objects, as far as its name or the walks tell.
-    pub(crate) type_name: String,
-    pub(crate) stride_bytes: u64,
+    pub type_name: String,
+    /// Bytes from object to object.
+    pub stride_bytes: u64,
     /// Pages of a slab, as the cache prefers them.
-    pub(crate) slab_pages: u64,
+    pub slab_pages: u64,
     /// Objects in such a slab.
-    pub(crate) slab_objects: u64,
+    pub slab_objects: u64,
 }
 
 /// Ends an object where its slab's next one begins: the type of `task_struct` has room for every processor's registers,
 /// its objects for this one's. `slabs` is sorted by address.
-pub(crate) fn end_in_slab(object: &mut KernelObject, slabs: &[Slab]) {
+pub fn end_in_slab(object: &mut KernelObject, slabs: &[Slab]) {
     let after = slabs.partition_point(|slab| slab.start <= object.start);
     let slab = slabs[..after].last();
     let slab = slab.filter(|slab| object.start < slab.end && slab.stride_bytes > 0);
@@ -112,12 +120,12 @@ impl PageDescriptor<'_> {
 
 impl Walker<'_> {
     /// Pages of the machine.
-    pub(crate) fn page_count(&mut self) -> u64 {
+    pub fn page_count(&mut self) -> u64 {
         self.variable_word("max_pfn").unwrap_or(0).min(PAGES_MAX)
     }
 
     /// Offset of the pointer to a slab's cache in the descriptor of its first page.
-    pub(crate) fn slab_cache_offset(&mut self) -> Option<u64> {
+    pub fn slab_cache_offset(&mut self) -> Option<u64> {
         self.member_offset("slab", "slab_cache")
             .filter(|offset| *offset > 0)
     }
@@ -145,7 +153,7 @@ impl Walker<'_> {
 
     /// Slabs by address; none when this kernel's structures are not understood. `types` has the
     /// types of caches that are not named after one.
-    pub(crate) fn slabs(&mut self, types: &BTreeMap<String, String>) -> Vec<Slab> {
+    pub fn slabs(&mut self, types: &BTreeMap<String, String>) -> Vec<Slab> {
         let caches = self.caches(types).unwrap_or_default();
         let mut slabs: Vec<Slab> = Vec::new();
         let offset = self.slab_cache_offset().filter(|_| !caches.is_empty());
@@ -182,10 +190,7 @@ impl Walker<'_> {
     }
 
     /// Caches by the address of their descriptor.
-    pub(crate) fn caches(
-        &mut self,
-        types: &BTreeMap<String, String>,
-    ) -> Option<BTreeMap<u64, Cache>> {
+    pub fn caches(&mut self, types: &BTreeMap<String, String>) -> Option<BTreeMap<u64, Cache>> {
         let head = self.symbols.address("slab_caches")?;
         let link = self.member_offset("kmem_cache", "list")?;
         let (name_at, size_at) = (

@@ -26,50 +26,55 @@ const POINTER_BYTES: u64 = 8;
 /// The version of the walks' format.
 const SCHEMA: u32 = 1;
 /// Walks that come with hitm.
-const WALKS: &str = include_str!("../../../../walks/linux.toml");
+const WALKS: &str = include_str!("../../../walks/linux.toml");
 
 /// Memory of a stopped guest.
-pub(crate) trait GuestMemory {
+pub trait GuestMemory {
     /// Reads the bytes at a virtual address of the kernel.
     fn read(&mut self, address: u64, size: u64) -> io::Result<Vec<u8>>;
 }
 
 /// An object of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KernelObject {
-    pub(crate) start: u64,
-    pub(crate) size: u64,
+pub struct KernelObject {
+    /// Its first byte.
+    pub start: u64,
+    /// Its bytes.
+    pub size: u64,
     /// `runqueues[3]`, `root_domain`.
-    pub(crate) name: String,
+    pub name: String,
     /// Its type in the kernel's BTF; empty when it has none.
-    pub(crate) type_name: String,
+    pub type_name: String,
 }
 
 /// The variables of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct PerCpuArea {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) cpu: u32,
+pub struct PerCpuArea {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte behind it.
+    pub end: u64,
+    /// The CPU whose variables it has.
+    pub cpu: u32,
 }
 
 /// Walks to a kernel's objects.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Walks {
+pub struct Walks {
     schema: u32,
     /// Functions whose calls are counted.
-    pub(crate) calls: Vec<String>,
+    pub calls: Vec<String>,
     walk: Vec<Walk>,
     /// Types of slab caches that are not named after one.
-    pub(crate) slab: BTreeMap<String, String>,
+    pub slab: BTreeMap<String, String>,
     /// Types of variables of the kernel's image.
-    pub(crate) variable: BTreeMap<String, String>,
+    pub variable: BTreeMap<String, String>,
 }
 
 impl Walks {
     /// The walks that come with hitm.
-    pub(crate) fn known() -> Walks {
+    pub fn known() -> Walks {
         let walks: Walks = toml::from_str(WALKS).expect("the walks are checked by a test");
         assert_eq!(walks.schema, SCHEMA, "the walks are checked by a test");
         walks
@@ -95,16 +100,21 @@ struct Place {
 }
 
 /// A walker over a stopped kernel.
-pub(crate) struct Walker<'k> {
-    pub(crate) symbols: &'k KernelSymbols,
-    pub(crate) btf: &'k mut BtfFile,
-    pub(crate) memory: &'k mut dyn GuestMemory,
-    pub(crate) cpu_count: usize,
+#[expect(missing_debug_implementations, reason = "a guest's memory has none")]
+pub struct Walker<'k> {
+    /// The kernel's symbols.
+    pub symbols: &'k KernelSymbols,
+    /// Its types.
+    pub btf: &'k mut BtfFile,
+    /// Its memory.
+    pub memory: &'k mut dyn GuestMemory,
+    /// CPUs that it runs on.
+    pub cpu_count: usize,
 }
 
 impl Walker<'_> {
     /// Objects that the walks find, each address once, by address.
-    pub(crate) fn objects(&mut self, walks: &Walks) -> Vec<KernelObject> {
+    pub fn objects(&mut self, walks: &Walks) -> Vec<KernelObject> {
         let mut found: BTreeMap<u64, KernelObject> = BTreeMap::new();
         for walk in &walks.walk {
             let expression: Expression = walk.objects.parse().expect("checked by a test");
@@ -116,7 +126,7 @@ impl Walker<'_> {
     }
 
     /// Variables of the image whose types are in the table, as far as this kernel has both.
-    pub(crate) fn variables(&mut self, walks: &Walks) -> Vec<KernelObject> {
+    pub fn variables(&mut self, walks: &Walks) -> Vec<KernelObject> {
         let mut found = Vec::new();
         for (name, type_name) in &walks.variable {
             let type_id = self.btf.type_by_name(type_name);
@@ -133,7 +143,7 @@ impl Walker<'_> {
     }
 
     /// Each CPU's variables, with the rest of its area.
-    pub(crate) fn per_cpu_areas(&mut self) -> Vec<PerCpuArea> {
+    pub fn per_cpu_areas(&mut self) -> Vec<PerCpuArea> {
         let (Some(linked), Some(offsets)) = (self.symbols.per_cpu(), self.per_cpu_offsets()) else {
             return Vec::new();
         };
