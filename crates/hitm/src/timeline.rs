@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 
 use hitm_base::{Access, AccessOp, CodeAddr, Outcome, ThreadId};
 use hitm_files::output_file::{OutputError, OutputFile};
+use hitm_recording::{AddressNames, Recording, RecordingError, RecordingFile};
 use hitm_timeline::{Names, Scene, Timeline, perfetto};
 use hitm_trace::{Record, Visitor};
 use runs::Runs;
 use thiserror::Error;
-
-use crate::recording::{AddressNames, Recording, RecordingError, RecordingFile};
 
 pub use hitm_timeline::{LeftOut, Summary};
 
@@ -67,7 +66,7 @@ pub fn export(
     let mut reader = Reader::new(&recording, &names);
     file.visit(&mut reader, &mut |read, all| progress(all + read, 2 * all))?;
     let (timeline, without_thread, without_wait) = reader.finish(&recording);
-    let summary = write(timeline, &names, to)?;
+    let summary = write(timeline, &TraceNames(&names), to)?;
     Ok(Export {
         summary,
         without_thread,
@@ -96,16 +95,19 @@ fn write(timeline: Timeline, names: &dyn Names, to: &Path) -> Result<Summary, Ti
     Ok(summary)
 }
 
-impl Names for AddressNames<'_> {
+/// The names of a recording, as a trace asks for them.
+struct TraceNames<'n>(&'n AddressNames<'n>);
+
+impl Names for TraceNames<'_> {
     fn place(&self, addr: u64, size: u8) -> String {
-        match self.data(addr, size) {
+        match self.0.data(addr, size) {
             Some(label) => label.object + &label.member,
-            None => format!("{:#x}", self.shown(addr)),
+            None => format!("{:#x}", self.0.shown(addr)),
         }
     }
 
     fn function(&self, code: u64) -> String {
-        self.code(CodeAddr(code)).function
+        self.0.code(CodeAddr(code)).function
     }
 }
 

@@ -158,7 +158,9 @@ fn config(kernel: KernelSource, args: MachineArgs, command: Vec<String>) -> Resu
         start: StartAt::Workload,
         window: hitm::record::DEFAULT_WINDOW,
         time_limit: Duration::MAX,
-        cache: args.snapshot_cache.unwrap_or_else(hitm::vm::default_cache),
+        cache: args
+            .snapshot_cache
+            .unwrap_or_else(hitm_recording::default_cache),
         output: PathBuf::new(),
     })
 }

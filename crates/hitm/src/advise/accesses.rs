@@ -14,14 +14,14 @@ use hitm_layout::emit::Nameless;
 use hitm_layout::layout_file::FileMember;
 use hitm_layout::profile::Profile;
 use hitm_machine as machine;
+use hitm_recording::perf_data::{self, KernelSource, Weights};
+use hitm_recording::{AddressNames, Recording, RecordingFile};
 
 use super::inputs::{Asked, Source, Structure};
 use super::simulated::{self, Simulated};
 use super::{
     ProfileOptions, RecordedProfile, SessionError, lines_of_instances, profile_of_recording,
 };
-use crate::perf_data::{self, KernelSource, Weights};
-use crate::recording::{AddressNames, Recording, RecordingFile};
 
 /// Longest table of accesses that is read: what its parser takes.
 const TABLE_BYTES_MAX: u64 = 16 << 20;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use hitm_layout::MemberKind;
 use hitm_layout::profile::Counts;
+use hitm_recording::is_sync_type;
 
 use super::SessionError;
 use super::accesses::{Accesses, Read};
 use super::inputs::{Asked, Inputs, Structure, TypesFiles};
-use crate::recording::is_sync_type;
 
 /// The most structures that are looked into: those with most accesses.
 const INNER_MAX: usize = 2;

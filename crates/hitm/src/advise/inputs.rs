@@ -15,10 +15,10 @@ use hitm_layout::advise::{AdviseError, Opening, Subject};
 use hitm_layout::emit::{Nameless, randomized};
 use hitm_layout::layout_file::{LayoutTable, shipped};
 use hitm_layout::structs::TypesFile;
+use hitm_recording::perf_data::{self, KernelSource};
 
 use super::SessionError;
 use super::inner::Inner;
-use crate::perf_data::{self, KernelSource};
 use crate::types_files;
 use crate::{layout_files, machine};
 

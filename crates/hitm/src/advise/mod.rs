@@ -4,7 +4,6 @@
 mod accesses;
 mod inner;
 mod inputs;
-mod instances;
 mod json;
 mod member_path;
 mod prices;
@@ -27,7 +26,6 @@ use hitm_layout::advise::{Advice, AdviseError, Demand, Located, Options, Subject
 use hitm_layout::profile::Profile;
 
 pub use inputs::Inputs;
-pub(crate) use instances::{instance_at, only_instance};
 pub use json::{advice_json, comparison_json};
 pub use prices::EnginePrices;
 pub(crate) use profile::ProfileOptions;

@@ -14,10 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use hitm_base::{AccessOp, AddrRange, CpuId, Cycles, LINE_SIZE, LineAddr, Machine};
 use hitm_coherence::stats::{RowKey as Place, RowStats};
 use hitm_layout::profile::{Counts, CpuSet, Profile, RowKey};
+use hitm_recording::perf_data::Weights;
+use hitm_recording::{AddressNames, InstancesOf, Recording};
 use thiserror::Error;
-
-use crate::perf_data::Weights;
-use crate::recording::{AddressNames, Recording};
 
 /// Selection of accesses, and their weights.
 #[derive(Debug, Clone)]
@@ -34,10 +33,13 @@ pub(crate) struct ProfileOptions<'o> {
 }
 
 impl ProfileOptions<'_> {
-    /// Parses `at` as an address.
-    pub(crate) fn address(&self) -> Option<u64> {
-        let digits = self.at.as_ref()?.strip_prefix("0x")?;
-        u64::from_str_radix(digits, 16).ok()
+    /// The objects that are asked for, of `size` bytes each.
+    fn instances(&self, size: u64) -> InstancesOf<'_> {
+        InstancesOf {
+            type_name: &self.type_name,
+            size,
+            at: self.at.as_deref(),
+        }
     }
 }
 
@@ -81,8 +83,8 @@ pub(crate) fn lines_of_instances(
     options: &ProfileOptions<'_>,
 ) -> BTreeSet<LineAddr> {
     let places = names.recording.places();
-    let bases =
-        places.filter_map(|(addr, size)| names.instance_base(addr, size, (options, type_size)));
+    let bases = places
+        .filter_map(|(addr, size)| names.instance_base(addr, size, &options.instances(type_size)));
     let bases: BTreeSet<u64> = bases.collect();
     let ranges = bases.into_iter();
     let ranges = ranges.filter_map(|base| AddrRange::with_len(base, type_size));
@@ -114,7 +116,7 @@ pub(crate) fn profile_of_recording(
     for (line, stats) in &recording.statistics.lines {
         for (place, row) in &stats.rows {
             let addr = line.0 * LINE_SIZE + u64::from(place.offset);
-            let base = names.instance_base(addr, place.size, (options, type_size));
+            let base = names.instance_base(addr, place.size, &options.instances(type_size));
             let Some(base) = base else { continue };
             let offset = names.compiled_offset(addr, base, &options.type_name);
             let Some(path) = member_at(offset) else {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use hitm_base::Machine;
 use hitm_layout::layout_file::LayoutFile;
+use hitm_layout::member_map::MemberMap;
+use hitm_recording::Recording;
 
 use super::Inputs;
-use crate::recording::Recording;
 use crate::whatif::{Change, HeapInstances, Took, WhatifConfig, WhatifError, trial};
-use hitm_layout::member_map::MemberMap;
 
 /// The most replays at a time: each takes up to some hundred MiB.
 const THREADS_MAX: usize = 4;

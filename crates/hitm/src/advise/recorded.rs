@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hitm_layout::advise::Options;
 use hitm_layout::layout_file::FileStruct;
+use hitm_recording::{AddressNames, Recording};
 use serde_json::{Value, json};
 
 use super::accesses::Accesses;
@@ -13,7 +14,6 @@ use super::inputs::TypesFiles;
 use super::json::members_json;
 use super::text::{difference_text, none_text};
 use super::{Answer, Inputs, Proposal, Session, SessionError, advice_json, proof};
-use crate::recording::{AddressNames, Recording};
 
 /// Most steps of a search: a twentieth of a second, where `hitm layout advise` takes up to two.
 /// More steps gain a few percent for structures with hundreds of members.

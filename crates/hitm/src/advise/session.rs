@@ -13,6 +13,8 @@ use hitm_layout::advise::{
 use hitm_layout::emit::{EmitError, patch_array};
 use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, LayoutFileError, LayoutTable};
 use hitm_layout::profile::{Profile, ProfileError};
+use hitm_recording::perf_data::PerfDataError;
+use hitm_recording::{Recording, RecordingError};
 use thiserror::Error;
 
 use super::accesses::{Accesses, Read, VALUE};
@@ -26,8 +28,6 @@ use super::{
     EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask, whole,
 };
 use crate::layout_files::{self, LayoutReadError};
-use crate::perf_data::PerfDataError;
-use crate::recording::{Recording, RecordingError};
 use crate::types_files::TypesError;
 use crate::whatif::Took;
 

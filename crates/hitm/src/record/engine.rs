@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hitm_base::{AccessOp, AddrRange, Cycles};
+use hitm_recording::Caveat;
 use hitm_trace::{Counter, EndReason, Loss, ProcessExit, Record, SHARED_END, SHARED_FIRST};
 use hitm_weave::board::{
     Answer, BadMessage, Board, INTERVAL_TIMER, Incoming, Mail, Message, Request, unpack_calls,
@@ -31,7 +32,7 @@ use self::processes::Processes;
 use self::timers::Ringers;
 use self::watch::Watch;
 use super::Stall;
-use super::caveats::{Caveat, Caveats};
+use super::caveats::Caveats;
 use super::host_time::host_nanos;
 use super::region::Backing;
 

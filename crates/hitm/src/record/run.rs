@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use hitm_base::Cycles;
 use hitm_coherence::directory::Capacity;
 use hitm_files::limits;
+use hitm_recording::Caveat;
+use hitm_recording::generated;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Header, Loss};
 use hitm_weave::board::Switch;
 use hitm_weave::{Group, Output, Placement, ProgramCpus, Weave};
 
-use super::caveats::Caveat;
 use super::command::command;
 use super::control::{Begin, Control, Pipe};
 use super::engine::{Engine, Shared};
@@ -31,7 +32,6 @@ use super::sink::{Progress, Sink};
 use super::target::Target;
 use super::tools::Tools;
 use super::{News, ProgramClock, RecordConfig, RecordError};
-use crate::generated;
 
 /// Time that the engine sleeps while the ring is full.
 const RING_FULL_WAIT: Duration = Duration::from_micros(100);

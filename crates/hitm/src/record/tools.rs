@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use hitm_files::limits;
+use hitm_recording::HEAP_OBSERVER;
 use thiserror::Error;
 
 use super::target::{Architecture, find_in_path};
@@ -12,8 +13,6 @@ use crate::distribution::QemuUser;
 
 /// The recorder's libraries, newest plugin interface first: QEMU refuses the ones outside its range.
 const PLUGINS: [&str; 2] = ["libhitm_qemu_api2.so", "libhitm_qemu_api1.so"];
-/// The library that observes allocations, as its file is named.
-pub(crate) const HEAP_OBSERVER: &str = "libhitm_heap.so";
 
 /// A QEMU that loads the recorder.
 #[derive(Debug, Clone, PartialEq, Eq)]

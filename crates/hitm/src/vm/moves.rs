@@ -6,18 +6,18 @@
 //! by its page. Other objects move one by one, as walks and the table of variables find them at the start.
 
 use hitm_base::{AddrRange, LINE_SIZE};
-use hitm_layout::layout_file::LayoutFile;
-use hitm_trace::{Record, Region, RegionKind};
-use hitm_weave::{MovedSpan, PageMemory, Relocation, SlabCache};
-
-use super::VmError;
-use crate::advise::only_instance;
-use crate::kernel::MOVED;
 use hitm_kernel::{
     Cache, DIRECT_MAP, KernelObject, PAGE_BYTES, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS, Slab,
     Walker, Walks,
 };
+use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::member_map::MemberMap;
+use hitm_layout::only_instance;
+use hitm_recording::MOVED;
+use hitm_trace::{Record, Region, RegionKind};
+use hitm_weave::{MovedSpan, PageMemory, Relocation, SlabCache};
+
+use super::VmError;
 
 /// Moves of a recording.
 #[derive(Debug)]

@@ -4,16 +4,16 @@ use std::io;
 
 use hitm_base::AddrRange;
 use hitm_files::temporary;
+use hitm_kernel::{
+    GuestMemory, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker, Walks, end_in_slab,
+};
 use hitm_layout::{BtfFile, Bytes};
+use hitm_recording::{KERNEL_PATH, KernelFiles, build_id};
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 use tempfile::NamedTempFile;
 
 use super::qmp::Qmp;
 use super::snapshot::Snapshot;
-use crate::kernel::{KERNEL_PATH, KernelFiles, build_id};
-use hitm_kernel::{
-    GuestMemory, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker, Walks, end_in_slab,
-};
 
 /// A stopped guest and the kernel's description of itself.
 pub(super) struct StoppedKernel<'q> {

@@ -5,12 +5,12 @@ use std::ops::AddAssign;
 
 use hitm_base::{Access, AccessOp, Cycles, DataSource, LINE_SIZE, LineAddr, Outcome};
 use hitm_coherence::stats::{LineStats, RowKey, RowStats, SourceCounts, Statistics};
+use hitm_recording::{AddressNames, Recording};
 use hitm_weave::ThreadTotals;
 
 use super::moves::{MovedObject, Moves};
 use super::second_run::SecondRun;
 use super::{Change, LineChange, MemberChange, Sums, ThreadChange, WhatifConfig, WhatifReport};
-use crate::recording::{AddressNames, Recording};
 
 impl Sums {
     fn of_sources(sources: &SourceCounts) -> Sums {

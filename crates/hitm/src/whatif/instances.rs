@@ -10,12 +10,12 @@
 use std::str::FromStr;
 
 use hitm_base::grouped;
+use hitm_layout::member_map::{MemberMap, Wanted, element_of};
 use hitm_layout::{DataObject, Symbolizer};
+use hitm_recording::{AddressNames, KnownAs, Recording, TypedBlock};
 
 use super::WhatifError;
 use super::moves::{MovedObject, Moves, ObjectKind};
-use crate::recording::{AddressNames, KnownAs, Recording, TypedBlock};
-use hitm_layout::member_map::{MemberMap, Wanted, element_of};
 
 /// Bytes of all moved objects together.
 const MOVED_BYTES_MAX: u64 = 4 << 30;

@@ -16,10 +16,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use hitm_base::{Access, AccessOp, Cycles, Outcome, ThreadId};
+use hitm_recording::{Recording, RecordingFile};
 use hitm_trace::{Record, Step, Steps, Stretch, ThreadStart, Turn, Visitor, Work};
 
 use super::WhatifError;
-use crate::recording::{Recording, RecordingFile};
 
 /// Note beside the figures.
 pub(super) const NOTE: &str = "the recording does not say what threads did between accesses: the threads' own work is taken from the times of their accesses, and both runs are replays; record again for exact figures";

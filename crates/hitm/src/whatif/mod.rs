@@ -13,17 +13,17 @@ mod trial;
 
 use std::path::{Path, PathBuf};
 
+use compare::Compared;
 use hitm_base::{Clock, Cycles, Machine, ThreadId, grouped};
 use hitm_layout::layout_file::LayoutFile;
+use hitm_layout::member_map::{MapError, MemberMap, Wanted};
+use hitm_recording::{Recording, RecordingError};
 use hitm_trace::Version;
 use hitm_weave::Placement;
 use hitm_weave::replay::ReplayError;
 use thiserror::Error;
 
 use crate::layout_files::{self, LayoutReadError};
-use crate::recording::{Recording, RecordingError};
-use compare::Compared;
-use hitm_layout::member_map::{MapError, MemberMap, Wanted};
 pub use instances::HeapInstances;
 pub use moves::{MoveCounts, MovedObject, ObjectKind};
 use second_run::{Keep, SecondRun};

@@ -7,6 +7,8 @@ use std::path::Path;
 use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, Machine, Outcome, ThreadId};
 use hitm_coherence::stats::{Collector, Statistics};
 use hitm_files::temporary;
+use hitm_recording::KERNEL_PATH;
+use hitm_recording::{Recording, RecordingFile};
 use hitm_trace::{ChunkDecoder, Record, ThreadStart, Visitor};
 use hitm_weave::replay::{Replay, ReplayCounts, ReplayError};
 use hitm_weave::{Placement, TemporaryFiles, ThreadTotals};
@@ -14,8 +16,6 @@ use rustc_hash::FxHashSet;
 
 use super::moves::Moves;
 use super::{Run, Sums, WhatifConfig, WhatifError, legacy};
-use crate::kernel::KERNEL_PATH;
-use crate::recording::{Recording, RecordingFile};
 
 /// Temporary files of a replay.
 const TEMPORARY: TemporaryFiles = TemporaryFiles {

@@ -1,12 +1,12 @@
 //! A change tried for its cost alone: what threads take, and lose to each other.
 
 use hitm_base::Cycles;
+use hitm_layout::member_map::MemberMap;
+use hitm_recording::Recording;
 
 use super::compare::busy;
 use super::second_run::{Keep, SecondRun};
 use super::{Change, WhatifConfig, WhatifError, both_runs};
-use crate::recording::Recording;
-use hitm_layout::member_map::MemberMap;
 
 /// Sums over all threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -25,11 +25,11 @@ mod worse;
 use std::path::PathBuf;
 
 use hitm_layout::structs::{Change, MemberDiff};
+use hitm_recording::perf_data::KernelSource;
 use thiserror::Error;
 
 use super::SessionError;
 use crate::layout_files::LayoutReadError;
-use crate::perf_data::KernelSource;
 use crate::types_files::TypesError;
 use crate::whatif::{self, Took};
 

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use hitm_base::Machine;
+use hitm_layout::member_map::{MemberMap, Place, Replaced, Sizes};
+use hitm_recording::Recording;
 
 use super::LINE;
 use super::places::Located;
 use crate::advise::Inputs;
 use crate::advise::proof::{Proof, Proving, Trial, access_count, since};
-use crate::recording::Recording;
-use hitm_layout::member_map::{MemberMap, Place, Replaced, Sizes};
 
 /// Accesses that are replayed for one review, in all: some minutes of one core.
 const REPLAYED_MAX: u64 = 400_000_000;

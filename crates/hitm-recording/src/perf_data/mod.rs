@@ -20,16 +20,16 @@ use thiserror::Error;
 use crate::recording::RecordingError;
 pub use export::{ExportSummary, export};
 use hitm_files::output_file::OutputError;
-pub(crate) use import::load_weighed;
+pub use import::load_weighed;
 pub use import::{ImportSummary, import, load, load_type, name_kernel};
-pub(crate) use kernel::ExtraNames;
+pub use kernel::ExtraNames;
 pub use kernel::KernelSource;
 pub use pass::{SampleFormat, sample_format};
 pub use sampled_tables::tables_of_samples;
 #[cfg(test)]
 pub(crate) use samples::SamplesAt;
 pub use tables::{C2cReport, RowPlace, tables_of_recording};
-pub(crate) use weights::Weights;
+pub use weights::Weights;
 
 /// Errors of reading and making perf.data.
 #[derive(Debug, Error)]

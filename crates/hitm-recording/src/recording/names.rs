@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use hitm_base::{CodeAddr, LineAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
+use hitm_kernel::{PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
+use hitm_layout::instance_at;
 use hitm_layout::{Symbolizer, TypeId, TypeKind, TypeStore};
 use hitm_trace::{Mapping, PROCESS_SHIFT, Region, RegionKind};
 
@@ -17,10 +19,9 @@ use super::debuginfod;
 use super::elements::element_size;
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::typed::MemoryTypes;
-use crate::advise::{ProfileOptions, instance_at};
-use crate::kernel::{KERNEL_PATH, KernelFiles, KernelNames};
+use crate::kernel_files::{KERNEL_PATH, KernelFiles};
+use crate::kernel_names::KernelNames;
 use crate::perf_data::ExtraNames;
-use hitm_kernel::{PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
 
 /// Place of an instruction in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,7 +52,7 @@ pub struct DataLabel {
 }
 
 /// A type's name without the word that says what it is made of; an array's is that of its elements.
-pub(crate) fn element_name(store: &TypeStore, mut of: TypeId) -> String {
+pub fn element_name(store: &TypeStore, mut of: TypeId) -> String {
     while let TypeKind::Array { element, .. } = store.get(store.resolve(of)).kind {
         of = element;
     }
@@ -59,10 +60,31 @@ pub(crate) fn element_name(store: &TypeStore, mut of: TypeId) -> String {
     name.strip_prefix("struct ").unwrap_or(name).to_owned()
 }
 
+/// Objects of a type that are asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct InstancesOf<'o> {
+    /// The type's name.
+    pub type_name: &'o str,
+    /// Its bytes.
+    pub size: u64,
+    /// Part of the name of an allocation site or variable (`main (heap_straddle.c:33)`), whose memory is an array of
+    /// the type; or the address of one object (`0xffff888004a81000`).
+    pub at: Option<&'o str>,
+}
+
+impl InstancesOf<'_> {
+    /// Parses `at` as an address.
+    fn address(&self) -> Option<u64> {
+        let digits = self.at?.strip_prefix("0x")?;
+        u64::from_str_radix(digits, 16).ok()
+    }
+}
+
 /// Names for the addresses of one recording. Files are read when a name in them is first asked for.
 pub struct AddressNames<'a> {
     pub(super) objects: &'a Objects,
-    pub(crate) recording: &'a Recording,
+    /// The recording.
+    pub recording: &'a Recording,
     pub(super) statistics: &'a Statistics,
     pub(super) symbolizer: RefCell<Symbolizer<'static>>,
     /// Names of heap blocks, by address: finding one takes a look at every line of the block.
@@ -228,33 +250,26 @@ impl<'a> AddressNames<'a> {
         }
     }
 
-    /// The address of the instance of the wanted type, of `type_size` bytes, that holds the byte at `addr`.
-    pub(crate) fn instance_base(
-        &self,
-        addr: u64,
-        size: u8,
-        (options, type_size): (&ProfileOptions<'_>, u64),
-    ) -> Option<u64> {
+    /// The address of the instance that holds the byte at `addr`.
+    pub fn instance_base(&self, addr: u64, size: u8, of: &InstancesOf<'_>) -> Option<u64> {
         let shown = self.shown(addr);
-        if let Some(start) = options.address()
-            && (start..start.saturating_add(type_size)).contains(&shown)
+        if let Some(start) = of.address()
+            && (start..start.saturating_add(of.size)).contains(&shown)
         {
             return Some(addr - (shown - start));
         }
-        let Some(at) = &options.at else {
-            return Some(self.place_in_type(addr, size, &options.type_name)?.base);
+        let Some(at) = of.at else {
+            return Some(self.place_in_type(addr, size, of.type_name)?.base);
         };
         let (object, start) = self.object_asked_for(addr, size)?;
         let is_wanted = object.contains(at);
-        let index = (addr - start)
-            .checked_div(type_size)
-            .filter(|_| is_wanted)?;
-        Some(start + index * type_size)
+        let index = (addr - start).checked_div(of.size).filter(|_| is_wanted)?;
+        Some(start + index * of.size)
     }
 
     /// The object at an address as `--at` asks for it, and where it begins: a heap block by the place that
     /// allocated it.
-    pub(crate) fn object_asked_for(&self, addr: u64, size: u8) -> Option<(String, u64)> {
+    pub fn object_asked_for(&self, addr: u64, size: u8) -> Option<(String, u64)> {
         if let Some(block) = self.objects.heap_at(addr) {
             return Some((self.heap_name(block).object, block.range.start()));
         }
@@ -263,7 +278,7 @@ impl<'a> AddressNames<'a> {
     }
 
     /// Bytes of an element, when the variable of that name is an array of scalars.
-    pub(crate) fn scalar_array(&self, name: &str) -> Option<u64> {
+    pub fn scalar_array(&self, name: &str) -> Option<u64> {
         for (addr, _) in self.recording.places() {
             let mut symbolizer = self.symbolizer.borrow_mut();
             let found = symbolizer.data(addr, 1);
@@ -351,7 +366,7 @@ impl<'a> AddressNames<'a> {
     }
 
     /// The type of the object at an address, and the file that declares it.
-    pub(crate) fn declared(&self, addr: u64, size: u8) -> Option<(String, PathBuf)> {
+    pub fn declared(&self, addr: u64, size: u8) -> Option<(String, PathBuf)> {
         let type_name = self.type_of(addr, size)?;
         if self.kernel.is_some() && addr >> 63 == 1 {
             // What a page's descriptor holds is laid over the same bytes, one structure for each use.
@@ -425,7 +440,7 @@ impl<'a> AddressNames<'a> {
             .map(|process| process.start.process.into())
             .collect();
         for mapping in &self.objects.mappings {
-            if mapping.path.ends_with(crate::record::HEAP_OBSERVER) {
+            if mapping.path.ends_with(crate::HEAP_OBSERVER) {
                 unobserved.remove(&(mapping.range.start() >> PROCESS_SHIFT));
             }
         }
@@ -688,7 +703,7 @@ fn is_allocator(label: &CodeLabel) -> bool {
 }
 
 /// Names for addresses in these mappings. Files are read when a name in them is first asked for.
-pub(crate) fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
+pub fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
     let mappings = mappings.iter().map(|mapping| hitm_layout::Mapping {
         start: mapping.range.start(),
         end: mapping.range.end(),

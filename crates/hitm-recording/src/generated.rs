@@ -16,7 +16,7 @@ use hitm_files::input_file::NamedBy;
 use hitm_files::text_file;
 
 use crate::recording::Budget;
-pub(crate) use keep::keep;
+pub use keep::keep;
 
 /// Limit on the bytes of a map: those of the largest servers have some 20 MiB.
 const MAP_BYTES_MAX: u64 = 64 << 20;

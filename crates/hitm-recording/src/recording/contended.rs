@@ -24,12 +24,12 @@ mod tests;
 
 use std::path::Path;
 
+use counted::Counted;
 use hitm_base::LineAddr;
 use hitm_coherence::stats::{CallStats, Collector};
 
 use super::statistics::joined;
 use super::{Recording, RecordingError};
-use counted::Counted;
 pub(super) use rows::Nameless;
 use rows::{Chosen, ChosenRows, Keep, Tier, add_nameless};
 use source::RecordingAt;
@@ -106,7 +106,7 @@ impl Recording {
     }
 
     /// Reads a recording for a replay: like [`Recording::load_contended`], with more lines.
-    pub(crate) fn load_for_replay(
+    pub fn load_for_replay(
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Recording, RecordingError> {
@@ -128,12 +128,12 @@ impl Recording {
     }
 
     /// Returns true if some lines have no rows.
-    pub(crate) fn is_cut(&self) -> bool {
+    pub fn is_cut(&self) -> bool {
         self.statistics.rest.line_count > 0
     }
 
     /// Adds the rows of `lines`, from the file that the recording was read from.
-    pub(crate) fn add_rows(
+    pub fn add_rows(
         &mut self,
         path: &Path,
         lines: impl Iterator<Item = LineAddr>,
@@ -145,7 +145,7 @@ impl Recording {
 
     /// Adds the rows that [`Recording::load_for_replay`] reads, to a recording that was read from `path` for
     /// its report.
-    pub(crate) fn add_rows_for_replay(
+    pub fn add_rows_for_replay(
         &mut self,
         path: &Path,
         progress: &mut dyn FnMut(u64, u64),

@@ -18,12 +18,12 @@ const WORK_SHARE_MIN: u64 = 100;
 
 /// Sums over weighed samples.
 #[derive(Debug, Default)]
-pub(crate) struct Weights {
+pub struct Weights {
     accesses: IndexMap<(LineAddr, RowKey), u64, FxBuildHasher>,
     /// Number of samples.
-    pub(crate) samples: u64,
+    pub samples: u64,
     /// Accesses that they stand for.
-    pub(crate) total: u64,
+    pub total: u64,
     /// First and last time in nanoseconds.
     times: Option<(u64, u64)>,
     /// Latencies of loads and locked operations that met another CPU's use, times their weight.
@@ -73,24 +73,24 @@ impl Weights {
     }
 
     /// Accesses that the samples of a row stand for.
-    pub(crate) fn of(&self, line: LineAddr, row: &RowKey) -> u64 {
+    pub fn of(&self, line: LineAddr, row: &RowKey) -> u64 {
         self.accesses.get(&(line, *row)).copied().unwrap_or(0)
     }
 
     /// Returns true if samples have periods.
-    pub(crate) fn has_periods(&self) -> bool {
+    pub fn has_periods(&self) -> bool {
         self.total > self.samples
     }
 
     /// Span of the samples in nanoseconds; none when they have no times.
-    pub(crate) fn span_ns(&self) -> Option<u64> {
+    pub fn span_ns(&self) -> Option<u64> {
         let (first, last) = self.times?;
         (last > first).then(|| last - first)
     }
 
     /// Cycles of a CPU's own work in the sampled time, without stalls on lines. A load stalls once
     /// the instructions behind it fill the window.
-    pub(crate) fn work_of(&self, cpu: CpuId, span_ns: u64, machine: &Machine) -> Cycles {
+    pub fn work_of(&self, cpu: CpuId, span_ns: u64, machine: &Machine) -> Cycles {
         let span = machine.clock.cycles(Nanos(span_ns as f64)).0;
         let core = &machine.core;
         // Cycles of each load that the instructions behind it hide.

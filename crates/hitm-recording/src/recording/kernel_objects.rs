@@ -10,25 +10,25 @@ use hitm_trace::RegionKind;
 
 use super::AddressNames;
 use super::machine::KnownAs;
-use crate::kernel::{MOVED, descriptor_end};
+use crate::kernel_names::{MOVED, descriptor_end};
 
 /// An object of a structure in a recorded kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct KernelInstance {
+pub struct KernelInstance {
     /// As in the report; `inode in shmem_inode_info` for one inside an object of another type.
-    pub(crate) name: String,
+    pub name: String,
     /// Its category in the report.
-    pub(crate) known_as: KnownAs,
+    pub known_as: KnownAs,
     /// Address of its first byte.
-    pub(crate) start: u64,
+    pub start: u64,
     /// Its bytes: fewer than its type has where the next object begins before.
-    pub(crate) size_bytes: u64,
+    pub size_bytes: u64,
 }
 
 impl AddressNames<'_> {
     /// The kernel's objects of a structure, by address; they may overlap. Those that were recorded in another layout
     /// are not among them.
-    pub(crate) fn kernel_instances(&self, wanted: &str) -> Vec<KernelInstance> {
+    pub fn kernel_instances(&self, wanted: &str) -> Vec<KernelInstance> {
         let size_bytes = |_: &_, layout: &StructLayout| layout.size;
         let Some(type_bytes) = self.with_kernel_type(wanted, size_bytes) else {
             return Vec::new();
@@ -103,7 +103,7 @@ impl AddressNames<'_> {
     }
 
     /// The kernel's structures with recorded accesses, and how many; most accessed first.
-    pub(crate) fn accessed_kernel_types(&self) -> Vec<(String, u64)> {
+    pub fn accessed_kernel_types(&self) -> Vec<(String, u64)> {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for (line, stats) in &self.statistics.lines {
             for (key, row) in &stats.rows {
@@ -123,7 +123,7 @@ impl AddressNames<'_> {
     }
 
     /// Returns true if objects of a structure were recorded in another layout.
-    pub(crate) fn has_moved(&self, wanted: &str) -> bool {
+    pub fn has_moved(&self, wanted: &str) -> bool {
         let mut moved = self
             .kernel_regions
             .all()

@@ -12,7 +12,7 @@ use super::RecordingError;
 
 /// An open recording, at its first chunk.
 #[derive(Debug)]
-pub(crate) struct RecordingFile {
+pub struct RecordingFile {
     path: PathBuf,
     /// Bytes of the file.
     len: u64,
@@ -22,7 +22,7 @@ pub(crate) struct RecordingFile {
 
 impl RecordingFile {
     /// Opens a recording and reads its header.
-    pub(crate) fn open(path: &Path) -> Result<RecordingFile, RecordingError> {
+    pub fn open(path: &Path) -> Result<RecordingFile, RecordingError> {
         let failed = |source| RecordingError::Open {
             path: path.into(),
             source,
@@ -44,7 +44,7 @@ impl RecordingFile {
     }
 
     /// Format of the file.
-    pub(crate) fn version(&self) -> Version {
+    pub fn version(&self) -> Version {
         self.reader.version()
     }
 
@@ -69,12 +69,12 @@ impl RecordingFile {
     }
 
     /// Names the file in a failure to read it.
-    pub(crate) fn failed(&self, source: ReadError) -> RecordingError {
+    pub fn failed(&self, source: ReadError) -> RecordingError {
         read_failed(&self.path, source)
     }
 
     /// The next block, and how many bytes of how many have been read with it.
-    pub(crate) fn next_block(
+    pub fn next_block(
         &mut self,
         decoder: &mut ChunkDecoder,
     ) -> Result<Option<(DecodedBlock, u64, u64)>, RecordingError> {
@@ -89,7 +89,7 @@ impl RecordingFile {
     }
 
     /// Passes over the blocks before byte `offset`, where a block ends.
-    pub(crate) fn skip_to(&mut self, offset: u64) -> Result<(), RecordingError> {
+    pub fn skip_to(&mut self, offset: u64) -> Result<(), RecordingError> {
         let mut end = 0;
         while end < offset {
             let chunk = self.reader.next_chunk();
@@ -102,7 +102,7 @@ impl RecordingFile {
     }
 
     /// Shows all that is left of the file to a visitor.
-    pub(crate) fn visit<V: Visitor>(
+    pub fn visit<V: Visitor>(
         &mut self,
         visitor: &mut V,
         progress: &mut dyn FnMut(u64, u64),

@@ -1,10 +1,10 @@
 //! Locks, condition variables and counts of references of a program or a kernel, by their types.
 
+use hitm_kernel::PAGE_DESCRIPTORS;
 use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
 
 use super::AddressNames;
 use super::typed::TypedPlace;
-use hitm_kernel::PAGE_DESCRIPTORS;
 
 /// Kind of object by which threads agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -342,7 +342,7 @@ fn bare(name: &str) -> &str {
 
 /// The kind of a type, or of one that it stands for.
 /// Returns true if a type is that of an object by which threads agree.
-pub(crate) fn is_sync_type(store: &TypeStore, id: TypeId) -> bool {
+pub fn is_sync_type(store: &TypeStore, id: TypeId) -> bool {
     kind_of_type(store, id).is_some()
 }
 

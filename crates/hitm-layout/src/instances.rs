@@ -1,20 +1,20 @@
 //! Instances of a type inside typed memory.
 
-use hitm_layout::{AggregateKind, StructLayout, TypeId, TypeKind, TypeStore};
+use crate::{AggregateKind, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// Nesting of arrays and structures that is followed: deeper than any real type.
 const DEPTH_MAX: usize = 64;
 
 /// Returns the offset, in an object of type `of`, of the instance of `wanted` that holds the byte
 /// at `offset`: the outermost one where instances nest.
-pub(crate) fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u64) -> Option<u64> {
+pub fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u64) -> Option<u64> {
     let (mut of, mut base) = (store.resolve(of), 0);
     for _ in 0..DEPTH_MAX {
         let inner = offset - base;
         match &store.get(of).kind {
             TypeKind::Aggregate(layout) if is_named(layout, wanted) => return Some(base),
             TypeKind::Aggregate(layout) => {
-                let holds = |member: &&hitm_layout::Member| {
+                let holds = |member: &&crate::Member| {
                     (member.byte_offset()..member.byte_end()).contains(&inner)
                 };
                 let member = layout.members.iter().find(holds)?;
@@ -34,7 +34,7 @@ pub(crate) fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u
 
 /// Returns the offset of the one instance of `wanted` in an object of type `of`; none when there are several. Members of
 /// unions are not searched: which of them the bytes are is not known.
-pub(crate) fn only_instance(store: &TypeStore, of: TypeId, wanted: &str) -> Option<u64> {
+pub fn only_instance(store: &TypeStore, of: TypeId, wanted: &str) -> Option<u64> {
     let mut found = Vec::new();
     collect(store, (of, 0), wanted, DEPTH_MAX, &mut found);
     match found[..] {
@@ -95,7 +95,7 @@ fn is_named(layout: &StructLayout, wanted: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use hitm_layout::BtfFile;
+    use crate::BtfFile;
     use hitm_test::btf::Assembler;
 
     use super::*;

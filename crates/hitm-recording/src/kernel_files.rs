@@ -9,28 +9,30 @@ use hitm_files::output_file::{self, Durability};
 use hitm_layout::Bytes;
 
 /// Name of the mapping of a kernel's image in a recording.
-pub(crate) const KERNEL_PATH: &str = "[kernel]";
+pub const KERNEL_PATH: &str = "[kernel]";
 
 /// Folders of ours on the way to a kernel's files: its own, `kernel-names` and the cache.
 const FOLDERS: usize = 3;
 
 /// The kept files of one kernel.
 #[derive(Debug)]
-pub(crate) struct KernelFiles {
+pub struct KernelFiles {
     directory: PathBuf,
 }
 
 impl KernelFiles {
     /// Files of the kernel with this build id.
-    pub(crate) fn of(build_id: &[u8]) -> KernelFiles {
+    pub fn of(build_id: &[u8]) -> KernelFiles {
         let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
         KernelFiles {
-            directory: crate::vm::default_cache().join("kernel-names").join(name),
+            directory: crate::cache::default_cache()
+                .join("kernel-names")
+                .join(name),
         }
     }
 
     /// Keeps both files, unless they are kept already.
-    pub(crate) fn keep(&self, kallsyms: &[u8], btf: &[u8]) -> io::Result<()> {
+    pub fn keep(&self, kallsyms: &[u8], btf: &[u8]) -> io::Result<()> {
         if self.btf_path().is_some_and(|path| path.exists()) {
             return Ok(());
         }
@@ -72,7 +74,7 @@ impl KernelFiles {
 }
 
 /// The build id in a kernel's notes (`/sys/kernel/notes`): the note of type 3 of "GNU".
-pub(crate) fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
+pub fn build_id(notes: &[u8]) -> Option<Vec<u8>> {
     let mut rest = notes;
     while rest.len() >= 12 {
         let field = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap_or_default());

@@ -29,20 +29,20 @@ use hitm_trace::{
 };
 use thiserror::Error;
 
+use crate::Caveat;
 use crate::generated::GeneratedCode;
 use crate::perf_data::ExtraNames;
-use crate::record::Caveat;
-pub(crate) use budget::Budget;
-pub(crate) use file::RecordingFile;
-pub(crate) use locks::is_sync_type;
+pub use budget::Budget;
+pub use file::RecordingFile;
+pub use locks::is_sync_type;
 pub use locks::{SyncKind, SyncObject};
 pub use machine::{KnownAs, TypePlace};
-pub use names::{AddressNames, CodeLabel, DataLabel};
-pub(crate) use names::{element_name, symbolizer};
+pub use names::{AddressNames, CodeLabel, DataLabel, InstancesOf};
+pub use names::{element_name, symbolizer};
 pub use objects::HeapBlock;
-pub(crate) use objects::Objects;
+pub use objects::Objects;
 pub use traffic::traffic;
-pub(crate) use typed::TypedBlock;
+pub use typed::TypedBlock;
 
 /// Why a recording cannot be read.
 #[derive(Debug, Error)]
@@ -126,7 +126,7 @@ pub struct Recording {
     /// In which layouts objects were priced that the kernel has in others.
     pub(crate) layouts: Vec<LayoutFile>,
     /// True if it has the threads' work between their accesses.
-    pub(crate) has_work: bool,
+    pub has_work: bool,
     objects: objects::Objects,
     /// Accesses to lines with rows for which there was no room: they are among the sums only.
     accesses_without_row: u64,
@@ -134,6 +134,7 @@ pub struct Recording {
     nameless: contended::Nameless,
     /// Memory left for the tables above.
     budget: budget::Budget,
+    /// Names that the file itself brought along, as samples do.
     pub(crate) extra_names: ExtraNames,
     /// Functions that the program generated.
     generated: GeneratedCode,
@@ -198,7 +199,7 @@ impl Recording {
     }
 
     /// The files that were mapped, in order.
-    pub(crate) fn mappings(&self) -> &[Mapping] {
+    pub fn mappings(&self) -> &[Mapping] {
         &self.objects.mappings
     }
 
@@ -215,7 +216,7 @@ impl Recording {
     }
 
     /// Places that were accessed: address and bytes. Of contended lines without rows each word.
-    pub(crate) fn places(&self) -> impl Iterator<Item = (u64, u8)> {
+    pub fn places(&self) -> impl Iterator<Item = (u64, u8)> {
         const WORD_BYTES: u8 = 8;
         let statistics = &self.statistics;
         let listed = statistics.lines.iter().flat_map(|(line, stats)| {
@@ -230,17 +231,17 @@ impl Recording {
     }
 
     /// A reader of the mapped files' symbols and types.
-    pub(crate) fn symbolizer(&self) -> hitm_layout::Symbolizer<'static> {
+    pub fn symbolizer(&self) -> hitm_layout::Symbolizer<'static> {
         symbolizer(&self.objects.mappings)
     }
 
     /// The heap blocks that were shared, by address.
-    pub(crate) fn heap_blocks(&self) -> impl Iterator<Item = &HeapBlock> {
+    pub fn heap_blocks(&self) -> impl Iterator<Item = &HeapBlock> {
         self.objects.heap_blocks()
     }
 
     /// The heap block that holds the byte at `addr`.
-    pub(crate) fn heap_block_at(&self, addr: u64) -> Option<&HeapBlock> {
+    pub fn heap_block_at(&self, addr: u64) -> Option<&HeapBlock> {
         self.objects.heap_at(addr)
     }
 
@@ -356,6 +357,7 @@ impl Recording {
         found
     }
 
+    /// Takes a record of the file, in its order.
     pub(crate) fn take(&mut self, record: Record) {
         match record {
             Record::ThreadStart(start) => self.take_start(start),

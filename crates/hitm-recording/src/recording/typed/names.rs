@@ -11,15 +11,15 @@ const SHELLS_MAX: usize = 4;
 
 /// A heap block that is an object or an array of a type.
 #[derive(Debug, Clone)]
-pub(crate) struct TypedBlock {
+pub struct TypedBlock {
     /// The path of the file that has the type.
-    pub(crate) path: String,
+    pub path: String,
     /// The type, in the file's store.
-    pub(crate) type_id: hitm_layout::TypeId,
+    pub type_id: hitm_layout::TypeId,
     /// Address and bytes of the object, or of all elements.
-    pub(crate) extent: (u64, u64),
+    pub extent: (u64, u64),
     /// Elements; 1 for an object.
-    pub(crate) element_count: u64,
+    pub element_count: u64,
 }
 
 impl AddressNames<'_> {
@@ -111,17 +111,13 @@ impl AddressNames<'_> {
     }
 
     /// Asks the types that were read from a file.
-    pub(crate) fn with_file_types<T>(
-        &self,
-        path: &str,
-        ask: impl FnOnce(&TypeStore) -> T,
-    ) -> Option<T> {
+    pub fn with_file_types<T>(&self, path: &str, ask: impl FnOnce(&TypeStore) -> T) -> Option<T> {
         let mut symbolizer = self.symbolizer.borrow_mut();
         Some(ask(symbolizer.file(path)?.types()))
     }
 
     /// The type of a whole heap block, if its accesses agree on one.
-    pub(crate) fn block_type(&self, block: &HeapBlock) -> Option<TypedBlock> {
+    pub fn block_type(&self, block: &HeapBlock) -> Option<TypedBlock> {
         let place = self.typed_place(block.range.start(), 1)?;
         let (element_count, extent) = match place.element {
             Some((_, start, bytes)) => (bytes / place.of.size, (start, bytes)),

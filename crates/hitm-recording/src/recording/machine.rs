@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use hitm_layout::{StructLayout, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
-use crate::kernel::{MOVED, page_of};
-
 use super::names::{AddressNames, DataLabel};
+use crate::kernel_names::{MOVED, page_of};
 
 /// Bytes of a page of the machines that can be recorded.
 const PAGE_BYTES: u64 = 4096;
@@ -90,7 +89,7 @@ impl AddressNames<'_> {
     }
 
     /// Asks the kernel's types about a structure; none when it has none of this name.
-    pub(crate) fn with_kernel_type<T>(
+    pub fn with_kernel_type<T>(
         &self,
         type_name: &str,
         ask: impl FnOnce(&TypeStore, &StructLayout) -> T,
@@ -100,7 +99,7 @@ impl AddressNames<'_> {
 
     /// Bytes of a type in the kernel that was recorded, and where its types are kept; none when no
     /// kernel was recorded, or without such a type.
-    pub(crate) fn kernel_size(&self, type_name: &str) -> Option<(u64, PathBuf)> {
+    pub fn kernel_size(&self, type_name: &str) -> Option<(u64, PathBuf)> {
         let size = self.with_kernel_type(type_name, |_, layout| layout.size)?;
         Some((size, self.kernel_types.clone()?))
     }
@@ -159,7 +158,7 @@ impl AddressNames<'_> {
     }
 
     /// Offset in the compiled type of the byte at `addr`, in an object at `base`.
-    pub(crate) fn compiled_offset(&self, addr: u64, base: u64, type_name: &str) -> u64 {
+    pub fn compiled_offset(&self, addr: u64, base: u64, type_name: &str) -> u64 {
         let offset = addr.wrapping_sub(base);
         match &self.kernel {
             Some(kernel) if MOVED.contains(&base) => kernel.compiled_offset(type_name, offset),

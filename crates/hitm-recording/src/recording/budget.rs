@@ -15,7 +15,7 @@ const OVERHEAD_BYTES: usize = 48;
 
 /// The memory that is left for tables.
 #[derive(Debug, Clone)]
-pub(crate) struct Budget {
+pub struct Budget {
     bytes_left: usize,
     left_out: BTreeMap<&'static str, u64>,
 }

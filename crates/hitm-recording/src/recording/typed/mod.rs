@@ -18,7 +18,7 @@ use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr};
 use hitm_coherence::stats::Statistics;
 use hitm_layout::{AccessedType, ResultUse, Symbolizer, TypeKind};
 
-pub(crate) use self::names::TypedBlock;
+pub use self::names::TypedBlock;
 use self::votes::{Instance, Vote, Votes, Whole};
 use super::objects::HeapBlock;
 

@@ -21,8 +21,10 @@ pub struct HeapBlock {
 
 /// Files, regions, heap blocks and stacks of the recording.
 #[derive(Debug, Default)]
-pub(crate) struct Objects {
+pub struct Objects {
+    /// Mapped files, by address.
     pub(crate) mappings: Vec<Mapping>,
+    /// Regions, by address.
     pub(crate) regions: Vec<Region>,
     /// By first address. Where blocks followed one another at an address, the last is kept.
     heap: BTreeMap<u64, HeapBlock>,
@@ -30,6 +32,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
+    /// Adds a mapped file, as far as the budget allows.
     pub(crate) fn add_mapping(&mut self, mapping: Mapping, budget: &mut Budget) {
         let text = mapping.path.len() + mapping.build_id.len();
         if budget.admits("mappings", size_of::<Mapping>() + text) {
@@ -37,6 +40,7 @@ impl Objects {
         }
     }
 
+    /// Adds a region, as far as the budget allows.
     pub(crate) fn add_region(&mut self, region: Region, budget: &mut Budget) {
         let text = match &region.kind {
             RegionKind::Object { name, type_name } => name.len() + type_name.len(),
@@ -51,6 +55,7 @@ impl Objects {
         }
     }
 
+    /// Adds a heap block, as far as the budget allows.
     pub(crate) fn add_heap(&mut self, object: HeapObject, budget: &mut Budget) {
         let range = object.range;
         // Blocks that were here before and overlap the new one are gone.

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use hitm_base::AddrRange;
 use hitm_files::input_file::{self, NamedBy};
+use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 use hitm_layout::{ObjectFile, Segment};
 use hitm_trace::Mapping;
 
 use super::PerfDataError;
 use crate::recording::build_ids::{CopyOf, copies};
-use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 
 /// Limit on a line: names of Rust and C++ symbols are the longest.
 const LINE_LEN_MAX: u64 = 4096;
@@ -217,7 +217,7 @@ fn kallsyms(
 
 /// Names that do not come from mapped files.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ExtraNames {
+pub struct ExtraNames {
     pub(super) kernel: Option<KernelSymbols>,
     /// By address in the common space of all processes.
     pub(super) functions: BTreeMap<u64, String>,

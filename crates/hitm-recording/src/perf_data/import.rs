@@ -54,7 +54,7 @@ pub fn load_type(
 
 /// Loads a file of samples as a recording with all rows, and the weights of the samples.
 /// [`name_kernel`] names the kernel's addresses.
-pub(crate) fn load_weighed(
+pub fn load_weighed(
     path: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Recording, Weights), PerfDataError> {

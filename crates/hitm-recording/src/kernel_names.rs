@@ -4,22 +4,22 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use hitm_layout::layout_file::LayoutFile;
-use hitm_layout::{BtfFile, LeafList, StructLayout, TypeId, TypeKind, TypeStore};
-use hitm_trace::{Region, RegionKind};
-
-use super::store::KernelFiles;
-use crate::advise::instance_at;
-use crate::recording::{CodeLabel, DataLabel, element_name};
 use hitm_kernel::{
     DIRECT_MAP, KernelSymbols, PAGE_BYTES, PAGE_CACHE_OF, PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES,
     PAGE_DESCRIPTORS, PAGE_TABLE, Walks,
 };
+use hitm_layout::instance_at;
+use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::member_map::MemberMap;
+use hitm_layout::{BtfFile, LeafList, StructLayout, TypeId, TypeKind, TypeStore};
+use hitm_trace::{Region, RegionKind};
+
+use crate::kernel_files::KernelFiles;
+use crate::recording::{CodeLabel, DataLabel, element_name};
 
 /// Addresses at which objects with moved members are priced. A kernel without KASAN has nothing
 /// here (Documentation/arch/x86/x86_64/mm.rst has its shadow memory there).
-pub(crate) const MOVED: Range<u64> = 0xffff_ec00_0000_0000..0xffff_ed00_0000_0000;
+pub const MOVED: Range<u64> = 0xffff_ec00_0000_0000..0xffff_ed00_0000_0000;
 
 /// Names of one kernel.
 #[derive(Debug)]

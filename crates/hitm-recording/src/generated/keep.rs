@@ -28,7 +28,7 @@ const NOTES_MAX: usize = 16;
 ///
 /// # Errors
 /// Those of writing the map.
-pub(crate) fn keep(programs: &BTreeMap<u32, u32>, recording: &Path) -> Result<(), OutputError> {
+pub fn keep(programs: &BTreeMap<u32, u32>, recording: &Path) -> Result<(), OutputError> {
     let Ok(of_recording) = fs::metadata(recording) else {
         return Ok(());
     };

@@ -36,8 +36,10 @@ pub(crate) enum Others {
 /// Results of a pass.
 pub(crate) struct Passed<S> {
     /// Everything but the statistics, where others are kept.
-    pub(crate) recording: Recording,
+    pub recording: Recording,
+    /// Statistics, by part of the addresses.
     pub(crate) shards: Vec<S>,
+    /// Who called what.
     pub(crate) calls: CallCollector,
     /// Set if the shards were full before the end.
     pub(crate) is_stopped: bool,

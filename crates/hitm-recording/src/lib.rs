@@ -1,0 +1,21 @@
+//! Recordings and samples, read: their accesses counted and named.
+//!
+//! A [`Recording`] is what `hitm record`, `hitm vm` or perf wrote, with its statistics; [`AddressNames`] says what lies
+//! at its addresses. Files come through `hitm_files`.
+
+mod cache;
+mod caveat;
+pub mod generated;
+mod kernel_files;
+mod kernel_names;
+pub mod perf_data;
+pub mod recording;
+
+pub use cache::default_cache;
+pub use caveat::Caveat;
+pub use kernel_files::{KERNEL_PATH, KernelFiles, build_id};
+pub use kernel_names::MOVED;
+pub use recording::*;
+
+/// File name of the library that observes malloc and free in recorded programs.
+pub const HEAP_OBSERVER: &str = "libhitm_heap.so";
