@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
+use hitm_advise::types_files;
 use hitm_base::Fnv1a;
 use hitm_files::input_file::{self, NamedBy};
 use hitm_files::text_file::{TextFileError, read, read_named};
@@ -13,12 +14,11 @@ use hitm_machine as machine;
 use hitm_sim::layout::Layouts;
 use hitm_sim::scenario::{ModelChoice, Scenario, TEXT_BYTES_MAX, WorkloadKind};
 use hitm_sim::workload::rt_app::{self, RtApp};
+use hitm_whatif::layout_files;
 
 use super::naming::shipped_scenario;
 use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
-use crate::layout_files;
-use crate::types_files;
 
 impl Simulation {
     /// Reads the scenario at `path` and the files that it names; relative paths count from its

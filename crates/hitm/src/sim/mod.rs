@@ -28,8 +28,8 @@ use hitm_sim::workload::rt_app::{RtApp, RtAppError};
 use rayon::prelude::*;
 use thiserror::Error;
 
-use crate::layout_files::LayoutReadError;
 use hitm_files::text_file::TextFileError;
+use hitm_whatif::layout_files::LayoutReadError;
 
 pub use hitm_sim::scenario::{
     C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant, WorkloadResult,
@@ -64,7 +64,7 @@ pub enum Error {
     Layout(#[from] LayoutFileError),
     /// A kernel's types cannot be read.
     #[error(transparent)]
-    Types(#[from] crate::types_files::TypesError),
+    Types(#[from] hitm_advise::types_files::TypesError),
     /// The structure cannot be read.
     #[error(transparent)]
     Type(#[from] hitm_layout::Error),

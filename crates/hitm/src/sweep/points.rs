@@ -17,12 +17,12 @@ use hitm_sweep::plan::{Plan, Point, SourceKind};
 use hitm_sweep::result::{Figure, RESULT_VERSION, RunResult};
 use hitm_sweep::value::Value;
 use hitm_weave::Placement;
+use hitm_whatif::layout_files;
+use hitm_whatif::{WhatifConfig, WhatifError};
 
 use super::Error;
 use super::stated::StatedNumbers;
-use crate::layout_files;
 use crate::sim::{LoadOptions, Simulation, run_name, shipped_scenario};
-use crate::whatif::{self, WhatifConfig, WhatifError};
 
 /// The key that names a machine in place of the scenario's or the recording's.
 pub(super) const MACHINE: &str = "machine";
@@ -377,7 +377,7 @@ impl Job for ReplayJob {
     }
 
     fn run(&self, _: usize, _: u64) -> Result<RunResult, String> {
-        let report = match whatif::run(&self.config, &mut |_, _| {}) {
+        let report = match hitm_whatif::run(&self.config, &mut |_, _| {}) {
             Ok(report) => report,
             // A retry may succeed: the disk, or the folder of temporary files, may be mended.
             Err(error @ WhatifError::Recording(_)) => return Err(with_causes(error)),

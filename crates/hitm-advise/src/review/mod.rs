@@ -26,12 +26,12 @@ use std::path::PathBuf;
 
 use hitm_layout::structs::{Change, MemberDiff};
 use hitm_recording::perf_data::KernelSource;
+use hitm_whatif::Took;
+use hitm_whatif::layout_files::LayoutReadError;
 use thiserror::Error;
 
 use super::SessionError;
-use crate::layout_files::LayoutReadError;
 use crate::types_files::TypesError;
-use crate::whatif::{self, Took};
 
 pub use hitm_layout::advise::{LineReport, Weighed};
 pub use matching::{Alike, Unmatched};
@@ -159,7 +159,7 @@ pub struct MachineCost {
     /// CPUs of the profile that stand for one another, where the machine has fewer.
     pub folded_cpu_count: Option<u64>,
     /// Sums over all threads by a replay of the recording; none where the model's estimates decide.
-    pub replay: Option<whatif::Change<Took>>,
+    pub replay: Option<hitm_whatif::Change<Took>>,
     /// Cost of both layouts by the model.
     pub weighed: [Weighed; 2],
 }
@@ -167,7 +167,7 @@ pub struct MachineCost {
 impl MachineCost {
     /// Cycles before and after: of all threads by a replay, else of the type's lines by the model.
     pub fn cycles(&self) -> [f64; 2] {
-        if let Some(whatif::Change { before, after }) = self.replay {
+        if let Some(hitm_whatif::Change { before, after }) = self.replay {
             return [before, after].map(|took| took.cycles.0 as f64);
         }
         [0, 1].map(|side| self.weighed[side].cost.cycles())

@@ -30,7 +30,7 @@ pub enum LayoutReadError {
 }
 
 /// Returns the text of the layout `name`; a path counts from `folder`.
-pub(crate) fn text(name: &str, folder: &Path) -> Result<String, LayoutReadError> {
+pub fn text(name: &str, folder: &Path) -> Result<String, LayoutReadError> {
     if let Some(text) = shipped(name) {
         return Ok(text.to_owned());
     }

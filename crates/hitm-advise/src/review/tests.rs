@@ -37,7 +37,7 @@ fn weighed(offsets: [u64; 2]) -> Weighed {
         profile.add(key, counts);
     }
     let (machine, _) = hitm_machine::resolve("broadwell-4s").expect("a preset");
-    let prices = crate::advise::EnginePrices::new(machine);
+    let prices = crate::EnginePrices::new(machine);
     let demand = Demand::new(&profile, &prices).expect("CPUs of the machine");
     let locate = |path: &str| Some((offsets[usize::from(path != "a")], 8));
     let weighed = demand.weigh_layout(192, &BTreeMap::new(), &locate);

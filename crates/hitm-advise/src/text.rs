@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{Printout, counted, grouped};
 use hitm_layout::advise::{Candidate, LineCost, Plan, Search, Weighed};
+use hitm_whatif::{Change, Took};
 
 use super::proof::{Proof, gain};
 use super::proposals::{Proposal, Tried};
 use super::session::{Answer, Compared};
-use crate::whatif::{Change, Took};
 
 /// Head of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -17,6 +17,7 @@ mod session;
 mod simulated;
 mod source;
 mod text;
+pub mod types_files;
 mod whole;
 
 use std::collections::BTreeMap;

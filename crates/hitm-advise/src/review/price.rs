@@ -17,9 +17,9 @@ use super::worse::worse;
 use super::{
     Changed, Coverage, MACHINES, MachineCost, MemberReview, ReviewError, ReviewInputs, TypeReview,
 };
-use crate::advise::accesses::{Accesses, Answers, Read, table};
-use crate::advise::inputs::{Asked, Inputs, Source, TypesFiles};
-use crate::advise::{EnginePrices, SessionError};
+use crate::accesses::{Accesses, Answers, Read, table};
+use crate::inputs::{Asked, Inputs, Source, TypesFiles};
+use crate::{EnginePrices, SessionError};
 
 /// Reads the machines that were named.
 pub(super) fn machines(names: &[String]) -> Result<Vec<Machine>, ReviewError> {

@@ -6,6 +6,7 @@
 
 mod compare;
 mod instances;
+pub mod layout_files;
 mod legacy;
 mod moves;
 mod second_run;
@@ -23,12 +24,12 @@ use hitm_weave::Placement;
 use hitm_weave::replay::ReplayError;
 use thiserror::Error;
 
-use crate::layout_files::{self, LayoutReadError};
+use crate::layout_files::LayoutReadError;
 pub use instances::HeapInstances;
 pub use moves::{MoveCounts, MovedObject, ObjectKind};
 use second_run::{Keep, SecondRun};
 pub use trial::Took;
-pub(crate) use trial::trial;
+pub use trial::trial;
 
 /// Recording and changes.
 #[derive(Debug, Clone)]

@@ -14,11 +14,11 @@ use super::matching::{Unmatched, automatic, candidates, rows};
 use super::renames::{Rename, Renames};
 use super::sides::Side;
 use super::{Changed, LINE};
-use crate::advise::SessionError;
-use crate::advise::accesses::Read;
-use crate::advise::inputs::Structure;
-use crate::advise::member_path::without_elements;
-use crate::advise::session::{locator, replaced};
+use crate::SessionError;
+use crate::accesses::Read;
+use crate::inputs::Structure;
+use crate::member_path::without_elements;
+use crate::session::{locator, replaced};
 
 /// Places of members in a layout: offset and size by path of the profile.
 pub(super) type Places = BTreeMap<String, (u64, u64)>;

@@ -15,6 +15,8 @@ use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, LayoutFileErr
 use hitm_layout::profile::{Profile, ProfileError};
 use hitm_recording::perf_data::PerfDataError;
 use hitm_recording::{Recording, RecordingError};
+use hitm_whatif::Took;
+use hitm_whatif::layout_files::{self, LayoutReadError};
 use thiserror::Error;
 
 use super::accesses::{Accesses, Read, VALUE};
@@ -27,9 +29,7 @@ use super::source::{self, Language};
 use super::{
     EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask, whole,
 };
-use crate::layout_files::{self, LayoutReadError};
 use crate::types_files::TypesError;
-use crate::whatif::Took;
 
 /// Errors of answering a question.
 #[derive(Debug, Error)]

@@ -9,9 +9,9 @@ use hitm_base::Machine;
 use hitm_layout::layout_file::LayoutFile;
 use hitm_layout::member_map::MemberMap;
 use hitm_recording::Recording;
+use hitm_whatif::{Change, HeapInstances, Took, WhatifConfig, WhatifError, trial};
 
 use super::Inputs;
-use crate::whatif::{Change, HeapInstances, Took, WhatifConfig, WhatifError, trial};
 
 /// The most replays at a time: each takes up to some hundred MiB.
 const THREADS_MAX: usize = 4;

@@ -31,7 +31,7 @@ impl Took {
 
 /// Replays a recording that was loaded from `config.input` with the changes, and with structures whose maps are
 /// `known`. `progress` gets the bytes read so far and in all.
-pub(crate) fn trial(
+pub fn trial(
     recording: &Recording,
     config: &WhatifConfig,
     known: &[MemberMap],

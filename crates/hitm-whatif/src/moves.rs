@@ -4,9 +4,8 @@ use std::cmp::Reverse;
 use std::ops::Range;
 
 use hitm_base::{AddrRange, LINE_SIZE, LineAddr};
-use hitm_weave::replay::{FRESH, Relocate};
-
 use hitm_layout::member_map::MemberMap;
+use hitm_weave::replay::{FRESH, Relocate};
 
 /// Source of the knowledge of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

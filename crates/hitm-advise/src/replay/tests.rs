@@ -11,7 +11,7 @@ use hitm_layout::layout_file::{LayoutFile, LayoutTable, shipped};
 use hitm_layout::profile::Profile;
 
 use super::*;
-use crate::advise::{EnginePrices, Question, ask};
+use crate::{EnginePrices, Question, ask};
 
 fn machine(name: &str) -> Machine {
     Machine::from_toml(preset(name).unwrap(), name).unwrap()
@@ -71,7 +71,7 @@ fn compared(rows: &[Row]) -> String {
 #[test]
 fn root_domain_layouts_are_ordered_as_the_replay_orders_them() {
     let machine = machine("xeon-480");
-    let text = include_str!("../../../../../profiles/root-domain-c2c.csv");
+    let text = include_str!("../../../../profiles/root-domain-c2c.csv");
     let mut profile = Profile::parse(text, "root-domain-c2c.csv").unwrap();
     let base = table("linux-6.12");
     let subject = Subject::from_table(&base, "root_domain", &[]).unwrap();

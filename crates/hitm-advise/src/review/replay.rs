@@ -9,8 +9,8 @@ use hitm_recording::Recording;
 
 use super::LINE;
 use super::places::Located;
-use crate::advise::Inputs;
-use crate::advise::proof::{Proof, Proving, Trial, access_count, since};
+use crate::Inputs;
+use crate::proof::{Proof, Proving, Trial, access_count, since};
 
 /// Accesses that are replayed for one review, in all: some minutes of one core.
 const REPLAYED_MAX: u64 = 400_000_000;

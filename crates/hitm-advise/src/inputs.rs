@@ -15,12 +15,13 @@ use hitm_layout::advise::{AdviseError, Opening, Subject};
 use hitm_layout::emit::{Nameless, randomized};
 use hitm_layout::layout_file::{LayoutTable, shipped};
 use hitm_layout::structs::TypesFile;
+use hitm_machine as machine;
 use hitm_recording::perf_data::{self, KernelSource};
+use hitm_whatif::layout_files;
 
 use super::SessionError;
 use super::inner::Inner;
 use crate::types_files;
-use crate::{layout_files, machine};
 
 /// Longest source file that is read.
 pub(super) const SOURCE_BYTES_MAX: u64 = 16 << 20;

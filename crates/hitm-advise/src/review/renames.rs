@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use super::ReviewError;
 use super::sides::{Builds, Side};
-use crate::advise::member_path::behind;
+use crate::member_path::behind;
 
 /// A member's name in both builds, as a user states it.
 #[derive(Debug, Clone, PartialEq, Eq)]

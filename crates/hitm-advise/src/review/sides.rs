@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use hitm_layout::layout_file::{FileStruct, LayoutFile, LayoutTable};
 use hitm_layout::structs::{Names, Part, Sums, TypesFile, bare, parts};
 use hitm_layout::{StructLayout, TypeKind, TypeStore};
+use hitm_whatif::layout_files;
 
 use super::{LINE, Memory, ReviewError};
-use crate::advise::inputs::is_layout;
-use crate::advise::member_path::behind;
-use crate::layout_files;
+use crate::inputs::is_layout;
+use crate::member_path::behind;
 use crate::types_files;
 
 /// A build.

@@ -136,7 +136,7 @@ mod tests {
     use hitm_layout::layout_file::FileStruct;
 
     use super::*;
-    use crate::whatif::{Change, Took};
+    use hitm_whatif::{Change, Took};
 
     fn candidate(plan: Plan, lines: u64) -> Candidate {
         let mut weighed = Weighed::default();

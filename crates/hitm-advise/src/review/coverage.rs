@@ -8,8 +8,8 @@ use hitm_layout::structs::MemberDiff;
 
 use super::price::Priced;
 use super::{Counted, Coverage, LINE};
-use crate::advise::accesses::Read;
-use crate::advise::inputs::Source;
+use crate::accesses::Read;
+use crate::inputs::Source;
 
 pub(super) fn coverage(read: &Read, members: &[MemberDiff], sides: &[Priced; 2]) -> Coverage {
     let profile = &read.profile;
