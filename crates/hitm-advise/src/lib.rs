@@ -2,9 +2,9 @@
 //! checks the advisor's prediction.
 
 mod accesses;
+mod heading;
 mod inner;
 mod inputs;
-mod json;
 mod member_path;
 mod prices;
 mod profile;
@@ -16,7 +16,6 @@ pub mod review;
 mod session;
 mod simulated;
 mod source;
-mod text;
 pub mod types_files;
 mod whole;
 
@@ -26,20 +25,19 @@ use hitm_base::Machine;
 use hitm_layout::advise::{Advice, AdviseError, Demand, Located, Options, Subject, advise};
 use hitm_layout::profile::Profile;
 
+pub use heading::Heading;
 pub use inputs::Inputs;
-pub use json::{advice_json, comparison_json};
 pub use prices::EnginePrices;
 pub(crate) use profile::ProfileOptions;
 pub use profile::RecordedProfileError;
 use profile::{RecordedProfile, lines_of_instances, profile_of_recording};
-pub use proof::Proof;
+pub use proof::{Proof, gain};
 pub use proposals::{Proposal, Tried};
 pub use recorded::{RecordedAdvice, advise_recorded, structure_at};
 pub use replay::{Replayed, replay};
 pub use session::{Answer, Compared, Session, SessionError};
 pub use simulated::{Simulated, SimulatedProfileError, profile as profile_of_simulation};
 pub use source::Language;
-pub use text::{Heading, advice_text, comparison_text};
 
 /// A structure to be laid out, and its profile.
 #[derive(Debug)]

@@ -164,6 +164,6 @@ pub(super) fn access_count(recording: &Recording) -> u64 {
 }
 
 /// Share of `before` that a change saves; negative where it costs more.
-pub(super) fn gain(proof: &Change<Took>) -> f64 {
+pub fn gain(proof: &Change<Took>) -> f64 {
     1.0 - proof.after.cycles.0 as f64 / proof.before.cycles.0.max(1) as f64
 }

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use hitm_layout::advise::Options;
 use hitm_layout::layout_file::FileStruct;
 use hitm_recording::{AddressNames, Recording};
-use serde_json::{Value, json};
 
 use super::accesses::Accesses;
 use super::inner::read_with_inner;
 use super::inputs::TypesFiles;
-use super::json::members_json;
-use super::text::{difference_text, none_text};
-use super::{Answer, Inputs, Proposal, Session, SessionError, advice_json, proof};
+use super::{Answer, Heading, Inputs, Proposal, Session, SessionError, proof};
 
 /// Most steps of a search: a twentieth of a second, where `hitm layout advise` takes up to two.
 /// More steps gain a few percent for structures with hundreds of members.
@@ -28,22 +25,18 @@ const TRIED_MAX: u64 = 6;
 /// A structure and the layouts that cost less.
 #[derive(Debug, Clone)]
 pub struct RecordedAdvice {
+    /// Its head.
+    pub heading: Heading,
     /// The structure as it is.
     pub now: FileStruct,
     /// Better layouts.
     pub answer: Answer,
-    json: Value,
 }
 
 impl RecordedAdvice {
     /// The best layout; none when none is better than the present one.
     pub fn best(&self) -> Option<&Proposal> {
         self.answer.proposals.first()
-    }
-
-    /// Advice in the format of docs/formats/advice.md, with the present members under `now`.
-    pub fn json(&self) -> &Value {
-        &self.json
     }
 }
 
@@ -113,13 +106,9 @@ fn advise(
         })
     })?;
     let now = session.structure();
-    let mut json = advice_json(&session.advice_heading(), &answer);
-    json["now"] = json!({ "size_bytes": now.size_bytes, "members": members_json(&now) });
-    json["none"] = json!(none_text(answer.tried));
-    for (index, proposal) in answer.proposals.iter().enumerate() {
-        let json = &mut json["candidates"][index];
-        json["size_bytes"] = json!(proposal.candidate.layout.size_bytes);
-        json["words"] = json!(difference_text(&answer.now, proposal));
-    }
-    Ok(RecordedAdvice { now, answer, json })
+    Ok(RecordedAdvice {
+        heading: session.advice_heading(),
+        now,
+        answer,
+    })
 }

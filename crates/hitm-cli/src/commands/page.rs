@@ -86,7 +86,7 @@ fn advice(
         ranks: structure.ranks,
         type_name: structure.inputs.type_name,
         advice: match found {
-            Ok(found) => Ok(found.json().clone()),
+            Ok(found) => Ok(hitm_report::layout_advice::recorded_json(&found)),
             Err(error) => Err(error.to_string()),
         },
     });

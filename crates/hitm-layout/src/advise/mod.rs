@@ -40,7 +40,7 @@ pub use demand::{Demand, Spot};
 pub use line::{FOOTPRINT_PERIOD, HIDDEN_WEIGHT, LineCost};
 pub use plain::Plan;
 pub use prices::{Prices, Toll};
-pub use reason::Move;
+pub use reason::{Habits, Move, Reason};
 pub use subject::{Opening, Subject, SubjectMember, path_in_types, place_in_types};
 pub use weighed::{LineReport, Weighed};
 

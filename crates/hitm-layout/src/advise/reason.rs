@@ -1,7 +1,4 @@
-//! One sentence for each member that moves: from whom it gets away, or whom it joins, and what that
-//! is worth.
-
-use hitm_base::grouped;
+//! The reason for each member that moves: from whom it gets away, or whom it joins, and what that is worth.
 
 use super::atoms::LINE;
 use super::bins::Weigher;
@@ -17,8 +14,51 @@ pub struct Move {
     pub lines: (u64, u64),
     /// Cycles over the profile's period that the reason is worth.
     pub saved_cycles: f64,
-    /// Why, in one sentence.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// Reason for which a member moves, with what is done to it and to the member that it leaves or joins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    /// In one line both cost so many cycles more than apart.
+    GetsAway {
+        /// The member and the one that it leaves.
+        members: [Habits; 2],
+        /// Cycles over the profile's period.
+        cycles: f64,
+    },
+    /// Apart both cost so many cycles more; 0 or less where no company costs less.
+    Joins {
+        /// The member and the one that it joins.
+        members: [Habits; 2],
+        /// Cycles over the profile's period.
+        cycles: f64,
+    },
+    /// It does not matter that it leaves.
+    Leaves {
+        /// The member and the one that it leaves.
+        members: [Habits; 2],
+    },
+    /// The limit of the search was reached before its reason was found.
+    NotSearched,
+    /// Nothing in the profile touches it.
+    Untouched,
+}
+
+/// Accesses to a member over the profile's period, and the cores that make them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Habits {
+    /// Its name.
+    pub name: String,
+    /// Loads.
+    pub reads: f64,
+    /// Stores and locked operations.
+    pub writes: f64,
+    /// Cores that read it.
+    pub readers: f64,
+    /// Cores that write it.
+    pub writers: f64,
 }
 
 /// The moves from the subject's layout to `layout`, the largest gain first; members that nothing
@@ -37,11 +77,11 @@ pub(super) fn moves(
     for lodger in by_use(weigher, &touched) {
         if weigher.work.is_over(until) {
             unexplained.push(lodger.atom);
-        } else if let Some(Reason {
+        } else if let Some(Cause {
             other,
             saved_cycles,
-            words,
-        }) = reason(weigher, subject, &touched, lodger)
+            reason,
+        }) = cause(weigher, subject, &touched, lodger)
         {
             let moved = Move {
                 members: names_of(weigher, subject, lodger.atom),
@@ -50,7 +90,7 @@ pub(super) fn moves(
                     lodger.new / LINE,
                 ),
                 saved_cycles,
-                reason: words,
+                reason,
             };
             moves.push(((lodger.atom, other), moved));
         }
@@ -73,14 +113,8 @@ pub(super) fn moves(
     };
     let cold = (0..weigher.atoms.len()).filter(is_cold).collect();
     for (atoms, reason) in [
-        (
-            unexplained,
-            "the limit of the search leaves their reasons out",
-        ),
-        (
-            cold,
-            "nothing in the profile touches them: they fill what the others leave",
-        ),
+        (unexplained, Reason::NotSearched),
+        (cold, Reason::Untouched),
     ] {
         let names = atoms
             .iter()
@@ -91,7 +125,7 @@ pub(super) fn moves(
                 members,
                 lines: (0, 0),
                 saved_cycles: 0.0,
-                reason: String::from(reason),
+                reason,
             });
         }
     }
@@ -151,22 +185,21 @@ fn names_of(weigher: &Weigher<'_>, subject: &Subject, atom: usize) -> Vec<String
 }
 
 /// Reason for a member's place.
-struct Reason {
+struct Cause {
     /// Atom that it left or joined.
     other: usize,
     saved_cycles: f64,
-    words: String,
+    reason: Reason,
 }
 
 /// Reason for the atom's place, when its company has changed.
-fn reason(
+fn cause(
     weigher: &Weigher<'_>,
     subject: &Subject,
     touched: &[Lodger],
     lodger: &Lodger,
-) -> Option<Reason> {
+) -> Option<Cause> {
     let index = lodger.atom;
-    let name = name_of(weigher, subject, index);
     let mut left: Option<(f64, usize)> = None;
     let mut joined: Option<(f64, usize)> = None;
     for other in touched {
@@ -183,48 +216,30 @@ fn reason(
             joined = Some((price, other.atom));
         }
     }
-    let about = |other: usize| habits(weigher, subject, other);
+    let with = |other: usize| [index, other].map(|atom| habits(weigher, subject, atom));
     match (left, joined) {
-        (Some((price, other)), _) if price > 0.0 => Some(Reason {
+        (Some((price, other)), _) if price > 0.0 => Some(Cause {
             other,
             saved_cycles: price,
-            words: format!(
-                "{name} gets away from {}: {}, and {}; in one line they cost an estimated {} cycles more than apart",
-                name_of(weigher, subject, other),
-                about(index),
-                about(other),
-                rounded(price)
-            ),
+            reason: Reason::GetsAway {
+                members: with(other),
+                cycles: price,
+            },
         }),
-        (_, Some((price, other))) => {
-            let why = if price < 0.0 {
-                format!(
-                    "apart they cost an estimated {} cycles more",
-                    rounded(-price)
-                )
-            } else {
-                String::from("of all company it costs least")
-            };
-            Some(Reason {
-                other,
-                saved_cycles: -price,
-                words: format!(
-                    "{name} joins {}: {}, and {}; {why}",
-                    name_of(weigher, subject, other),
-                    about(index),
-                    about(other)
-                ),
-            })
-        }
-        (Some((price, other)), None) => Some(Reason {
+        (_, Some((price, other))) => Some(Cause {
+            other,
+            saved_cycles: -price,
+            reason: Reason::Joins {
+                members: with(other),
+                cycles: -price,
+            },
+        }),
+        (Some((price, other)), None) => Some(Cause {
             other,
             saved_cycles: price,
-            words: format!(
-                "{name} leaves {}: {}, and {}",
-                name_of(weigher, subject, other),
-                about(index),
-                about(other)
-            ),
+            reason: Reason::Leaves {
+                members: with(other),
+            },
         }),
         (None, None) => None,
     }
@@ -258,8 +273,8 @@ fn name_of(weigher: &Weigher<'_>, subject: &Subject, index: usize) -> String {
     subject.members[member].file.name.clone()
 }
 
-/// Describes in a few words who does what to an atom.
-fn habits(weigher: &Weigher<'_>, subject: &Subject, index: usize) -> String {
+/// Accesses to an atom.
+fn habits(weigher: &Weigher<'_>, subject: &Subject, index: usize) -> Habits {
     let (mut reads, mut writes, mut readers, mut writers) = (0.0, 0.0, 0.0, 0.0);
     for class in &weigher.demand.classes {
         let own = class
@@ -276,33 +291,11 @@ fn habits(weigher: &Weigher<'_>, subject: &Subject, index: usize) -> String {
         readers += if load > 0.0 { class.cores } else { 0.0 };
         writers += if write > 0.0 { class.cores } else { 0.0 };
     }
-    let name = name_of(weigher, subject, index);
-    let by = |count: f64| match count as u64 {
-        1 => String::from("1 core"),
-        count => format!("{count} cores"),
-    };
-    match (reads > 0.0, writes > 0.0) {
-        (true, true) => format!(
-            "{name} is written {} times by {} and read {} times by {}",
-            rounded(writes),
-            by(writers),
-            rounded(reads),
-            by(readers)
-        ),
-        (false, true) => format!(
-            "{name} is written {} times by {}",
-            rounded(writes),
-            by(writers)
-        ),
-        _ => format!(
-            "{name} is only read, {} times by {}",
-            rounded(reads),
-            by(readers)
-        ),
+    Habits {
+        name: name_of(weigher, subject, index),
+        reads,
+        writes,
+        readers,
+        writers,
     }
-}
-
-/// The nearest whole number, with commas.
-fn rounded(number: f64) -> String {
-    grouped(number.round().clamp(0.0, 1e18) as u64)
 }

@@ -102,6 +102,40 @@ fn advice_for(
     advise(&subject, &demand, located, options, &|_, _| {})
 }
 
+/// The reason, its cycles, and reads and writes with the cores that make them.
+fn why(reason: &Reason) -> String {
+    let habits = |of: &Habits| {
+        let Habits {
+            reads,
+            writes,
+            readers,
+            writers,
+            ..
+        } = of;
+        format!(
+            "{} {reads:.0}r by {readers} {writes:.0}w by {writers}",
+            of.name
+        )
+    };
+    match reason {
+        Reason::GetsAway {
+            members: [a, b],
+            cycles,
+        } => {
+            format!("{} from {}: {cycles:.0}", habits(a), habits(b))
+        }
+        Reason::Joins {
+            members: [a, b],
+            cycles,
+        } => {
+            format!("{} to {}: {cycles:.0}", habits(a), habits(b))
+        }
+        Reason::Leaves { members: [a, b] } => format!("{} from {}", habits(a), habits(b)),
+        Reason::NotSearched => "not searched".to_owned(),
+        Reason::Untouched => "untouched".to_owned(),
+    }
+}
+
 fn shown(advice: &Advice) -> String {
     let mut out = format!("{} lines now\n", advice.original.lines);
     for candidate in &advice.candidates {
@@ -116,7 +150,7 @@ fn shown(advice: &Advice) -> String {
             members.join(" ")
         );
         for moved in &candidate.moves {
-            out += &format!("  {}\n", moved.reason);
+            out += &format!("  {}\n", why(&moved.reason));
         }
     }
     out
@@ -139,7 +173,7 @@ fn a_flag_gets_away_from_the_counter_beside_it() {
         expect![[r#"
             1 lines now
             2 lines, gap 0: enabled@0 reserved@4 sequence@64
-              enabled gets away from sequence: enabled is only read, 30,000 times by 3 cores, and sequence is written 10,000 times by 1 core and read 10,000 times by 1 core; in one line they cost an estimated 184,111 cycles more than apart
+              enabled 30000r by 3 0w by 0 from sequence 10000r by 1 10000w by 1: 184111
         "#]],
     );
 }
@@ -153,10 +187,10 @@ fn members_of_one_function_stay_together() {
         expect![[r#"
             2 lines now
             2 lines, gap 0: a@0 b@8 x@64 y@72 cold@80
-              b joins a: b is written 5,000 times by 4 cores, and a is written 5,000 times by 4 cores; apart they cost an estimated 435,654 cycles more
-              a gets away from x: a is written 5,000 times by 4 cores, and x is only read, 20,000 times by 4 cores; in one line they cost an estimated 130,892 cycles more than apart
-              y gets away from a: y is only read, 20,000 times by 4 cores, and a is written 5,000 times by 4 cores; in one line they cost an estimated 130,892 cycles more than apart
-              nothing in the profile touches them: they fill what the others leave
+              b 0r by 0 5000w by 4 to a 0r by 0 5000w by 4: 435654
+              a 0r by 0 5000w by 4 from x 20000r by 4 0w by 0: 130892
+              y 20000r by 4 0w by 0 from a 0r by 0 5000w by 4: 130892
+              untouched
         "#]],
     );
 }
@@ -174,8 +208,8 @@ fn constraints_are_kept_or_refused() {
         expect![[r#"
             1 lines now
             3 lines, gap 0: enabled@0 sequence@128 reserved@136
-              enabled gets away from sequence: enabled is only read, 30,000 times by 3 cores, and sequence is written 10,000 times by 1 core and read 10,000 times by 1 core; in one line they cost an estimated 184,111 cycles more than apart
-              nothing in the profile touches them: they fill what the others leave
+              enabled 30000r by 3 0w by 0 from sequence 10000r by 1 10000w by 1: 184111
+              untouched
         "#]],
     );
     let together = Options {
@@ -201,7 +235,7 @@ fn constraints_are_kept_or_refused() {
         expect![[r#"
             1 lines now
             2 lines, gap 0: enabled@0 reserved@4 sequence@64
-              enabled gets away from sequence: enabled is only read, 30,000 times by 3 cores, and sequence is written 10,000 times by 1 core and read 10,000 times by 1 core; in one line they cost an estimated 184,111 cycles more than apart
+              enabled 30000r by 3 0w by 0 from sequence 10000r by 1 10000w by 1: 184111
         "#]],
     );
     let one_line = Options {
@@ -533,12 +567,12 @@ fn root_domain_is_advised_to_what_took_months() {
           29 lines, 3833107 cycles, gap 0
         29 lines now
         29 lines, gap 0: rto_mask@0 overloaded@8 refcount@12 rcu@16 span@32 online@40 overutilized@48 dlo_mask@56 cpupri@64 rto_count@1688 visit_gen@1696 rto_lock@1704 rto_loop@1708 pd@1712 rto_cpu@1728 rto_loop_next@1732 rto_loop_start@1736 dlo_count@1740 dl_bw@1744 cpudl@1768 rto_push_work@1792
-          rto_loop_next gets away from cpupri: rto_loop_next is written 16 times by 240 cores and read 183 times by 240 cores, and cpupri is written 27 times by 240 cores and read 1,053 times by 240 cores; in one line they cost an estimated 2,318,103 cycles more than apart
-          rto_loop_start gets away from cpupri: rto_loop_start is written 12 times by 240 cores and read 195 times by 240 cores, and cpupri is written 27 times by 240 cores and read 1,053 times by 240 cores; in one line they cost an estimated 1,622,707 cycles more than apart
-          rto_count gets away from overloaded: rto_count is written 48 times by 240 cores and read 884 times by 240 cores, and overloaded is only read, 534 times by 240 cores; in one line they cost an estimated 197,283 cycles more than apart
-          rto_mask gets away from cpupri: rto_mask is only read, 572 times by 240 cores, and cpupri is written 27 times by 240 cores and read 1,053 times by 240 cores; in one line they cost an estimated 101,034 cycles more than apart
-          rto_cpu gets away from cpupri: rto_cpu is only read, 20 times by 240 cores, and cpupri is written 27 times by 240 cores and read 1,053 times by 240 cores; in one line they cost an estimated 3,452 cycles more than apart
-          nothing in the profile touches them: they fill what the others leave
+          rto_loop_next 183r by 240 16w by 240 from cpupri 1053r by 240 27w by 240: 2318103
+          rto_loop_start 195r by 240 12w by 240 from cpupri 1053r by 240 27w by 240: 1622707
+          rto_count 884r by 240 48w by 240 from overloaded 534r by 240 0w by 0: 197283
+          rto_mask 572r by 240 0w by 0 from cpupri 1053r by 240 27w by 240: 101034
+          rto_cpu 20r by 240 0w by 0 from cpupri 1053r by 240 27w by 240: 3452
+          untouched
         period 3000: now 9749106, restructured 12028149
         period 300000: now 140987, restructured 138460
           29 lines, 121133 cycles, gap 0

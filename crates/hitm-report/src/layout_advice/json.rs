@@ -4,10 +4,9 @@ use hitm_layout::advise::{LineCost, Plan, Weighed};
 use hitm_layout::layout_file::FileStruct;
 use serde_json::{Value, json};
 
-use super::proof::Proof;
-use super::proposals::Proposal;
-use super::session::{Answer, Compared};
-use super::text::{Heading, plan_text, whole};
+use hitm_advise::{Answer, Compared, Heading, Proof, Proposal, RecordedAdvice};
+
+use crate::sentences::layout::{difference, none_better, plan, reason, whole};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 2;
@@ -51,12 +50,12 @@ fn proposal_json(proposal: &Proposal, now: &Weighed) -> Value {
             "from_line": moved.lines.0,
             "to_line": moved.lines.1,
             "saved_cycles": moved.saved_cycles.round(),
-            "reason": moved.reason,
+            "reason": reason(&moved.reason),
         })
     });
     json!({
         "plan": plan_name(&candidate.plan),
-        "plan_words": plan_text(&candidate.plan),
+        "plan_words": plan(&candidate.plan),
         "weighed": weighed_json(&candidate.weighed),
         "bound_cycles": candidate.bound_cycles.map(whole),
         "gap": candidate.gap(),
@@ -77,8 +76,26 @@ fn plan_name(plan: &Plan) -> &'static str {
     }
 }
 
+/// Advice on a structure of a recording: that of [`advice_json`], with the present members under `now`.
+pub fn recorded_json(advice: &RecordedAdvice) -> Value {
+    let RecordedAdvice {
+        heading,
+        now,
+        answer,
+    } = advice;
+    let mut json = advice_json(heading, answer);
+    json["now"] = json!({ "size_bytes": now.size_bytes, "members": members_json(now) });
+    json["none"] = json!(none_better(answer.tried));
+    for (index, proposal) in answer.proposals.iter().enumerate() {
+        let json = &mut json["candidates"][index];
+        json["size_bytes"] = json!(proposal.candidate.layout.size_bytes);
+        json["words"] = json!(difference(&answer.now, proposal));
+    }
+    json
+}
+
 /// The cycles of both runs; null without a replay.
-pub(super) fn replay_json(proof: Option<&Proof>) -> Value {
+fn replay_json(proof: Option<&Proof>) -> Value {
     let proof = proof.and_then(|proof| proof.as_ref().ok());
     proof.map_or(Value::Null, |proof| {
         json!({
@@ -91,7 +108,7 @@ pub(super) fn replay_json(proof: Option<&Proof>) -> Value {
 }
 
 /// Names, offsets and sizes of members.
-pub(super) fn members_json(layout: &FileStruct) -> Vec<Value> {
+fn members_json(layout: &FileStruct) -> Vec<Value> {
     let members = layout.members.iter();
     let json = members.map(|member| {
         json!({ "name": member.name, "offset_bytes": member.offset_bytes, "size_bytes": member.size_bytes })
