@@ -2,5 +2,6 @@
 
 mod document;
 mod file;
+mod kinds;
 mod ring;
 mod samples;
