@@ -15,6 +15,7 @@ use hitm_base::{Clock, Cycles};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::record::ADDED;
 use crate::wire::u32_at;
 
 /// The first bytes of every file. As in PNG, the first is no ASCII and the last ones do not survive
@@ -40,7 +41,10 @@ pub struct Version {
 }
 
 /// The version that this crate writes, and the highest that it knows all of.
-pub const VERSION: Version = Version { major: 1, minor: 8 };
+pub const VERSION: Version = Version {
+    major: 1,
+    minor: ADDED.len() as u16,
+};
 
 /// Everything that a recording was made with. The working directory and the environment are not
 /// stored: they name people and machines.

@@ -18,6 +18,9 @@
 
 mod block;
 mod chunk;
+mod declare;
+mod end;
+mod form;
 mod header;
 mod index;
 mod limits;
@@ -25,6 +28,7 @@ mod program;
 mod reader;
 mod record;
 pub mod ring;
+pub mod shape;
 mod window;
 pub mod wire;
 mod writer;
@@ -34,6 +38,7 @@ pub use block::{
     EncodeError, Visitor, decode_block,
 };
 pub use chunk::{CHUNK_HEADER_LEN, ChunkDecoder, DecodedBlock, RawChunk, decode_chunk};
+pub use end::{EndReason, Loss};
 pub use header::{
     Header, HeaderError, MAGIC, Sampled, SampledEvent, SampledProcess, VERSION, Version,
 };
@@ -41,9 +46,5 @@ pub use index::{Index, IndexEntry, read_index};
 pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX, PATH_CALLERS_MAX};
 pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
-pub use record::{
-    CALLS_OF, Counter, End, EndReason, HeapObject, LATER_MOVED_SLABS, Loss, Mapping, PROCESS_SHIFT,
-    ProcessExit, ProcessStart, Record, Region, RegionKind, SHARED_END, SHARED_FIRST, ThreadExit,
-    ThreadPlaced, ThreadStart, Totals, WaitKind, Waits,
-};
+pub use record::*;
 pub use writer::{TraceWriter, WriteError};

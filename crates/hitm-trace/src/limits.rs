@@ -5,8 +5,8 @@
 
 use hitm_base::LineAddr;
 
+use crate::EncodeError;
 use crate::block::LINE_MAX;
-use crate::{EncodeError, Record, RegionKind, Turn};
 
 /// The latest time, in cycles, and the most that a record counts of anything: nine years of a clock
 /// of 4 GHz. Two of them add up without overflow; sums over threads saturate.
@@ -23,39 +23,6 @@ pub const CALLERS_MAX: usize = 8000;
 /// The most callers that a recorder tells of one access: what perf records by default
 /// (`kernel.perf_event_max_stack`), and what an export to perf.data holds.
 pub const PATH_CALLERS_MAX: usize = 127;
-
-/// Refuses a record that holds more than a recording may. Accesses are checked where they are encoded.
-pub(crate) fn check(record: &Record) -> Result<(), EncodeError> {
-    match record {
-        Record::HeapObject(object) => check_callers(object.stack.len())?,
-        Record::Region(region) => {
-            if let RegionKind::AnonymousMap { stack } = &region.kind {
-                check_callers(stack.len())?;
-            }
-        }
-        Record::ThreadExit(exit) => {
-            check_count("instructions of a thread", exit.insns)?;
-            check_count("accesses of a thread", exit.accesses)?;
-            check_count("stall of a thread", exit.stall.0)?;
-            check_count("contention stall of a thread", exit.contention_stall.0)?;
-        }
-        Record::Waits(waits) => {
-            check_count("waits of a thread", waits.count)?;
-            check_count("cycles that a thread waited", waits.cycles.0)?;
-        }
-        Record::Work(work) => {
-            for adoption in &work.adoptions {
-                check_line(adoption.line)?;
-            }
-        }
-        Record::Turn(Turn::Passed { span }) => check_count("time", span.0)?,
-        _ => {}
-    }
-    match record.time() {
-        Some(time) => check_count("time", time.0),
-        None => Ok(()),
-    }
-}
 
 /// Refuses a time or a count beyond [`COUNT_MAX`].
 #[inline(always)]
@@ -78,6 +45,7 @@ pub(crate) fn check_line(line: LineAddr) -> Result<(), EncodeError> {
     }
 }
 
+/// Refuses call chains beyond [`CALLERS_MAX`].
 pub(crate) fn check_callers(count: usize) -> Result<(), EncodeError> {
     match count <= CALLERS_MAX {
         true => Ok(()),

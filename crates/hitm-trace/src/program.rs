@@ -3,16 +3,23 @@
 
 use hitm_base::{Cycles, LineAddr, ThreadId};
 
-use crate::DecodeFault;
-use crate::wire::{Cursor, push_varint};
+use crate::block::LINE_MAX;
+use crate::declare::written;
+use crate::form::{As, Form, NUMBER, Number, Signed, Stop, THREAD, Tag, Whole, Word, Written};
+use crate::limits::check_line;
+use crate::shape::{Member, Quantity, Shape};
+use crate::wire::{Cursor, delta, push_varint, undelta};
+use crate::{DecodeFault, EncodeError};
 
-/// A stretch of a thread's program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Stretch {
-    /// Instructions.
-    pub insns: u64,
-    /// Plain stores, those to private lines included: they pass through the store buffer.
-    pub stores: u64,
+written! {
+    /// A stretch of a thread's program.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Stretch {
+        /// Instructions.
+        pub insns: u64 => NUMBER;
+        /// Plain stores, those to private lines included: they pass through the store buffer.
+        pub stores: u64 => NUMBER;
+    }
 }
 
 /// The next stored access of a thread, or a fence.
@@ -81,20 +88,26 @@ impl Steps {
             read_step(&mut cursor).expect("the bytes were checked when they were taken in")
         })
     }
+}
 
-    /// Appends the count and the steps.
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+impl Written for Steps {
+    fn put(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         push_varint(out, self.len as u64);
         out.extend_from_slice(&self.bytes);
+        Ok(())
     }
 
-    pub(crate) fn decode(cursor: &mut Cursor<'_>) -> Result<Steps, DecodeFault> {
+    fn take(cursor: &mut Cursor<'_>) -> Result<Steps, Stop> {
         let mut steps = Steps::default();
         for _ in 0..cursor.count()? {
             // Written anew, so that every step has one form.
             steps.push(read_step(cursor)?);
         }
         Ok(steps)
+    }
+
+    fn shape() -> Shape {
+        Shape::Steps
     }
 }
 
@@ -129,18 +142,20 @@ fn read_rest(
     found.ok_or(DecodeFault::OutOfRange { field, found: rest })
 }
 
-/// Work of a thread up to some point. It comes before the accesses themselves, which are stored
-/// once they are priced.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Work {
-    /// The thread.
-    pub thread: ThreadId,
-    /// Lines that it took from others: its first access to each is among the steps.
-    pub adoptions: Vec<Adoption>,
-    /// Its next accesses and fences.
-    pub steps: Steps,
-    /// From the last step that the thread ever made to where it is now.
-    pub ahead: Stretch,
+written! {
+    /// Work of a thread up to some point. It comes before the accesses themselves, which are stored
+    /// once they are priced.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Work {
+        /// The thread.
+        pub thread: ThreadId => THREAD;
+        /// Lines that it took from others: its first access to each is among the steps.
+        pub adoptions: Vec<Adoption> => Adoptions;
+        /// Its next accesses and fences.
+        pub steps: Steps => Whole;
+        /// From the last step that the thread ever made to where it is now.
+        pub ahead: Stretch => Whole;
+    }
 }
 
 /// A line that one thread alone had used until now, unrecorded.
@@ -152,6 +167,64 @@ pub struct Adoption {
     pub owner: ThreadId,
     /// True if that thread had written to it.
     pub is_written: bool,
+}
+
+/// A count and that many adoptions: each line as its difference to the one before.
+#[derive(Debug)]
+struct Adoptions;
+
+impl Form<Vec<Adoption>> for Adoptions {
+    fn put(&self, adoptions: &Vec<Adoption>, out: &mut Vec<u8>) -> Result<(), EncodeError> {
+        push_varint(out, adoptions.len() as u64);
+        let mut last = 0;
+        for adoption in adoptions {
+            check_line(adoption.line)?;
+            push_varint(out, delta(last, adoption.line.0));
+            push_varint(
+                out,
+                adoption.owner.word() << 1 | u64::from(adoption.is_written),
+            );
+            last = adoption.line.0;
+        }
+        Ok(())
+    }
+
+    fn take(&self, cursor: &mut Cursor<'_>) -> Result<Vec<Adoption>, Stop> {
+        let count = cursor.count()?;
+        let mut last = 0;
+        (0..count)
+            .map(|_| read_adoption(cursor, &mut last))
+            .collect()
+    }
+
+    fn shape(&self) -> Shape {
+        let member = |name, doc, quantity, most| Member {
+            name,
+            doc,
+            since: 0,
+            shape: Shape::Number { quantity, most },
+        };
+        let owner = "The thread that alone had used it; plus 1 if that thread had written to it.";
+        Shape::Many(vec![
+            member("line", "The line.", Quantity::LineStep, LINE_MAX),
+            member("owner", owner, Quantity::ThreadAndFlag, u32::MAX.into()),
+        ])
+    }
+}
+
+fn read_adoption(cursor: &mut Cursor<'_>, last: &mut u64) -> Result<Adoption, Stop> {
+    let out_of_range = |field, found| DecodeFault::OutOfRange { field, found };
+    *last = undelta(*last, cursor.varint()?);
+    if *last > LINE_MAX {
+        return Err(out_of_range("line", *last).into());
+    }
+    let owner = cursor.varint()?;
+    let number = u32::try_from(owner >> 1).map_err(|_| out_of_range("thread", owner >> 1))?;
+    Ok(Adoption {
+        line: LineAddr(*last),
+        owner: ThreadId(number),
+        is_written: owner & 1 == 1,
+    })
 }
 
 /// A change in who runs.
@@ -178,16 +251,78 @@ pub enum Turn {
     },
 }
 
-/// Instruction by which another thread ended a wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Waker {
-    /// The other thread.
-    pub thread: ThreadId,
-    /// The instruction by which it did.
-    pub insn: u64,
-    /// From that instruction's time to the end of the wait, in cycles; below zero when the waiter
-    /// came back behind its waker, though within the window.
-    pub delay: i64,
+/// The form of a [`Turn`].
+pub(crate) const TURN: As<WrittenTurn> = As::FORM;
+
+written! {
+    /// A [`Turn`], with a number for each of its forms.
+    pub(crate) enum WrittenTurn by Tag::Byte; {
+        /// The thread waits for something outside the model, or has ended.
+        0 Left {
+            /// The thread.
+            thread: ThreadId => THREAD;
+        },
+        /// The thread is back.
+        1 Returned {
+            /// The thread.
+            thread: ThreadId => THREAD;
+        },
+        /// The thread is back, and it is known who woke it.
+        2 Woken {
+            /// The thread.
+            thread: ThreadId => THREAD;
+            /// Its waker.
+            waker: Waker => Whole;
+        },
+        /// Everything up to the slowest running thread was priced.
+        3 Priced,
+        /// Time passed while no thread ran.
+        4 Passed {
+            /// Length of that time.
+            span: Cycles => Number::count("time");
+        },
+    }
+}
+
+impl From<Turn> for WrittenTurn {
+    fn from(turn: Turn) -> WrittenTurn {
+        match turn {
+            Turn::Left { thread } => WrittenTurn::Left { thread },
+            Turn::Returned { thread, waker } => match waker {
+                None => WrittenTurn::Returned { thread },
+                Some(waker) => WrittenTurn::Woken { thread, waker },
+            },
+            Turn::Priced => WrittenTurn::Priced,
+            Turn::Passed { span } => WrittenTurn::Passed { span },
+        }
+    }
+}
+
+impl From<WrittenTurn> for Turn {
+    fn from(turn: WrittenTurn) -> Turn {
+        let returned = |thread, waker| Turn::Returned { thread, waker };
+        match turn {
+            WrittenTurn::Left { thread } => Turn::Left { thread },
+            WrittenTurn::Returned { thread } => returned(thread, None),
+            WrittenTurn::Woken { thread, waker } => returned(thread, Some(waker)),
+            WrittenTurn::Priced => Turn::Priced,
+            WrittenTurn::Passed { span } => Turn::Passed { span },
+        }
+    }
+}
+
+written! {
+    /// Instruction by which another thread ended a wait.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Waker {
+        /// The other thread.
+        pub thread: ThreadId => THREAD;
+        /// The instruction by which it did.
+        pub insn: u64 => NUMBER;
+        /// From that instruction's time to the end of the wait, in cycles; below zero when the waiter
+        /// came back behind its waker, though within the window.
+        pub delay: i64 => Signed;
+    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,9 @@ use thiserror::Error;
 use super::paths::ReadPaths;
 use super::*;
 use crate::Record;
+use crate::form::Stop;
 use crate::limits::{COUNT_MAX, LATENCY_MAX};
+use crate::record::{CALLERS, PATH};
 use crate::wire::{Cursor, undelta};
 
 /// Fault in the bytes of a block.
@@ -189,17 +191,18 @@ impl<'a> BlockDecoder<'a> {
             return Ok(());
         }
         let payload = self.cursor.bytes()?;
-        if head == other::KIND_CALLERS {
-            let callers = other::decode_callers(payload, &mut self.chains)?;
+        if head == CALLERS {
+            let callers = chains::decode_callers(payload, &mut self.chains)?;
             visitor.record(Record::Callers(callers));
             return Ok(());
         }
-        if head == other::KIND_PATH {
+        if head == PATH {
             return self.paths.read(payload);
         }
-        match other::decode(head, payload)? {
-            Some(record) => visitor.record(record),
-            None => self.summary.unknown_count += 1,
+        match Record::take(head, payload) {
+            Ok(record) => visitor.record(record),
+            Err(Stop::Later) => self.summary.unknown_count += 1,
+            Err(Stop::Fault(fault)) => return Err(fault),
         }
         Ok(())
     }

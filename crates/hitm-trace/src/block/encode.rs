@@ -10,7 +10,8 @@ use super::dictionary::Dictionary;
 use super::paths::Paths;
 use super::*;
 use crate::Record;
-use crate::limits::{self, LATENCY_MAX, PATH_CALLERS_MAX, check_callers, check_count, check_line};
+use crate::limits::{LATENCY_MAX, PATH_CALLERS_MAX, check_callers, check_count, check_line};
+use crate::record::{CALLERS, PATH};
 use crate::wire::{VARINT_LEN_MAX, delta, push_varint, put_varint};
 
 /// Room that must be left before an access is begun. It covers the three fixed bytes, the size, and
@@ -126,10 +127,10 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         match record {
             Record::Access { access, outcome } => return self.push_access(access, outcome),
             Record::Callers(callers) => return self.push_callers(callers, 0),
-            _ => limits::check(record)?,
+            _ => {}
         }
         self.scratch.clear();
-        let kind = other::encode(record, &mut self.scratch);
+        let kind = record.put(&mut self.scratch)?;
         self.make_room(self.scratch_record_len())?;
         self.put_scratch(kind, record.time());
         Ok(())
@@ -165,16 +166,16 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
             push_varint(&mut self.scratch, access.thread.0.into());
             if let Some(path) = path {
                 match self.paths.find_or_insert(path) {
-                    Some(index) => other::encode_callers(&[], Some(index), &mut self.scratch),
+                    Some(index) => chains::encode_callers(&[], Some(index), &mut self.scratch),
                     None => {
                         let mut chain = Vec::new();
                         callers(&mut chain);
                         chain.truncate(PATH_CALLERS_MAX);
-                        other::encode_callers(&chain, None, &mut self.scratch);
+                        chains::encode_callers(&chain, None, &mut self.scratch);
                     }
                 }
             }
-            self.put_scratch(other::KIND_PATH, None);
+            self.put_scratch(PATH, None);
             self.paths.set_last(access.thread, path);
         }
         self.push_access(access, outcome)
@@ -185,9 +186,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         check_callers(callers.len())?;
         let known = self.chains.get(callers).copied();
         self.scratch.clear();
-        other::encode_callers(callers, known, &mut self.scratch);
+        chains::encode_callers(callers, known, &mut self.scratch);
         self.make_room(self.scratch_record_len() + more)?;
-        self.put_scratch(other::KIND_CALLERS, None);
+        self.put_scratch(CALLERS, None);
         if known.is_none() {
             // Blocks have fewer than 2^32 bytes.
             self.chains.insert(callers.into(), self.chains.len() as u32);

@@ -11,10 +11,10 @@
 //! An access usually takes six to ten bytes: what repeats (who, which instruction, which line, what
 //! a hit in this cache costs) is a reference of one byte or a bit.
 
+mod chains;
 mod decode;
 mod dictionary;
 mod encode;
-mod other;
 mod paths;
 
 pub use decode::{BlockDecoder, BlockSummary, DecodeError, DecodeFault, Visitor, decode_block};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use hitm_base::{CodeAddr, ThreadId};
 
 use super::DecodeFault;
+use super::chains;
 use super::dictionary::Dictionary;
-use super::other;
 use crate::wire::Cursor;
 
 /// The encoder's side: paths have numbers of their own, and the block another one for each.
@@ -74,7 +74,7 @@ impl ReadPaths {
         match callers.is_empty() {
             true => self.of_threads.remove(&thread),
             false => {
-                let callers = other::decode_callers(callers, &mut self.known)?;
+                let callers = chains::decode_callers(callers, &mut self.known)?;
                 self.of_threads.insert(thread, callers)
             }
         };

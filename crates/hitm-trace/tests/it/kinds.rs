@@ -252,5 +252,6 @@ fn every_kind_has_its_bytes() {
         06 0f 80 20 80 21 04 06 64 65 6e 74 72 79 00 c0 01
         06 06 80 20 80 21 05 03
         06 08 80 20 80 21 06 80 a0 01
-    "#]].assert_eq(&shown);
+    "#]]
+    .assert_eq(&shown);
 }
