@@ -87,6 +87,11 @@ impl<'a> Choices<'a> {
         self.is_sound = self.one_in(2);
     }
 
+    /// Decides that [`odd`](Self::odd) is never true.
+    pub fn be_sound(&mut self) {
+        self.is_sound = true;
+    }
+
     /// Returns true if a choice shall be invalid, once in `times`.
     pub fn odd(&mut self, times: usize) -> bool {
         !self.is_sound && self.one_in(times)

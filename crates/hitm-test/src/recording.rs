@@ -1,10 +1,12 @@
 //! Recordings: records from bytes, files from records, and files written number by number.
 //!
-//! [`records`] makes typed records, which hold only values of the types. [`made`] writes blocks and
-//! chunks itself, from docs/formats/trace.md, so that a file can hold values that no recorder
-//! writes.
+//! [`made`] writes blocks and chunks itself, from docs/formats/trace.md and the table of the kinds of
+//! records, so that a file can hold values that no recorder writes. [`records`] makes typed records,
+//! which hold only what a recorder may write.
 
 mod made;
+mod payload;
+mod pool;
 mod records;
 mod wire;
 

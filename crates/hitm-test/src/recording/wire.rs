@@ -1,6 +1,8 @@
 //! Writes a recording number by number, from docs/formats/trace.md and not with our own encoder: it
 //! can write what an encoder refuses, and does not repeat a mistake there.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// Bytes of a header before its JSON.
@@ -63,8 +65,8 @@ pub struct Block {
     pub bytes: Vec<u8>,
     /// Records so far.
     pub record_count: u32,
-    /// Call chains that the block has introduced, which the caller counts.
-    pub chain_count: usize,
+    /// Call chains that the block has introduced by kind of record, which the caller counts.
+    pub chain_counts: BTreeMap<u8, usize>,
     last_time: u64,
     last_code: u64,
     last_line: u64,

@@ -1,13 +1,10 @@
 //! Records to test with: any that can be, and some that a program could make.
 
-use hitm_base::{
-    Access, AccessOp, AddrRange, Clock, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome,
-    ThreadId,
-};
+use hitm_base::{Access, AccessOp, Clock, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
+use hitm_test::Choices;
 use hitm_trace::{
-    Adoption, BlockEncoder, BlockMeta, COUNT_MAX, Counter, EncodeError, End, EndReason, Header,
-    HeapObject, LATENCY_MAX, Loss, Mapping, Record, Region, RegionKind, Step, Stretch, ThreadExit,
-    ThreadPlaced, ThreadStart, Totals, TraceWriter, Turn, Waker, Work,
+    BlockEncoder, BlockMeta, COUNT_MAX, EncodeError, Header, LATENCY_MAX, Record, ThreadPlaced,
+    TraceWriter,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -92,189 +89,13 @@ prop_compose! {
     }
 }
 
-fn end_reason() -> impl Strategy<Value = EndReason> {
-    prop_oneof![
-        any::<i32>().prop_map(|status| EndReason::Exited { status }),
-        any::<i32>().prop_map(|signal| EndReason::Signalled { signal }),
-        Just(EndReason::Stopped),
-        Just(EndReason::Exec),
-        Just(EndReason::Killed),
-        any::<i64>().prop_map(|code| EndReason::Lost {
-            loss: Loss::of_code(code)
-        }),
-        (6u8.., any::<i64>()).prop_map(|(code, value)| EndReason::Other { code, value }),
-    ]
-}
-
-fn region_kind() -> impl Strategy<Value = RegionKind> {
-    prop_oneof![
-        thread().prop_map(|thread| RegionKind::Stack { thread }),
-        vec(code(), 0..5).prop_map(|stack| RegionKind::AnonymousMap { stack }),
-        Just(RegionKind::Brk),
-        (".{0,20}", ".{0,20}").prop_map(|(name, type_name)| RegionKind::Object { name, type_name }),
-        (".{0,20}", ".{0,20}", any::<u64>()).prop_map(|(cache, type_name, stride_bytes)| {
-            RegionKind::Slab {
-                cache,
-                type_name,
-                stride_bytes,
-            }
-        }),
-        any::<u32>().prop_map(|cpu| RegionKind::PerCpu { cpu }),
-        any::<u64>().prop_map(|address| RegionKind::UserMemory { address }),
-    ]
-}
-
-fn thread_record() -> impl Strategy<Value = Record> {
-    prop_oneof![
-        (
-            thread(),
-            any::<u32>(),
-            cpu(),
-            cycles(),
-            ".{0,20}",
-            any::<u32>(),
-            0u32..9
-        )
-            .prop_map(
-                |(thread, tid, cpu, time, name, seat, process)| Record::ThreadStart(ThreadStart {
-                    thread,
-                    tid,
-                    cpu,
-                    time,
-                    name,
-                    seat,
-                    process
-                })
-            ),
-        (thread(), cpu(), cycles()).prop_map(|(thread, cpu, time)| Record::ThreadPlaced(
-            ThreadPlaced { thread, cpu, time }
-        )),
-        (thread(), [count(), count(), count(), count(), count()]).prop_map(
-            |(thread, [time, insns, accesses, stall, contended])| {
-                Record::ThreadExit(ThreadExit {
-                    thread,
-                    time: Cycles(time),
-                    insns,
-                    accesses,
-                    stall: Cycles(stall),
-                    contention_stall: Cycles(contended),
-                })
-            }
-        ),
-    ]
-}
-
-fn stretch() -> impl Strategy<Value = Stretch> {
-    (number(), number()).prop_map(|(insns, stores)| Stretch { insns, stores })
-}
-
-fn work() -> impl Strategy<Value = Work> {
-    let adoption =
-        (number(), thread(), any::<bool>()).prop_map(|(line, owner, is_written)| Adoption {
-            line: LineAddr(line % (u64::MAX / 64)),
-            owner,
-            is_written,
-        });
-    let step = (stretch(), any::<bool>()).prop_map(|(since, is_fence)| Step { since, is_fence });
-    let parts = (thread(), vec(adoption, 0..4), vec(step, 0..20), stretch());
-    parts.prop_map(|(thread, adoptions, steps, ahead)| Work {
-        thread,
-        adoptions,
-        steps: steps.into_iter().collect(),
-        ahead,
-    })
-}
-
-fn turn() -> impl Strategy<Value = Turn> {
-    let waker = (thread(), number(), any::<i64>()).prop_map(|(thread, insn, delay)| Waker {
-        thread,
-        insn,
-        delay,
-    });
-    prop_oneof![
-        thread().prop_map(|thread| Turn::Left { thread }),
-        (thread(), prop::option::of(waker))
-            .prop_map(|(thread, waker)| Turn::Returned { thread, waker }),
-        Just(Turn::Priced),
-        cycles().prop_map(|span| Turn::Passed { span }),
-    ]
-}
-
+/// A record that is no access and takes few bytes.
 fn other() -> impl Strategy<Value = Record> {
-    prop_oneof![
-        thread_record(),
-        work().prop_map(Record::Work),
-        turn().prop_map(Record::Turn),
-        ".{0,60}".prop_map(Record::Layout),
-        vec(code(), 0..4).prop_map(|callers| Record::Callers(callers.into())),
-        (
-            any::<[u64; 3]>(),
-            ".{0,40}",
-            vec(any::<u8>(), 0..20),
-            any::<bool>()
-        )
-            .prop_map(|([from, to, file_offset], path, build_id, executable)| {
-                Record::Mapping(Mapping {
-                    range: between(from, to),
-                    file_offset,
-                    path,
-                    build_id,
-                    executable,
-                })
-            }),
-        (
-            any::<[u64; 2]>(),
-            cycles(),
-            thread(),
-            vec(code(), 0..10),
-            any::<Option<u64>>()
-        )
-            .prop_map(|([from, to], time, thread, stack, told_type)| {
-                Record::HeapObject(HeapObject {
-                    range: between(from, to),
-                    time,
-                    thread,
-                    stack,
-                    told_type,
-                })
-            }),
-        (any::<[u64; 2]>(), region_kind())
-            .prop_map(|([from, to], kind)| region(between(from, to), kind)),
-        vec(("[a-z_]{1,12}", any::<u64>()), 0..5).prop_map(|counters| {
-            let counter = |(name, value)| Counter { name, value };
-            Record::Counters(counters.into_iter().map(counter).collect())
-        }),
-        (cycles(), end_reason(), any::<[u64; 6]>()).prop_map(|(time, reason, totals)| {
-            Record::End(End {
-                time,
-                reason,
-                totals: Totals {
-                    threads: totals[0],
-                    insns: totals[1],
-                    accesses: totals[2],
-                    stored_accesses: totals[3],
-                    stall: Cycles(totals[4]),
-                    contention_stall: Cycles(totals[5]),
-                },
-            })
-        }),
-    ]
-}
-
-/// The addresses between two, whichever is the first.
-fn between(from: u64, to: u64) -> AddrRange {
-    AddrRange::new(from.min(to), from.max(to)).expect("the smaller one is the first")
-}
-
-/// A region; memory of a program that would wrap begins lower.
-fn region(range: AddrRange, kind: RegionKind) -> Record {
-    let kind = match kind {
-        RegionKind::UserMemory { address } => RegionKind::UserMemory {
-            address: address.min(u64::MAX - range.len()),
-        },
-        other => other,
-    };
-    Record::Region(Region { range, kind })
+    let record = |bytes: Vec<u8>| hitm_test::recording::record(&mut Choices::new(&bytes));
+    let any = vec(any::<u8>(), 8..80).prop_map(record);
+    any.prop_filter("a short one", |record| {
+        BlockEncoder::new([0; 1000]).push(record) == Ok(())
+    })
 }
 
 /// Any record that can be.
