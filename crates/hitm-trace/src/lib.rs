@@ -43,7 +43,7 @@ pub use header::{
     Header, HeaderError, MAGIC, Sampled, SampledEvent, SampledProcess, VERSION, Version,
 };
 pub use index::{Index, IndexEntry, read_index};
-pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX, PATH_CALLERS_MAX};
+pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX, LIMITS, Limit, PATH_CALLERS_MAX};
 pub use program::{Adoption, Step, Steps, Stretch, Turn, Waker, Work};
 pub use reader::{Damage, DamageKind, ReadError, Recovery, TraceReader};
 pub use record::*;

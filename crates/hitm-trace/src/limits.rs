@@ -24,6 +24,35 @@ pub const CALLERS_MAX: usize = 8000;
 /// (`kernel.perf_event_max_stack`), and what an export to perf.data holds.
 pub const PATH_CALLERS_MAX: usize = 127;
 
+/// One of the limits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limit {
+    /// The things that it limits.
+    pub what: &'static str,
+    /// The largest number of them, or the largest one.
+    pub most: u64,
+}
+
+/// The limits, for the document.
+pub const LIMITS: [Limit; 4] = [
+    Limit {
+        what: "a time, a span, and what a thread exit and waits count",
+        most: COUNT_MAX,
+    },
+    Limit {
+        what: "latency, queued cycles and stall of an access",
+        most: LATENCY_MAX,
+    },
+    Limit {
+        what: "a line, of an access or an adoption",
+        most: LINE_MAX,
+    },
+    Limit {
+        what: "callers of an access, return addresses of an allocation",
+        most: CALLERS_MAX as u64,
+    },
+];
+
 /// Refuses a time or a count beyond [`COUNT_MAX`].
 #[inline(always)]
 pub(crate) fn check_count(field: &'static str, found: u64) -> Result<(), EncodeError> {

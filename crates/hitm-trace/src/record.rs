@@ -69,7 +69,7 @@ records! {
         /// A change in who runs.
         10 "turn" Turn(Turn) => TURN, since 1;
         /// Structures whose objects were priced with their members in other places, as a
-        /// [layout file](layout-file.md). Their objects are those of regions 3 and 4 that begin at
+        /// layout file (docs/formats/layout-file.md). Their objects are those of regions 3 and 4 that begin at
         /// 0xffffec0000000000 to 0xffffed0000000000. All others have the members of the kernel's types.
         11 "layout" Layout(String) => Text("layout file"), since 1;
         /// A process began, or another program took it over.
@@ -215,7 +215,7 @@ written! {
         /// Waits that are over.
         pub count: u64 => Number::count("waits of a thread");
         /// Their cycles. Those that a spinning thread stood still for a line are not among them: they are
-        /// its accesses' ([`Outcome::stall`]).
+        /// its accesses' stall.
         pub cycles: Cycles => Number::count("cycles that a thread waited");
     }
 }
@@ -330,18 +330,19 @@ fn region_fits(region: &Region) -> Result<(), DecodeFault> {
     Ok(())
 }
 
-/// Counter of slabs that the kernel made while it ran, and whose objects were priced in another layout.
+/// Name of the [`Counter`] of slabs that were made later, in another layout.
 pub const LATER_MOVED_SLABS: &str = "moved_slabs_made_later";
 
-/// Prefix of the name of a [`Counter`] of calls of a function of a recorded machine. The function's address
-/// follows in hexadecimal.
+/// Prefix of the name of a [`Counter`] of calls of a function of a recorded machine.
 pub const CALLS_OF: &str = "calls_of_0x";
 
 written! {
     /// A named number about the recording itself.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Counter {
-        /// Quantity counted, in words joined by underscores.
+        /// Quantity counted, in words joined by underscores. `calls_of_0x` and a function's address in
+        /// hexadecimal counts its calls. `moved_slabs_made_later` counts slabs that a kernel
+        /// made while it ran, and whose objects were priced in another layout.
         pub name: String => Text("counter name");
         /// Its count.
         pub value: u64 => NUMBER;

@@ -1,12 +1,17 @@
-//! docs/formats/trace.md shows a whole file in hex: it must be what the writer writes.
+//! docs/formats/trace.md shows the versions, the kinds of records, the limits and a whole file in hex: what
+//! the crate declares and writes. `UPDATE_EXPECT=1 cargo test -p hitm-trace` rewrites these parts.
+
+mod kinds;
 
 use std::fmt::Write;
 
+use expect_test::expect_file;
 use hitm_base::{
     Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome, ThreadId,
 };
 use hitm_trace::{
-    Adoption, End, EndReason, Record, Step, Stretch, ThreadStart, Totals, TraceReader, Turn, Work,
+    ADDED, Adoption, End, EndReason, LIMITS, Record, Step, Stretch, ThreadStart, Totals,
+    TraceReader, Turn, VERSION, Work,
 };
 
 use crate::samples::file;
@@ -98,16 +103,67 @@ fn hex_dump(bytes: &[u8]) -> String {
     dump
 }
 
+/// The document with what lies between two texts replaced.
+fn with_part(document: &str, begin: &str, end: &str, part: &str) -> String {
+    let (before, rest) = document.split_once(begin).expect("the part begins");
+    let (_, after) = rest.split_once(end).expect("the part ends");
+    format!("{before}{begin}{part}{end}{after}")
+}
+
+/// The document with what lies between two comments replaced.
+fn with_section(document: &str, name: &str, text: &str) -> String {
+    let begin = format!("<!-- hitm-trace: {name} -->\n");
+    let end = format!("<!-- end of hitm-trace: {name} -->");
+    with_part(document, &begin, &end, text)
+}
+
+fn versions() -> String {
+    let mut text = String::new();
+    for (minor, what) in (1..).zip(ADDED) {
+        writeln!(text, "Version 1.{minor} added {what}.").unwrap();
+    }
+    text
+}
+
+fn limits() -> String {
+    let mut text = String::from("| what | at most |\n|---|---|\n");
+    for limit in LIMITS {
+        writeln!(text, "| {} | {} |", limit.what, kinds::power(limit.most)).unwrap();
+    }
+    text
+}
+
 #[test]
-fn the_documents_example_is_what_the_writer_writes() {
+fn the_document_is_about_what_is_declared_and_written() {
     let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats/trace.md");
     let document = std::fs::read_to_string(document).unwrap();
-    let (_, example) = document.split_once("```hex\n").unwrap();
-    let (example, _) = example.split_once("```").unwrap();
+    let minor = VERSION.minor.to_string();
+    let document = with_part(&document, "# The trace format, version 1.", "\n", &minor);
+    let document = with_part(&document, "| minor version: ", " |", &minor);
+    let document = with_section(&document, "versions", &versions());
+    let document = with_section(&document, "kinds", &kinds::text());
+    let document = with_section(&document, "limits", &limits());
     let bytes = file(&records(), 4096);
-    let dump = hex_dump(&bytes);
-    assert!(example == dump, "docs/formats/trace.md should show\n{dump}");
+    let document = with_part(&document, "```hex\n", "```", &hex_dump(&bytes));
+    expect_file!["../../../../docs/formats/trace.md"].assert_eq(&document);
+}
+
+#[test]
+fn the_documents_example_is_a_complete_file() {
+    let bytes = file(&records(), 4096);
     let mut reader = TraceReader::new(bytes.as_slice()).unwrap();
     assert_eq!(reader.chunks().count(), 1);
     assert!(reader.recovery().is_complete());
+}
+
+#[test]
+fn nothing_is_newer_than_the_version() {
+    let text = kinds::text();
+    for since in text.split("(since 1.").skip(1) {
+        let (minor, _) = since.split_once(')').unwrap();
+        assert!(
+            minor.parse::<u16>().unwrap() <= VERSION.minor,
+            "1.{minor} in {VERSION:?}"
+        );
+    }
 }
