@@ -84,3 +84,31 @@ fn access(choices: &mut Choices<'_>) -> Record {
     }
     Record::Access { access, outcome }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::mem::discriminant;
+
+    use hitm_trace::TraceReader;
+
+    use super::*;
+    use crate::noise;
+    use crate::recording::{Collect, file};
+
+    #[test]
+    fn records_of_every_kind_go_through_a_file() {
+        let mut kinds = HashSet::new();
+        for seed in 0..300 {
+            let bytes = noise(seed, 3000);
+            let (file, written) = file(records(&mut Choices::new(&bytes)));
+            let mut read = Collect::default();
+            let mut reader = TraceReader::new(&file[..]).unwrap();
+            assert!(reader.visit(&mut read).unwrap().is_complete());
+            assert_eq!(read.0, written);
+            kinds.extend(written.iter().map(discriminant));
+        }
+        // A path is read as callers, and an access is no kind of the table.
+        assert_eq!(kinds.len(), KINDS.len());
+    }
+}
