@@ -1,4 +1,5 @@
-//! Advice for a contended line: a sentence for each remedy that is worth one, the dearest fight first.
+//! Advice for a contended line: a sentence for each remedy that is worth one, the dearest fight first. The words are
+//! in [`sentences`](crate::sentences).
 //!
 //! It is drawn from the six remedies for false sharing that perf c2c's authors teach. Keep
 //! read-mostly members together; give the hottest written members a line of their own; pad; align
@@ -9,10 +10,10 @@ use hitm::recording::SyncKind;
 use hitm_base::{counted, grouped};
 use hitm_coherence::sharing::{FIGHT_SHARE_DIVISOR, Fight, FightKind, Sharing, Verdict};
 
-use crate::allocators;
 use crate::build::{LineLock, LineNames};
 use crate::model::ObjectUse;
 use crate::names::{brief, without_repeats};
+use crate::sentences::line as say;
 
 /// Members that a sentence names at most; it counts the rest.
 const NAMED_MAX: usize = 4;
@@ -49,10 +50,10 @@ impl Advisor<'_> {
     /// A sentence for each remedy that the line's main fights need, the dearest first.
     pub(crate) fn advise(&self) -> String {
         if self.sharing.verdict == Verdict::NoContention {
-            return "Nothing to do.".to_owned();
+            return say::nothing();
         }
         if self.is_of_allocator {
-            return allocators::advice(&self.fought_over());
+            return say::of_allocator(self.fought_over());
         }
         let remedies = self.remedies();
         let is_only = remedies.len() == 1;
@@ -87,7 +88,7 @@ impl Advisor<'_> {
     fn cost(&self, is_wanted: impl Fn(FightKind) -> bool) -> String {
         let cycles = self.sharing.lost_cycles_of(is_wanted);
         match cycles > 0 && !self.are_samples {
-            true => format!("costs {} cycles", grouped(cycles)),
+            true => say::costs(grouped(cycles)),
             false => String::new(),
         }
     }
@@ -99,8 +100,8 @@ impl Advisor<'_> {
             _ => self.separate_writers(),
         };
         match self.cost(FightKind::is_curable_by_layout) {
-            cost if cost.is_empty() => format!("{how}."),
-            cost => format!("{how}: the false sharing that this ends {cost}."),
+            cost if cost.is_empty() => say::layout(how),
+            cost => say::layout_worth(how, cost),
         }
     }
 
@@ -116,43 +117,23 @@ impl Advisor<'_> {
         let objects = self.names.objects_in(bytes);
         let straddling = objects.iter().find(|object| object.straddles);
         match (objects.as_slice(), straddling) {
-            ([], _) => "Different threads write different bytes of this line: align what each of \
-                        them uses to 64 bytes and pad it to a multiple of 64"
-                .to_owned(),
-            (_, Some(object)) if is_array(object) => format!(
-                "Align {} to 64 bytes and pad its elements to a multiple of 64, so that no element \
-                 shares a line with its neighbour, and assert the size at compile time",
-                brief(&object.name)
-            ),
-            ([object], _) if is_array(object) => format!(
-                "Pad the elements of {} to 64 bytes and align it to 64, so that each thread's \
-                 element has a line of its own, and assert the size at compile time",
-                brief(&object.name)
-            ),
-            ([object], Some(_)) => format!(
-                "Align {} to 64 bytes: it starts inside a line and spreads over more lines than it \
-                 needs. {}",
-                brief(&object.name),
-                self.separate_members(object, bytes)
-            ),
-            ([object], None) if object.members.is_empty() || object.is_array => format!(
-                "Give what each thread writes in the {} a cache line of its own (align to 64 bytes)",
-                brief(&object.name)
-            ),
+            ([], _) => say::align_parts(),
+            (_, Some(object)) if is_array(object) => say::align_elements(brief(&object.name)),
+            ([object], _) if is_array(object) => say::pad_elements(brief(&object.name)),
+            ([object], Some(_)) => {
+                let then = self.separate_members(object, bytes);
+                say::align_object(brief(&object.name), then)
+            }
+            ([object], None) if object.members.is_empty() || object.is_array => {
+                say::split_object(brief(&object.name))
+            }
             ([object], None) => self.separate_members(object, bytes),
             ([first, others @ ..], _) if others.iter().all(|one| one.name == first.name) => {
-                let name = brief(&first.name);
-                format!(
-                    "Align each {name} to 64 bytes: {} of them lie in one line by accident",
-                    objects.len()
-                )
+                say::align_each(brief(&first.name), objects.len())
             }
             (several, _) => {
                 let names: Vec<&str> = several.iter().map(|object| object.name.as_str()).collect();
-                format!(
-                    "Separate {}, which lie in one line by accident: align each to 64 bytes",
-                    list(&names)
-                )
+                say::separate_objects(list(&names))
             }
         }
     }
@@ -168,24 +149,16 @@ impl Advisor<'_> {
         let apart = match written.as_slice() {
             _ if !groups.is_empty() => {
                 let groups = groups.iter().map(|group| self.group(*group));
-                format!(
-                    "Give {} a cache line each, by the threads that write them",
-                    groups.collect::<Vec<_>>().join(" | ")
-                )
+                say::line_each_by_writers(groups.collect::<Vec<_>>().join(" | "))
             }
-            [] => "Give each thread's part of it a cache line of its own".to_owned(),
-            [one] => format!("Give {one}, which is written, a cache line of its own"),
-            several => format!(
-                "Give {}, which different threads write, a cache line each",
-                list(several)
-            ),
+            [] => say::line_for_parts(),
+            [one] => say::line_for_one(one),
+            several => say::line_for_each(list(several)),
         };
-        let away = if read.is_empty() {
-            String::new()
-        } else {
-            format!(", away from {}, which is only read", list(&read))
-        };
-        format!("{apart}{away} (align to 64 bytes), and assert the offsets at compile time")
+        match read.is_empty() {
+            true => say::separate_members(apart),
+            false => say::separate_from_read(apart, list(&read)),
+        }
     }
 
     /// The bytes of an object by those who write them; none if each is of another thread anyway, or somebody writes
@@ -229,20 +202,13 @@ impl Advisor<'_> {
         let written: Vec<&str> = written.iter().map(String::as_str).collect();
         let read = self.names.members_in(bytes & read_mostly);
         let written = match written.is_empty() {
-            true => "the written bytes".to_owned(),
+            true => say::written_bytes(),
             false => list(&written),
         };
-        if read.is_empty() {
-            return format!(
-                "Move {written} to a cache line of its own (align to 64 bytes), away from what \
-                 other threads only read"
-            );
+        match read.is_empty() {
+            true => say::move_away(written),
+            false => say::move_away_from(written, list(&read)),
         }
-        format!(
-            "Move {written} to a cache line of its own (align to 64 bytes) and keep {} with other \
-             read-mostly data, away from anything that is written often",
-            list(&read)
-        )
     }
 
     /// `is_only`: the line has no other fight that is worth a word, so that its cost needs none here.
@@ -252,45 +218,29 @@ impl Advisor<'_> {
         let members = self.names.members_in(word);
         let name = match known {
             Some(lock) => brief(&lock.name),
-            None if members.is_empty() => "the lock".to_owned(),
+            None if members.is_empty() => say::the_lock(),
             None => list(&members),
         };
         let cost = match self.cost(|kind| kind == FightKind::Lock) {
             cost if is_only || cost.is_empty() => String::new(),
-            cost => format!(", which {cost},"),
+            cost => say::which_costs(cost),
         };
         if known.is_some_and(|lock| lock.is_only_read) {
             let count = list(&self.names.written_in(word));
             let cost = cost.trim_end_matches(',');
             let threads = counted(self.thread_count, "thread");
-            return format!(
-                "{threads} hardly do more than read under {name}, and fight over the count of its readers, \
-                 {count}{cost}: copy it for each thread or CPU, or publish a snapshot that is read without it."
-            );
+            return say::count_of_readers(threads, name, count, cost);
         }
         if known.is_some_and(|lock| lock.kind == SyncKind::ConditionVariable) {
-            return format!(
-                "Wait for and signal the condition variable {name}{cost} less often: pass more work at a \
-                 time, and signal only when what its waiters wait for has come true."
-            );
+            return say::condition_variable(name, cost);
         }
         if known.is_some_and(|lock| lock.kind == SyncKind::Channel) {
-            return format!(
-                "Pass more at a time through the channel {name}{cost} or use several channels: its sides take \
-                 one lock for each value."
-            );
+            return say::channel(name, cost);
         }
-        if self.sharing.guarded == 0 {
-            return format!(
-                "Take {name}{cost} less often or for less: split it into locks over smaller chunks of the \
-                 data, or shorten what is done under it."
-            );
+        match self.sharing.guarded == 0 {
+            true => say::lock_less(name, cost),
+            false => say::lock_less_with_data(name, cost),
         }
-        format!(
-            "Take {name}{cost} less often or for less (locks over smaller chunks of the data, shorter \
-             critical sections); waiters that spin on it also steal the line of the data beside it, \
-             so move written data to the next line if the lock stays contended."
-        )
     }
 
     /// The object of the dearest fight.
@@ -327,7 +277,7 @@ impl Advisor<'_> {
         let bytes = self.truly_shared();
         let shared = self.names.written_in(bytes);
         let shared = if shared.is_empty() {
-            "these bytes".to_owned()
+            say::these_bytes()
         } else {
             list(&shared)
         };
@@ -342,24 +292,16 @@ impl Advisor<'_> {
             true => {
                 let names = self.names.written_in(bytes);
                 let pass_on = match names.iter().any(|name| counts_references(name)) {
-                    true => " (pass a reference on instead of taking one more)",
-                    false => "",
+                    true => say::pass_on(),
+                    false => String::new(),
                 };
-                format!(
-                    "change {shared} less often{pass_on}, or give each thread (or node) a count of its own \
-                     that is added up when it is read"
-                )
+                say::count_less(shared, pass_on)
             }
-            false => format!(
-                "write {shared} less often, or give each thread (or node) a copy on a line of its own and \
-                 combine the copies when they are read"
-            ),
+            false => say::write_less(shared),
         };
         match self.cost(|kind| kind == FightKind::TrueSharing) {
-            cost if is_only || cost.is_empty() => {
-                format!("The threads need the same bytes, so no layout helps: {less}.")
-            }
-            cost => format!("What no layout ends {cost}: {less}."),
+            cost if is_only || cost.is_empty() => say::share_less(less),
+            cost => say::share_less_too(cost, less),
         }
     }
 }

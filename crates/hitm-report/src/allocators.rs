@@ -31,15 +31,6 @@ const FUNCTIONS: &[&str] = &[
     "operator delete",
 ];
 
-/// Advice on a fight over something of an allocator, or over blocks in which it keeps its lists.
-pub(crate) fn advice(name: &str) -> String {
-    format!(
-        "The allocator's functions fight over {name}: allocate in larger pieces or keep blocks for the next use, \
-         free where was allocated, or give the allocator more arenas (glibc: glibc.malloc.arena_max, tcache_count; \
-         jemalloc: narenas, tcache)."
-    )
-}
-
 /// Returns true for a function of an allocator.
 pub(crate) fn is_of_allocator(function: &str) -> bool {
     let bare = function.trim_start_matches('_');

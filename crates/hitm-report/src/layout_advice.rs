@@ -1,6 +1,7 @@
 //! Advice on the layout of a structure and comparisons of layouts, as text and as JSON.
 
 mod json;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use hitm_whatif::Change;
 
 use hitm_advise::{Answer, Compared, Heading, Proposal};
 
-use crate::sentences::layout::{
+use words::{
     bound, how_found, lines_of, none_better, number, percent, plan, proof, reason, saved, took,
 };
 

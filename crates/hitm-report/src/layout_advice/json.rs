@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use hitm_advise::{Answer, Compared, Heading, Proof, Proposal, RecordedAdvice};
 
-use crate::sentences::layout::{difference, none_better, plan, reason, whole};
+use super::words::{difference, none_better, plan, reason, whole};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 2;
