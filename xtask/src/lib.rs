@@ -1,5 +1,6 @@
 //! The project's own tools: [`tidy`] holds the rules that no compiler checks, [`mod@bench`]
-//! measures, [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets. [`slow`] finds slow tests. [`deny`] checks
+//! measures, [`pgo`] builds with a profile, [`mod@fuzz`] runs the fuzz targets. [`slow`] finds slow tests, and
+//! [`tasks`] says what changes take. [`deny`] checks
 //! libraries, [`dist`] packs what a user installs, [`book`] builds the guide. [`check`] puts these
 //! together for a merge and a release, and `layout_check` compares layouts with those of other tools.
 //!
@@ -15,6 +16,7 @@ pub mod fuzz;
 pub mod layout_check;
 pub mod pgo;
 pub mod slow;
+pub mod tasks;
 pub mod tidy;
 mod xz;
 

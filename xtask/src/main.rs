@@ -1,5 +1,5 @@
 //! `cargo xtask lint | ci | release | deny | tidy | bench | pgo | dist | docs | determinism | swarm | accuracy | kills | fuzz |
-//! slowest | layout-check`.
+//! slowest | tasks | layout-check`.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,9 @@ use anyhow::{Result, ensure};
 // Benchmarks allocate as `hitm` does.
 #[cfg(feature = "bench")]
 use hitm_alloc as _;
-use xtask::{bench, book, check, deny, dist, fuzz, output, pgo, run, run_with_env, slow, tidy};
+use xtask::{
+    bench, book, check, deny, dist, fuzz, output, pgo, run, run_with_env, slow, tasks, tidy,
+};
 
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
@@ -39,6 +41,9 @@ usage: cargo xtask COMMAND
                  first, which must be found
   slowest [COUNT]
                  all Rust tests, and the seconds of the slowest ten or COUNT
+  tasks          the files that a newcomer opens and edits for each of some changes, then and now
+  tasks --lines REVISION
+                 product lines of each crate at a revision and now
   layout-check   layouts of two kernels against pahole and a C compiler; downloads one of them
 ";
 
@@ -98,6 +103,8 @@ fn main() -> ExitCode {
             Ok(count) => slow::print_slowest(count),
             Err(_) => return usage(),
         },
+        ["tasks"] => tasks::print_tasks(),
+        ["tasks", "--lines", revision] => tasks::print_lines(revision),
         ["layout-check"] => run("cargo", &LAYOUT_CHECK),
         #[cfg(feature = "layout-check")]
         ["layout-check-here"] => xtask::layout_check::run_here(),
