@@ -14,19 +14,24 @@
 ///         pub rows: Vec<Row>;                          // a member that is not
 ///         name => name "object", |line| line.name();   // worked out
 ///         pub seed: u64 => recorded number "seed";     // samples do not have it
-///         ..Counts: hitm_count, load_count;            // fields of everything that has counts
+///         ..Counts: hitm_count, load_count "reads";    // fields of everything that has counts
 ///     }
 /// }
 /// fields! {
 ///     /// Meaning of the table.
 ///     pub source for SourceCounts { ... }
 /// }
+/// fields! {
+///     /// Meaning of the table, whose fields others take over.
+///     pub Counts for T: Counted { ... }
+/// }
 /// ```
 ///
 /// Each field is a constant: `line::lost_cycles`, whose name is its id; `line::ALL` has them in
 /// order. A field without an expression has its member's value. Kinds: `count`, `cycles`, `share`, `bytes`, `offset`,
 /// `address`, `khz`, `nanos`, `decimal`; `number`, a plain number; `label`, short words; `words` and `name`, which
-/// narrow tables shorten. `recorded` or `sampled` before the kind is for fields of such runs only.
+/// narrow tables shorten. `recorded` or `sampled` before the kind is for fields of such runs only; `known` is for texts
+/// that are none when they are empty.
 #[macro_export]
 macro_rules! fields {
     (
@@ -36,6 +41,12 @@ macro_rules! fields {
         $crate::fields!(@parse
             (struct $(#[$meta])* $vis $type) ($vis $table $type, concat!("Fields of a [`", stringify!($type), "`].")) () () $($body)*
         );
+    };
+    (
+        #[doc = $doc:literal]
+        $vis:vis $table:ident for $item:ident: $bound:path { $($body:tt)* }
+    ) => {
+        $crate::fields!(@parse (table) ($vis $table $item: $bound, $doc) () () $($body)*);
     };
     (
         #[doc = $doc:literal]
@@ -58,10 +69,10 @@ macro_rules! fields {
 
     // Fields of everything that has something in common.
     (@parse $head:tt $table:tt $members:tt ($($field:tt)*)
-        ..$from:ident: $($id:ident),+; $($rest:tt)*
+        ..$from:ident: $($id:ident $($title:literal)?),+; $($rest:tt)*
     ) => {
         $crate::fields!(@parse $head $table $members
-            ($($field)* $({ from $from; $id })+) $($rest)*);
+            ($($field)* $({ from $from; $id $($title)? })+) $($rest)*);
     };
     // A member that is reported, in its own form and in another one.
     (@parse $head:tt $table:tt ($($member:tt)*) ($($field:tt)*)
@@ -100,6 +111,16 @@ macro_rules! fields {
             ($($field)* { ($($doc)+) $id ($($kind)+) $title, |item| &item.$id }) $($rest)*);
     };
 
+    (@table ($vis:vis $table:ident $item:ident: $bound:path, $doc:expr) $($field:tt)*) => {
+        #[doc = $doc]
+        #[derive(Debug)]
+        $vis struct $table<$item>(std::marker::PhantomData<$item>);
+
+        #[allow(non_upper_case_globals, reason = "a field has the name of its key in JSON")]
+        impl<$item: $bound> $table<$item> {
+            $($crate::fields!(@constant $vis $item, $field);)*
+        }
+    };
     (@table ($vis:vis $table:ident $type:ty, $doc:expr) $($field:tt)*) => {
         #[doc = $doc]
         #[allow(non_camel_case_types, reason = "it stands before fields as a module would")]
@@ -115,9 +136,9 @@ macro_rules! fields {
             $vis const ALL: &'static [$crate::Field<$type>] = &[$($crate::fields!(@name $field)),*];
         }
     };
-    (@constant $vis:vis $type:ty, { from $from:ident; $id:ident }) => {
-        #[doc = "As everything that has such counts."]
-        $vis const $id: $crate::Field<$type> = $from::<$type>::$id;
+    (@constant $vis:vis $type:ty, { from $from:ident; $id:ident $($title:literal)? }) => {
+        #[doc = concat!("As [`", stringify!($from), "`] have it.")]
+        $vis const $id: $crate::Field<$type> = $from::<$type>::$id$(.titled($title))?;
     };
     (@constant $vis:vis $type:ty, { ($($doc:literal)+) $id:ident ($($kind:ident)+) $title:literal, |$item:ident| $value:expr }) => {
         $(#[doc = $doc])+
@@ -125,21 +146,27 @@ macro_rules! fields {
             stringify!($id),
             $title,
             concat!($($doc),+),
-            |$item: &$type| $crate::Reported::value(&$value),
+            |$item: &$type| $crate::fields!(@value ($($kind)+) $value),
         ));
     };
-    (@name { from $from:ident; $id:ident }) => { Self::$id };
+    (@name { from $from:ident; $id:ident $($title:literal)? }) => { Self::$id };
     (@name { $doc:tt $id:ident $($rest:tt)* }) => { Self::$id };
 
-    (@runs (recorded $kind:ident) $field:tt) => {
-        $crate::fields!(@runs ($kind) $field).only($crate::Runs::Recorded)
+    (@runs (recorded $($kind:ident)+) $field:tt) => {
+        $crate::fields!(@runs ($($kind)+) $field).only($crate::Runs::Recorded)
     };
-    (@runs (sampled $kind:ident) $field:tt) => {
-        $crate::fields!(@runs ($kind) $field).only($crate::Runs::Sampled)
+    (@runs (sampled $($kind:ident)+) $field:tt) => {
+        $crate::fields!(@runs ($($kind)+) $field).only($crate::Runs::Sampled)
     };
+    (@runs (known $kind:ident) $field:tt) => { $crate::fields!(@runs ($kind) $field) };
     (@runs ($kind:ident) ($id:expr, $title:expr, $doc:expr, $value:expr,)) => {
         $crate::Field::new($id, $title, $crate::fields!(@kind $kind), $doc, $value)
     };
+    (@value (recorded $($kind:ident)+) $value:expr) => { $crate::fields!(@value ($($kind)+) $value) };
+    (@value (sampled $($kind:ident)+) $value:expr) => { $crate::fields!(@value ($($kind)+) $value) };
+    (@value (known $kind:ident) $value:expr) => { $crate::Value::text_or_missing(&$value) };
+    (@value ($kind:ident) $value:expr) => { $crate::Reported::value(&$value) };
+
     (@kind count) => { ($crate::Unit::Count, $crate::Align::Right) };
     (@kind cycles) => { ($crate::Unit::Cycles, $crate::Align::Right) };
     (@kind share) => { ($crate::Unit::Share, $crate::Align::Right) };
@@ -157,25 +184,19 @@ macro_rules! fields {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Align, Field, Reported, Runs, Unit, Value};
+    use crate::{Runs, Value};
 
     /// What has a count.
     trait Counted {
         fn count(&self) -> u64;
     }
 
-    /// The fields of everything that has a count.
-    struct Counts<T>(T);
-
-    #[expect(non_upper_case_globals, reason = "as the fields that `fields!` makes")]
-    impl<T: Counted> Counts<T> {
-        const hitm_count: Field<T> = Field::new(
-            "hitm_count",
-            "HITM",
-            (Unit::Count, Align::Right),
-            " How many.",
-            |item| item.count().value(),
-        );
+    fields! {
+        /// The fields of everything that has a count.
+        Counts for T: Counted {
+            /// How many.
+            hitm_count => count "HITM", |item| item.count();
+        }
     }
 
     fields! {
@@ -191,7 +212,9 @@ mod tests {
             threads: Vec<String>;
             /// Number of threads, if any.
             thread_count => count "threads", |line| (!line.threads.is_empty()).then_some(line.threads.len());
-            ..Counts: hitm_count;
+            ..Counts: hitm_count "found HITM";
+            /// Its place, if known.
+            place: String => sampled known label "place";
         }
     }
 
@@ -219,9 +242,13 @@ mod tests {
             lost_cycles: 1_234_567,
             addr: [0x40],
             threads: Vec::new(),
+            place: String::new(),
         };
         let ids: Vec<&str> = line::ALL.iter().map(|field| field.id).collect();
-        assert_eq!(ids, ["lost_cycles", "addr", "thread_count", "hitm_count"]);
+        assert_eq!(
+            ids,
+            ["lost_cycles", "addr", "thread_count", "hitm_count", "place"]
+        );
         assert_eq!(
             line::lost_cycles.description(),
             "Cycles that threads lost in two lines of words"
@@ -232,7 +259,8 @@ mod tests {
         );
         assert!(!line::lost_cycles.is_of(true) && line::addr.is_of(true));
         let texts: Vec<String> = line::ALL.iter().map(|field| field.text(&one)).collect();
-        assert_eq!(texts, ["1,234,567", "0x40", "-", "7"]);
+        assert_eq!(texts, ["1,234,567", "0x40", "-", "7", "-"]);
+        assert_eq!(line::hitm_count.title, "found HITM");
         assert_eq!(line::lost_cycles.cell(&one), "1.235M");
         assert_eq!((line::thread_count.value)(&one), Value::Missing);
         assert_eq!((addr::is_empty.value)(&(3..3)), Value::Flag(true));

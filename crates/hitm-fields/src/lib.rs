@@ -49,6 +49,17 @@ pub struct Field<T> {
     pub value: fn(&T) -> Value,
 }
 
+/// A column of a table: a field without where its values come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub id: &'static str,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// One sentence about it, without a full stop.
+    pub description: &'static str,
+}
+
 /// Which kind of run has a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
@@ -94,6 +105,13 @@ impl<T> Field<T> {
         self
     }
 
+    /// The same field under another head.
+    #[must_use]
+    pub const fn titled(mut self, title: &'static str) -> Field<T> {
+        self.title = title;
+        self
+    }
+
     /// Returns true if a run has it.
     pub fn is_of(&self, is_sampled: bool) -> bool {
         match self.of {
@@ -109,6 +127,15 @@ impl<T> Field<T> {
         doc.strip_suffix('.').unwrap_or(doc)
     }
 
+    /// It as a column of tables of any kind of item.
+    pub fn column(&self) -> Column {
+        Column {
+            id: self.id,
+            unit: self.unit,
+            description: self.description(),
+        }
+    }
+
     /// The quantity of `item` as text, in the manner of its unit.
     pub fn text(&self, item: &T) -> String {
         (self.value)(item).text(self.unit)
@@ -116,10 +143,7 @@ impl<T> Field<T> {
 
     /// The same for a cell of a table, where room is scarce: shares without their sign, large numbers to four digits.
     pub fn cell(&self, item: &T) -> String {
-        let value = (self.value)(item);
-        value
-            .short(self.unit)
-            .unwrap_or_else(|| value.text(self.unit))
+        (self.value)(item).cell(self.unit)
     }
 }
 

@@ -131,8 +131,13 @@ impl Value {
         }
     }
 
+    /// The same for a cell of a table, where room is scarce.
+    pub fn cell(&self, unit: Unit) -> String {
+        self.short(unit).unwrap_or_else(|| self.text(unit))
+    }
+
     /// A figure as a cell has it; none when it is no figure that a cell shortens.
-    pub fn short(&self, unit: Unit) -> Option<String> {
+    fn short(&self, unit: Unit) -> Option<String> {
         Some(match (unit, self) {
             (Unit::Share, Value::Number(share)) => format!("{:.1}", share * 100.0),
             (Unit::Count | Unit::Cycles, Value::Whole(number)) => compact(*number),
