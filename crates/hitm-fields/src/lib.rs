@@ -71,6 +71,11 @@ pub enum Runs {
     Sampled,
 }
 
+/// The fields of a table that a run has.
+pub fn of_run<T>(fields: &[Field<T>], is_sampled: bool) -> impl Iterator<Item = &Field<T>> {
+    fields.iter().filter(move |field| field.is_of(is_sampled))
+}
+
 impl<T> Clone for Field<T> {
     fn clone(&self) -> Field<T> {
         *self

@@ -8,8 +8,8 @@ use hitm::types_files::{self, TypesError};
 use hitm::whatif::{HeapInstances, WhatifConfig};
 use hitm_layout::structs::{self, ListOptions, ShowOptions};
 use hitm_report::fields::{
-    LAYOUT_MEMBER_FIELDS, LINE_FIELDS, ROW_FIELDS, THREAD_FIELDS, Unit, Value, WHATIF_LINE_FIELDS,
-    WHATIF_MEMBER_FIELDS, WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
+    layout_member, line, row, thread, Unit, Value, whatif_line,
+    whatif_member, whatif_object, whatif_run, whatif_thread,
 };
 use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{Report, ReportOptions, Selection, json};
@@ -43,23 +43,23 @@ pub(crate) fn report(
         call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
     };
     let report = py.detach(|| Report::of_selection(&recording, &options, &Selection::default()));
-    let mut facts = columns(LINE_FIELDS);
+    let mut facts = columns(line::ALL);
     facts.truncate(1);
-    facts.extend(columns(ROW_FIELDS));
+    facts.extend(columns(row::ALL));
     let mut rows = Vec::new();
     for line in &report.lines {
         for row in &line.rows {
-            let mut cells = values(LINE_FIELDS, line);
+            let mut cells = values(line::ALL, line);
             cells.truncate(1);
-            cells.extend(values(ROW_FIELDS, row));
+            cells.extend(values(row::ALL, row));
             rows.push(cells);
         }
     }
     Ok((
         json::render(&report),
-        Table::of_fields(LINE_FIELDS, &report.lines),
+        Table::of_fields(line::ALL, &report.lines),
         Table::of_rows(facts, rows),
-        Table::of_fields(THREAD_FIELDS, &report.threads),
+        Table::of_fields(thread::ALL, &report.threads),
     ))
 }
 
@@ -130,19 +130,19 @@ fn whatif_tables(view: &WhatifView) -> WhatifTables {
         unit: Unit::None,
         description: "before (as recorded) or after (as replayed)",
     }];
-    facts.extend(columns(WHATIF_RUN_FIELDS));
+    facts.extend(columns(whatif_run::ALL));
     let runs = [("before", &view.run.before), ("after", &view.run.after)];
     let runs = runs.map(|(name, run)| {
         let mut row = vec![Value::Text(name.to_owned())];
-        row.extend(values(WHATIF_RUN_FIELDS, run));
+        row.extend(values(whatif_run::ALL, run));
         row
     });
     (
         Table::of_rows(facts, runs.into()),
-        Table::of_fields(WHATIF_LINE_FIELDS, &view.report.lines),
-        Table::of_fields(WHATIF_THREAD_FIELDS, &view.threads),
-        Table::of_fields(WHATIF_MEMBER_FIELDS, &view.report.members),
-        Table::of_fields(WHATIF_OBJECT_FIELDS, &view.report.objects),
+        Table::of_fields(whatif_line::ALL, &view.report.lines),
+        Table::of_fields(whatif_thread::ALL, &view.threads),
+        Table::of_fields(whatif_member::ALL, &view.report.members),
+        Table::of_fields(whatif_object::ALL, &view.report.objects),
     )
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn layout(
         Ok::<_, TypesError>((json, members))
     });
     let (json, members) = shown.map_err(|error| raise(&error))?;
-    Ok((json, Table::of_fields(LAYOUT_MEMBER_FIELDS, &members)))
+    Ok((json, Table::of_fields(layout_member::ALL, &members)))
 }
 
 /// Names of the structures of a file that match a pattern.

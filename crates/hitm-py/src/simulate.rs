@@ -4,7 +4,7 @@ use std::path::Path;
 
 use hitm::sim::{LoadOptions, Simulation};
 use hitm_report::fields::Value;
-use hitm_report::sim::fields::{METRIC_FIELDS, VARIANT_FIELDS};
+use hitm_report::sim::fields::{metric, variant};
 use hitm_report::sim::simulation_json;
 use pyo3::prelude::*;
 
@@ -51,12 +51,12 @@ pub(crate) fn simulate(
     let mut rows: Vec<Vec<Value>> = Vec::new();
     for variant in &report.variants {
         for summary in &variant.summaries {
-            let mut row = values(VARIANT_FIELDS, variant);
-            row.extend(values(METRIC_FIELDS, summary));
+            let mut row = values(variant::ALL, variant);
+            row.extend(values(metric::ALL, summary));
             rows.push(row);
         }
     }
-    let mut facts = columns(VARIANT_FIELDS);
-    facts.extend(columns(METRIC_FIELDS));
+    let mut facts = columns(variant::ALL);
+    facts.extend(columns(metric::ALL));
     Ok((simulation_json(&report, false), Table::of_rows(facts, rows)))
 }

@@ -16,7 +16,7 @@ use thiserror::Error;
 use crate::by::{By, TotalKind};
 use crate::runs::Spread;
 use crate::{RUN_SHARE_MIN, Report, SCHEMA, WORTH_SHARE_MIN};
-pub use comparison::{Change, Compared, Comparison};
+pub use comparison::{Change, Compared, Comparison, compared};
 use json::ReportJson;
 pub(crate) use keys::Keys;
 pub use tolerance::{NoTolerance, Tolerance};

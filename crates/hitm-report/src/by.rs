@@ -1,5 +1,6 @@
 //! Totals by the names that people ask for, and the part of a run that they ask about.
 
+use hitm_fields::fields;
 use std::fmt;
 use std::str::FromStr;
 
@@ -271,44 +272,49 @@ impl TotalKind {
     }
 }
 
-/// The sums of one name.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TotalRow {
-    /// The name, or what the row stands for.
-    pub name: String,
-    /// True if it is a name.
-    pub kind: TotalKind,
-    /// Cycles that threads lost to other CPUs' use of the lines.
-    pub lost_cycles: u64,
-    /// `lost_cycles` as a part of those of all lines, 0 to 1.
-    pub lost_share: f64,
-    /// `lost_cycles` as a part of all threads' time, 0 to 1.
-    pub run_share: f64,
-    /// Remote HITM of loads and locked operations.
-    pub remote_hitm: Option<u64>,
-    /// Local HITM of loads and locked operations.
-    pub local_hitm: Option<u64>,
-    /// Accesses.
-    pub access_count: u64,
-    /// Lines with these accesses; none for several names together, which may share lines.
-    pub line_count: Option<u64>,
+fields! {
+    /// The sums of one name.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct TotalRow in total_row {
+        /// The name, or in parentheses what the row stands for.
+        pub name: String => name "name";
+        /// `named`; `unnamed`: all accesses whose name is not known; `rest`: lines counted as a whole, because they
+        /// changed hands too rarely.
+        pub kind: TotalKind => label "kind", |row| row.kind.id();
+        /// Cycles that threads lost to other CPUs' use of the lines.
+        pub lost_cycles: u64 => recorded cycles "lost cycles";
+        /// lost_cycles as a part of those of all lines.
+        pub lost_share: f64 => share "lost";
+        /// lost_cycles as a part of all threads' time.
+        pub run_share: f64 => recorded share "run";
+        /// Remote HITM of loads and locked operations.
+        pub remote_hitm_count: Option<u64> => count "rmt HITM";
+        /// Local HITM of loads and locked operations.
+        pub local_hitm_count: Option<u64> => count "lcl HITM";
+        /// Accesses.
+        pub access_count: u64 => count "accesses";
+        /// Lines with these accesses.
+        pub line_count: Option<u64> => count "lines";
+    }
 }
 
-/// The part of a run that filters leave.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Filtered {
-    /// The filters in words.
-    pub filters: Vec<String>,
-    /// Accesses that match.
-    pub access_count: u64,
-    /// Lines with such accesses.
-    pub line_count: u64,
-    /// Cycles lost by them.
-    pub lost_cycles: u64,
-    /// `lost_cycles` as a part of those of all lines, 0 to 1.
-    pub lost_share: f64,
-    /// Cycles lost on lines that are counted as a whole, so that no filter tells their accesses apart.
-    pub unfiltered_lost_cycles: u64,
+fields! {
+    /// The part of a run that filters leave.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Filtered in filtered {
+        /// The filters in words.
+        pub filters: Vec<String> => words "filters";
+        /// Accesses that match.
+        pub access_count: u64 => count "accesses";
+        /// Lines with such accesses.
+        pub line_count: u64 => count "lines";
+        /// Cycles lost by them.
+        pub lost_cycles: u64 => recorded cycles "lost cycles";
+        /// lost_cycles as a part of those of all lines.
+        pub lost_share: f64 => share "lost";
+        /// Cycles lost on lines counted as a whole, whose accesses no filter tells apart.
+        pub unfiltered_lost_cycles: u64 => recorded cycles "not looked at";
+    }
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use hitm_base::{Fnv1a, LineAddr};
 use hitm_coherence::sharing::Verdict;
 
 use crate::baseline::{Change, Compared, Comparison, Keys};
-use crate::fields::{LINE_FIELDS, QUIET_FIELDS, by_id};
+use crate::fields::{Field, line, quiet};
 use crate::gate::{Gate, GateFailure};
 use crate::model::{LineReport, Report, RowReport};
 use crate::runs::Runs;
@@ -248,14 +248,14 @@ fn of_line<'a>(
 
 /// The verdict, the cost and the advice.
 fn line_text(report: &Report, line: &LineReport) -> String {
-    let figure = |id| by_id(LINE_FIELDS, id).text(line);
+    let figure = |field: Field<_>| field.text(line);
     let cost = match report.run.sampled {
         // Samples have no sums of cycles.
-        Some(_) => format!("{} of the lost cycles", figure("lost_share")),
+        Some(_) => format!("{} of the lost cycles", figure(line::lost_share)),
         None => format!(
             "{} cycles lost, {} of the run",
-            figure("lost_cycles"),
-            figure("run_share")
+            figure(line::lost_cycles),
+            figure(line::run_share)
         ),
     };
     format!(
@@ -356,14 +356,14 @@ fn notes(report: &Report) -> Vec<String> {
     let mut notes: Vec<String> = runs.map(Runs::shown_text).collect();
     let quiet = &report.quiet;
     if quiet.left_out_line_count > 0 {
-        let figure = |id| by_id(QUIET_FIELDS, id).text(quiet);
+        let figure = |field: Field<_>| field.text(quiet);
         let lost = match report.run.sampled {
             Some(_) => String::new(),
-            None => format!(" lost {} cycles and", figure("left_out_lost_cycles")),
+            None => format!(" lost {} cycles and", figure(quiet::left_out_lost_cycles)),
         };
         notes.push(format!(
             "{} more contended lines{lost} are not shown (--top)",
-            figure("left_out_line_count")
+            figure(quiet::left_out_line_count)
         ));
     }
     if !report.run.complete {

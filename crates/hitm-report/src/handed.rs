@@ -3,6 +3,7 @@
 //! A buffer that a producer fills and a consumer reads costs each of its lines one transfer. No line of it
 //! is contended, but all together they may cost more than the lines that are.
 
+use hitm_fields::fields;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{CodeAddr, LINE_SIZE, LineAddr};
@@ -17,34 +18,50 @@ pub const HANDED_ROWS_MAX: usize = 10;
 /// Bytes between the places of a line that are asked for a name. Allocators align to so many.
 pub(crate) const NAME_STEP_BYTES: usize = 16;
 
-/// Lines that change hands, and are not contended.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct HandedOver {
-    /// Lines.
-    pub line_count: u64,
-    /// All accesses that took one of them from another CPU.
-    pub all: Handovers,
-    /// `all.lost` as a part of all threads' time, 0 to 1.
-    pub run_share: f64,
-    /// The objects that they belong to, costliest first; at the end the others together.
-    pub objects: Vec<HandedRow>,
-    /// The functions that took them, costliest first; at the end the others together.
-    pub takers: Vec<HandedRow>,
+fields! {
+    /// Lines that change hands, and are not contended.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct HandedOver in handed {
+        /// Lines that came from another CPU, and are not contended.
+        pub line_count: u64 => count "lines";
+        /// All accesses that took one of them from another CPU.
+        pub all: Handovers;
+        /// Accesses that took one of them, or the right to write it, from another CPU.
+        handover_count => count "hand-overs", |handed| handed.all.count;
+        /// Those that found the line modified.
+        hitm_count => count "HITM", |handed| handed.all.hitm_count;
+        /// Cycles that threads lost by them.
+        lost_cycles => cycles "lost cycles", |handed| handed.all.lost.0;
+        /// lost_cycles as a part of thread_cycles.
+        pub run_share: f64 => share "run";
+        /// The objects that they belong to, costliest first; at the end the others together.
+        pub objects: Vec<HandedRow>;
+        /// The functions that took them, costliest first; at the end the others together.
+        pub takers: Vec<HandedRow>;
+    }
 }
 
-/// One object of [`HandedOver`], or one function.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct HandedRow {
-    /// Its name; empty for several together.
-    pub name: String,
-    /// Names that the row stands for; 0 for what has none.
-    pub name_count: u64,
-    /// Lines; none for a function.
-    pub line_count: Option<u64>,
-    /// Accesses that took a line from another CPU.
-    pub sums: Handovers,
-    /// `sums.lost` as a part of that of all rows, 0 to 1.
-    pub lost_share: f64,
+fields! {
+    /// One object of [`HandedOver`], or one function.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct HandedRow in handed_row {
+        /// Kind of object, or function; none for several together.
+        pub name: String => known name "name";
+        /// Names that the row stands for: 1, or how many others; 0 for what has none.
+        pub name_count: u64 => count "names";
+        /// Lines of objects of this kind; none for a function.
+        pub line_count: Option<u64> => count "lines";
+        /// Accesses that took a line from another CPU.
+        pub sums: Handovers;
+        /// Accesses that took such a line, or by the function, from another CPU.
+        handover_count => count "hand-overs", |row| row.sums.count;
+        /// Those that found the line modified.
+        hitm_count => count "HITM", |row| row.sums.hitm_count;
+        /// Cycles that threads lost by them.
+        lost_cycles => cycles "lost cycles", |row| row.sums.lost.0;
+        /// lost_cycles as a part of those of all lines that are handed over.
+        pub lost_share: f64 => share "lost";
+    }
 }
 
 impl HandedOver {

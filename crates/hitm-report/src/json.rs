@@ -11,11 +11,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::by::TotalsBy;
 use crate::fields::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, Field, HANDED_FIELDS,
-    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, MEMBER_RUNS_FIELDS, OBJECT_FIELDS,
-    ONE_RUN_FIELDS, PROCESS_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS, RUNS_FIELDS,
-    SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value,
-    WAIT_ROW_FIELDS, WAITING_FIELDS, exact_only, sampled_only,
+    Field, Unit, Value, call_frame, call_path, fight, filtered, handed, handed_row, line, machine,
+    member_runs, object, one_run, process, quiet, row, run, runs, source, thread, total_row,
+    totals, unnamed, wait_row, waiting,
 };
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
@@ -34,31 +32,33 @@ pub fn render(report: &Report) -> String {
     text
 }
 
-/// The fields of one table, some of which may be left out.
-pub(crate) struct Fields<'a, T: 'static>(
-    pub(crate) &'static [Field<T>],
-    pub(crate) &'a T,
-    pub(crate) LeftOut,
-);
-
-/// Ids of fields.
-pub(crate) type LeftOut = &'static [&'static str];
-
-/// The fields to leave out of a report.
-pub(crate) fn left_out(report: &Report, exact_only: LeftOut) -> LeftOut {
-    match report.run.sampled {
-        Some(_) => exact_only,
-        None => &[],
-    }
+/// The fields of one table; of samples without those that need every access.
+pub(crate) struct Fields<'a, T: 'static> {
+    fields: &'static [Field<T>],
+    item: &'a T,
+    is_sampled: bool,
 }
 
-impl<T> Fields<'_, T> {
+impl<'a, T> Fields<'a, T> {
+    pub(crate) fn new(fields: &'static [Field<T>], item: &'a T) -> Fields<'a, T> {
+        Fields::of_run(fields, item, false)
+    }
+
+    pub(crate) fn of_run(
+        fields: &'static [Field<T>],
+        item: &'a T,
+        is_sampled: bool,
+    ) -> Fields<'a, T> {
+        Fields {
+            fields,
+            item,
+            is_sampled,
+        }
+    }
+
     pub(crate) fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
-        for field in self.0 {
-            if self.2.contains(&field.id) {
-                continue;
-            }
-            let value = (field.value)(self.1);
+        for field in hitm_fields::of_run(self.fields, self.is_sampled) {
+            let value = (field.value)(self.item);
             map.serialize_entry(field.id, &ValueJson(field.unit, value))?;
         }
         Ok(())
@@ -96,13 +96,19 @@ impl Serialize for ValueJson {
     }
 }
 
-pub(crate) fn list<'a, T>(
+pub(crate) fn list<'a, T>(fields: &'static [Field<T>], items: &'a [T]) -> Vec<Fields<'a, T>> {
+    list_of_run(fields, items, false)
+}
+
+fn list_of_run<'a, T>(
     fields: &'static [Field<T>],
     items: &'a [T],
-    left_out: LeftOut,
+    is_sampled: bool,
 ) -> Vec<Fields<'a, T>> {
     let items = items.iter();
-    items.map(|item| Fields(fields, item, left_out)).collect()
+    items
+        .map(|item| Fields::of_run(fields, item, is_sampled))
+        .collect()
 }
 
 struct ReportJson<'a>(&'a Report);
@@ -110,6 +116,7 @@ struct ReportJson<'a>(&'a Report);
 impl Serialize for ReportJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let report = self.0;
+        let is_sampled = report.is_sampled();
         let lines: Vec<LineJson<'_>> = report
             .lines
             .iter()
@@ -117,10 +124,7 @@ impl Serialize for ReportJson<'_> {
             .collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &SCHEMA)?;
-        map.serialize_entry(
-            "run",
-            &Fields(RUN_FIELDS, &report.run, left_out(report, exact_only::RUN)),
-        )?;
+        map.serialize_entry("run", &Fields::of_run(run::ALL, &report.run, is_sampled))?;
         if let Some(runs) = &report.runs {
             map.serialize_entry("runs", &RunsJson(runs))?;
         }
@@ -132,8 +136,8 @@ impl Serialize for ReportJson<'_> {
             map.serialize_entry("of_machine", &MachineJson(machine))?;
         }
         if let Some(filtered) = &report.filtered {
-            let left_out = left_out(report, exact_only::FILTERED);
-            map.serialize_entry("filtered", &Fields(FILTERED_FIELDS, filtered, left_out))?;
+            let filtered = Fields::of_run(filtered::ALL, filtered, is_sampled);
+            map.serialize_entry("filtered", &filtered)?;
         }
         if !report.totals_by.is_empty() {
             let totals = report.totals_by.iter();
@@ -141,28 +145,16 @@ impl Serialize for ReportJson<'_> {
             map.serialize_entry("totals_by", &totals)?;
         }
         map.serialize_entry("lines", &lines)?;
-        map.serialize_entry(
-            "quiet",
-            &Fields(
-                QUIET_FIELDS,
-                &report.quiet,
-                left_out(report, exact_only::QUIET),
-            ),
-        )?;
-        if report.run.sampled.is_none() {
+        let quiet = Fields::of_run(quiet::ALL, &report.quiet, is_sampled);
+        map.serialize_entry("quiet", &quiet)?;
+        if !is_sampled {
             map.serialize_entry("handed_over", &HandedJson(&report.handed))?;
             map.serialize_entry("waiting", &WaitingJson(&report.waiting))?;
         }
-        map.serialize_entry(
-            "threads",
-            &list(
-                THREAD_FIELDS,
-                &report.threads,
-                left_out(report, exact_only::THREAD),
-            ),
-        )?;
+        let threads = list_of_run(thread::ALL, &report.threads, is_sampled);
+        map.serialize_entry("threads", &threads)?;
         if !report.processes.is_empty() {
-            map.serialize_entry("processes", &list(PROCESS_FIELDS, &report.processes, &[]))?;
+            map.serialize_entry("processes", &list(process::ALL, &report.processes))?;
         }
         map.serialize_entry("diagnostics", &report.diagnostics)?;
         map.end()
@@ -175,10 +167,10 @@ impl Serialize for RunsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let runs = self.0;
         let mut map = serializer.serialize_map(None)?;
-        Fields(RUNS_FIELDS, runs, &[]).write(&mut map)?;
-        map.serialize_entry("runs", &list(ONE_RUN_FIELDS, &runs.runs, &[]))?;
+        Fields::new(runs::ALL, runs).write(&mut map)?;
+        map.serialize_entry("runs", &list(one_run::ALL, &runs.runs))?;
         if !runs.members.is_empty() {
-            let members = list(MEMBER_RUNS_FIELDS, &runs.members, &[]);
+            let members = list(member_runs::ALL, &runs.members);
             map.serialize_entry("members", &members)?;
         }
         map.end()
@@ -190,9 +182,9 @@ struct HandedJson<'a>(&'a HandedOver);
 impl Serialize for HandedJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(HANDED_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(handed::ALL, self.0).write(&mut map)?;
         for (key, rows) in [("objects", &self.0.objects), ("takers", &self.0.takers)] {
-            map.serialize_entry(key, &list(HANDED_ROW_FIELDS, rows, &[]))?;
+            map.serialize_entry(key, &list(handed_row::ALL, rows))?;
         }
         map.end()
     }
@@ -203,8 +195,8 @@ struct WaitingJson<'a>(&'a Waiting);
 impl Serialize for WaitingJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(WAITING_FIELDS, self.0, &[]).write(&mut map)?;
-        map.serialize_entry("rows", &list(WAIT_ROW_FIELDS, &self.0.rows, &[]))?;
+        Fields::new(waiting::ALL, self.0).write(&mut map)?;
+        map.serialize_entry("rows", &list(wait_row::ALL, &self.0.rows))?;
         map.end()
     }
 }
@@ -214,10 +206,10 @@ struct TotalsByJson<'a>(&'a Report, &'a TotalsBy);
 impl Serialize for TotalsByJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let TotalsByJson(report, totals) = self;
-        let left_out = left_out(report, exact_only::TOTAL_ROW);
+        let rows = list_of_run(total_row::ALL, &totals.rows, report.is_sampled());
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("by", totals.by.id())?;
-        map.serialize_entry("rows", &list(TOTAL_ROW_FIELDS, &totals.rows, left_out))?;
+        map.serialize_entry("rows", &rows)?;
         map.end()
     }
 }
@@ -227,8 +219,8 @@ struct MachineJson<'a>(&'a MachineSummary);
 impl Serialize for MachineJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(MACHINE_FIELDS, self.0, &[]).write(&mut map)?;
-        let unnamed = list(UNNAMED_FIELDS, &self.0.unnamed, &[]);
+        Fields::new(machine::ALL, self.0).write(&mut map)?;
+        let unnamed = list(unnamed::ALL, &self.0.unnamed);
         map.serialize_entry("unnamed", &unnamed)?;
         map.end()
     }
@@ -254,11 +246,7 @@ impl Serialize for TotalsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let totals = &self.0.totals;
-        let left_out = match self.0.run.sampled {
-            Some(_) => exact_only::TOTALS,
-            None => sampled_only::TOTALS,
-        };
-        Fields(TOTALS_FIELDS, totals, left_out).write(&mut map)?;
+        Fields::of_run(totals::ALL, totals, self.0.is_sampled()).write(&mut map)?;
         map.serialize_entry("counts", &CountsJson(&totals.counts))?;
         map.end()
     }
@@ -270,15 +258,11 @@ impl Serialize for LineJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let LineJson(report, line) = self;
         let mut map = serializer.serialize_map(None)?;
-        Fields(LINE_FIELDS, line, left_out(report, exact_only::LINE)).write(&mut map)?;
+        Fields::of_run(line::ALL, line, report.is_sampled()).write(&mut map)?;
         map.serialize_entry("counts", &CountsJson(&line.counts))?;
-        let fights = list(
-            FIGHT_FIELDS,
-            &line.fights,
-            left_out(report, exact_only::FIGHT),
-        );
+        let fights = list_of_run(fight::ALL, &line.fights, report.is_sampled());
         map.serialize_entry("fights", &fights)?;
-        map.serialize_entry("objects", &list(OBJECT_FIELDS, &line.objects, &[]))?;
+        map.serialize_entry("objects", &list(object::ALL, &line.objects))?;
         let rows = line.rows.iter().map(|row| RowJson(report, row));
         map.serialize_entry("rows", &rows.collect::<Vec<_>>())?;
         map.end()
@@ -291,7 +275,7 @@ impl Serialize for RowJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let RowJson(report, row) = self;
         let mut map = serializer.serialize_map(None)?;
-        Fields(ROW_FIELDS, row, left_out(report, exact_only::ROW)).write(&mut map)?;
+        Fields::of_run(row::ALL, row, report.is_sampled()).write(&mut map)?;
         if report.has_call_chains {
             map.serialize_entry("call_path_count", &row.call_path_count)?;
             let paths = row.call_paths.iter().map(CallPathJson);
@@ -306,8 +290,8 @@ struct CallPathJson<'a>(&'a CallPath);
 impl Serialize for CallPathJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(CALL_PATH_FIELDS, self.0, &[]).write(&mut map)?;
-        let frames = list(CALL_FRAME_FIELDS, &self.0.frames, &[]);
+        Fields::new(call_path::ALL, self.0).write(&mut map)?;
+        let frames = list(call_frame::ALL, &self.0.frames);
         map.serialize_entry("frames", &frames)?;
         map.end()
     }
@@ -318,9 +302,9 @@ struct CountsJson<'a>(&'a AccessCounts);
 impl Serialize for CountsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(3))?;
-        map.serialize_entry("loads", &Fields(SOURCE_FIELDS, &self.0.loads, &[]))?;
-        map.serialize_entry("stores", &Fields(SOURCE_FIELDS, &self.0.stores, &[]))?;
-        map.serialize_entry("locked", &Fields(SOURCE_FIELDS, &self.0.locked, &[]))?;
+        map.serialize_entry("loads", &Fields::new(source::ALL, &self.0.loads))?;
+        map.serialize_entry("stores", &Fields::new(source::ALL, &self.0.stores))?;
+        map.serialize_entry("locked", &Fields::new(source::ALL, &self.0.locked))?;
         map.end()
     }
 }

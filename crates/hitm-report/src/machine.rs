@@ -1,5 +1,6 @@
 //! Naming coverage in the report of a whole machine: how much of it has a name.
 
+use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use hitm::recording::KnownAs;
@@ -29,38 +30,44 @@ fn by_function(unnamed: BTreeMap<CodeAddr, (u64, u64)>, names: &dyn Names) -> Ve
     list
 }
 
-/// Naming coverage of a recorded machine: HITMs by what identifies their address.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct MachineSummary {
-    /// Accesses of all kinds that found their line modified in another cache.
-    pub hitm_count: u64,
-    /// Those at objects that walks over the kernel's memory found.
-    pub object_count: u64,
-    /// Those at the kernel's variables, per-CPU variables and page descriptors.
-    pub variable_count: u64,
-    /// Those at objects of slab caches whose type is known.
-    pub typed_count: u64,
-    /// Those at objects of which only the slab cache is known.
-    pub slab_count: u64,
-    /// Those at memory of the recorded program.
-    pub program_count: u64,
-    /// Accesses to device registers, which were left out.
-    pub device_access_count: u64,
-    /// Accesses from user space.
-    pub user_access_count: u64,
-    /// Functions with HITMs at places without a name, most HITMs first, at most [`UNNAMED_MAX`].
-    pub unnamed: Vec<Unnamed>,
+fields! {
+    /// Naming coverage of a recorded machine: HITMs by what identifies their address.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct MachineSummary in machine {
+        /// Accesses of all kinds that found their line modified in another cache.
+        pub hitm_count: u64 => count "HITM";
+        /// Part of the HITMs at places that have a name.
+        named_share => share "with a name", |machine| machine.named_share();
+        /// HITMs at objects that walks over the kernel's memory found.
+        pub object_hitm_count: u64 => count "objects";
+        /// HITMs at the kernel's variables, per-CPU variables and page descriptors.
+        pub variable_hitm_count: u64 => count "variables";
+        /// HITMs at objects of slab caches whose type is known.
+        pub typed_hitm_count: u64 => count "typed slabs";
+        /// HITMs at objects of which only the slab cache is known.
+        pub slab_hitm_count: u64 => count "other slabs";
+        /// HITMs at memory of the recorded program.
+        pub program_hitm_count: u64 => count "program";
+        /// Accesses to device registers, which were left out.
+        pub device_access_count: u64 => count "device accesses";
+        /// Accesses from user space, private ones included.
+        pub user_access_count: u64 => count "user accesses";
+        /// Functions with HITMs at places without a name, most HITMs first, at most [`UNNAMED_MAX`].
+        pub unnamed: Vec<Unnamed>;
+    }
 }
 
-/// A function's HITMs at places without a name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unnamed {
-    /// The function.
-    pub function: String,
-    /// Its HITMs.
-    pub hitm_count: u64,
-    /// One of the places.
-    pub address: u64,
+fields! {
+    /// A function's HITMs at places without a name.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Unnamed in unnamed {
+        /// A function that has HITMs at places without a name.
+        pub function: String => known label "function";
+        /// How many.
+        pub hitm_count: u64 => count "HITM";
+        /// One of the places.
+        pub address: u64 => address "address";
+    }
 }
 
 /// Functions that are listed: enough to see what kind of object is missing.
@@ -103,27 +110,27 @@ impl MachineSummary {
     fn add(&mut self, known: Option<KnownAs>, hitm: u64) {
         self.hitm_count += hitm;
         match known {
-            Some(KnownAs::Object) => self.object_count += hitm,
-            Some(KnownAs::Variable) => self.variable_count += hitm,
-            Some(KnownAs::Typed) => self.typed_count += hitm,
-            Some(KnownAs::Slab) => self.slab_count += hitm,
-            Some(KnownAs::Program) => self.program_count += hitm,
+            Some(KnownAs::Object) => self.object_hitm_count += hitm,
+            Some(KnownAs::Variable) => self.variable_hitm_count += hitm,
+            Some(KnownAs::Typed) => self.typed_hitm_count += hitm,
+            Some(KnownAs::Slab) => self.slab_hitm_count += hitm,
+            Some(KnownAs::Program) => self.program_hitm_count += hitm,
             None => {}
         }
     }
 
     /// Part of the HITMs that have a name, 0 to 1.
     pub fn named_share(&self) -> f64 {
-        let named = self.object_count
-            + self.variable_count
-            + self.typed_count
-            + self.slab_count
-            + self.program_count;
+        let named = self.object_hitm_count
+            + self.variable_hitm_count
+            + self.typed_hitm_count
+            + self.slab_hitm_count
+            + self.program_hitm_count;
         share(named, self.hitm_count)
     }
 
     /// Part of the HITMs of which only the slab cache is known, 0 to 1.
     pub fn slab_share(&self) -> f64 {
-        share(self.slab_count, self.hitm_count)
+        share(self.slab_hitm_count, self.hitm_count)
     }
 }

@@ -5,6 +5,7 @@
 //! line are spread over other lines than the table says; [`TypeReport::unaligned_count`] counts them.
 //! Objects that were priced in another layout have lines of their own in the table: the same offset is another member.
 
+use hitm_fields::fields;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm::recording::TypePlace;
@@ -12,103 +13,117 @@ use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE};
 use hitm_coherence::stats::{RowStats, Statistics};
 
 use crate::Names;
-use crate::model::{AccessCounts, share};
+use crate::model::{AccessCounts, Counted, Counts, op_text, share};
 
 /// Version of the JSON form.
 pub const TYPE_SCHEMA: u32 = 1;
 
-/// Everything about one type.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TypeReport {
-    /// The recorded command with its arguments.
-    pub command: Vec<String>,
-    /// Name of the machine model.
-    pub machine: String,
-    /// The type.
-    pub type_name: String,
-    /// Objects with accesses.
-    pub object_count: u64,
-    /// Those of them that do not begin at the start of a line.
-    pub unaligned_count: u64,
-    /// Those of them that were priced in another layout than the compiled one.
-    pub moved_count: u64,
-    /// Stall cycles of all lines of the recording.
-    pub all_stall_cycles: u64,
-    /// The lines with accesses, by layout, the compiled one first, and by number.
-    pub lines: Vec<TypeLine>,
+fields! {
+    /// Everything about one type.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct TypeReport in type_report {
+        /// The type.
+        pub type_name: String;
+        /// The type.
+        r#type => label "type", |report| report.type_name;
+        /// Objects of the type with recorded accesses.
+        pub object_count: u64 => count "objects";
+        /// Those of them that do not begin at the start of a cache line, so that their lines are others.
+        pub unaligned_count: u64 => count "unaligned";
+        /// Those of them that were priced in another layout than the compiled one (`hitm vm run --layout`).
+        pub moved_count: u64 => count "moved";
+        /// Cycles that CPUs waited for memory, over all lines of the recording.
+        pub all_stall_cycles: u64 => cycles "all stall";
+        /// The recorded command with its arguments.
+        pub command: Vec<String>;
+        /// Name of the machine model.
+        pub machine: String;
+        /// The lines with accesses, by layout, the compiled one first, and by number.
+        pub lines: Vec<TypeLine>;
+    }
 }
 
-/// One line of a type, over all its objects.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TypeLine {
-    /// 1 for the first 64 bytes, as the published tables count.
-    pub number: u64,
-    /// True for a line of the objects that were priced in another layout.
-    pub is_moved: bool,
-    /// Accesses by operation and source.
-    pub counts: AccessCounts,
-    /// Cycles that CPUs waited for the line.
-    pub stall_cycles: u64,
-    /// The part that other CPUs' use of the line caused.
-    pub lost_cycles: u64,
-    /// `stall_cycles` as a part of those of the whole recording, 0 to 1.
-    pub stall_share: f64,
-    /// Mean latency in cycles of loads and locked operations.
-    pub load_cycles_mean: f64,
-    /// Modelled CPUs that used it.
-    pub cpu_count: u64,
-    /// Its members with accesses, by offset.
-    pub members: Vec<String>,
-    /// By offset and code address.
-    pub rows: Vec<TypeRow>,
+fields! {
+    /// One line of a type, over all its objects.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct TypeLine in type_line {
+        /// Number of the line in the object, 1 for its first 64 bytes.
+        pub line: u64 => number "line";
+        /// compiled or moved: the layout that the line is one of. Objects that were not moved keep the compiled one.
+        layout => label "layout", |line| if line.is_moved { "moved" } else { "compiled" };
+        /// Bytes from the object's start to the line's.
+        offset_bytes => offset "from", |line| (line.line - 1) * hitm_base::LINE_SIZE;
+        /// Accesses by operation and source.
+        pub counts: AccessCounts;
+        ..Counts: remote_hitm_count, local_hitm_count;
+        /// Stores and locked operations.
+        store_count => count "stores", |line| line.store_count();
+        ..Counts: access_count;
+        /// Mean latency of loads and locked operations.
+        pub load_cycles_mean: f64 => cycles "load mean";
+        /// Cycles that CPUs waited for the line, whatever the source.
+        pub stall_cycles: u64 => cycles "stall cycles";
+        /// stall_cycles as a part of all_stall_cycles.
+        pub stall_share: f64 => share "stall";
+        /// Part of stall_cycles that other CPUs' use of the line caused.
+        pub lost_cycles: u64 => cycles "lost cycles";
+        /// Modelled CPUs that used the line.
+        pub cpu_count: u64 => count "CPUs";
+        /// Members with accesses, by offset.
+        pub members: Vec<String> => words "members";
+        /// True for a line of the objects that were priced in another layout.
+        pub is_moved: bool;
+        /// By offset and code address.
+        pub rows: Vec<TypeRow>;
+    }
+}
+
+impl Counted for TypeLine {
+    fn counts(&self) -> &AccessCounts {
+        &self.counts
+    }
 }
 
 impl TypeLine {
-    /// Remote HITM of loads and locked operations.
-    pub fn remote_hitm(&self) -> u64 {
-        self.counts.loads_from(DataSource::RemoteHitm)
-    }
-
-    /// Local HITM of loads and locked operations.
-    pub fn local_hitm(&self) -> u64 {
-        self.counts.loads_from(DataSource::LocalHitm)
-    }
-
     /// Stores and locked operations.
     pub fn store_count(&self) -> u64 {
         self.counts.stores.total() + self.counts.locked.total()
     }
 }
 
-/// One instruction at one member.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TypeRow {
-    /// Bytes from the line's start.
-    pub offset: u64,
-    /// The member.
-    pub member: String,
-    /// Load, store or locked operation.
-    pub op: AccessOp,
-    /// The function, empty when unknown.
-    pub function: String,
-    /// The instruction.
-    pub code: CodeAddr,
-    /// Part of the line's remote HITM, 0 to 1.
-    pub remote_hitm_share: f64,
-    /// Part of the line's local HITM, 0 to 1.
-    pub local_hitm_share: f64,
-    /// Part of the line's stores, 0 to 1.
-    pub store_share: f64,
-    /// Mean latency of its loads or locked operations; none for a store.
-    pub load_cycles_mean: Option<f64>,
-    /// Cycles that it stood still.
-    pub stall_cycles: u64,
-    /// `stall_cycles` as a part of the line's, 0 to 1.
-    pub stall_share: f64,
-    /// Accesses.
-    pub access_count: u64,
-    /// Modelled CPUs that they came from.
-    pub cpu_count: u64,
+fields! {
+    /// One instruction at one member.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct TypeRow in type_row {
+        /// Bytes from the line's start.
+        pub offset: u64 => offset "off";
+        /// The member.
+        pub member: String => known name "member";
+        /// The function of the instruction.
+        pub function: String => known name "function";
+        /// load, store or locked.
+        pub op: AccessOp => label "op", |row| op_text(row.op);
+        /// Part of the line's remote HITM.
+        pub remote_hitm_share: f64 => share "rmt";
+        /// Part of the line's local HITM.
+        pub local_hitm_share: f64 => share "lcl";
+        /// Part of the line's stores.
+        pub store_share: f64 => share "store";
+        /// Mean latency of its loads or locked operations.
+        pub load_cycles_mean: Option<f64> => cycles "load cyc";
+        /// Cycles for which it stood still.
+        pub stall_cycles: u64 => cycles "stall cyc";
+        /// stall_cycles as a part of the line's.
+        pub stall_share: f64 => share "stall";
+        /// Accesses.
+        pub access_count: u64 => count "records";
+        /// Modelled CPUs that the accesses came from.
+        pub cpu_count: u64 => count "CPUs";
+        /// The instruction.
+        pub code: CodeAddr;
+        /// Address of the instruction.
+        code_address => address "code", |row| row.code.0;
+    }
 }
 
 /// A line of one of the two layouts.
@@ -220,7 +235,7 @@ fn line<'a>(
         sum.merge(&row);
     }
     let mut line = TypeLine {
-        number: key.number,
+        line: key.number,
         is_moved: key.is_moved,
         counts,
         stall_cycles: sum.stall.0,
@@ -269,8 +284,8 @@ fn type_row(
         op: key.op,
         function: names.code(key.code).function,
         code: key.code,
-        remote_hitm_share: share(loads(DataSource::RemoteHitm), line.remote_hitm()),
-        local_hitm_share: share(loads(DataSource::LocalHitm), line.local_hitm()),
+        remote_hitm_share: share(loads(DataSource::RemoteHitm), line.counts.remote_hitm()),
+        local_hitm_share: share(loads(DataSource::LocalHitm), line.counts.local_hitm()),
         store_share: share(stores, line.store_count()),
         load_cycles_mean: (!is_store && row.latency.count > 0).then(|| row.latency.mean()),
         stall_cycles: row.stall.0,

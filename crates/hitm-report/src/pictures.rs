@@ -16,9 +16,9 @@ use hitm::recording::{AddressNames, Recording};
 use hitm_base::{LineAddr, Topology};
 use hitm_coherence::stats::{RowKey, Statistics, Traffic, TrafficPlan};
 
-pub use line_map::{LineBox, LineCell, LineMap, Seat};
-pub use stacks::{Frame, FrameKind, Stack, Stacks};
-pub use transfers::{Level, TransferPair, TransferTable};
+pub use line_map::{LineBox, LineCell, LineMap, Seat, cell, line_box, seat};
+pub use stacks::{Frame, FrameKind, Stack, StackTime, Stacks, frame, stack, time};
+pub use transfers::{Level, TransferPair, TransferTable, transfer, unknown};
 
 use crate::summary::{self, SummaryLine};
 use crate::{Names, Report};

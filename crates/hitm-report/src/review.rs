@@ -1,10 +1,18 @@
 //! View of `hitm review`: lines of both layouts on each machine, and what gets worse in words.
 
+mod fields;
+
 use hitm::advise::review::{
     Alike, LineReport, MachineCost, Rename, TypeReview, Unmatched, Worse, WorseKind,
 };
+use hitm::layout::MemberPlace;
 use hitm_base::grouped;
-use hitm_layout::structs::MemberPlace;
+use hitm_fields::fields;
+
+pub use fields::{
+    review, review_cost, review_coverage, review_member, review_rename, review_type,
+    review_unmatched, review_worse,
+};
 
 /// Version of the JSON; docs/formats/review.md describes it.
 pub const REVIEW_SCHEMA: u64 = 1;
@@ -12,15 +20,27 @@ pub const REVIEW_SCHEMA: u64 = 1;
 /// Names of the two layouts.
 pub const LAYOUTS: [&str; 2] = ["before", "after"];
 
-/// A touched line of one layout on one machine.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReviewLine {
-    /// Name of the machine.
-    pub machine: String,
-    /// `before` or `after`.
-    pub layout: &'static str,
-    /// The line.
-    pub line: LineReport,
+fields! {
+    /// A touched line of one layout on one machine.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ReviewLine in review_line {
+        /// Name of the machine.
+        pub machine: String => label "machine";
+        /// before or after.
+        pub layout: &'static str => label "layout";
+        /// The instance that begins first in the line.
+        instance => number "instance", |item| item.line.instance;
+        /// The line, counted from the one with the instance's first byte.
+        pub line: LineReport => number "line", |item| item.line.line;
+        /// Cost of the line.
+        cycles => cycles "cycles", |item| item.line.cost.cycles().round();
+        /// Cycles that cores stand still for transfers of it.
+        stall_cycles => cycles "stall", |item| item.line.cost.stall.round();
+        /// Its transfers between cores.
+        transfer_count => count "transfers", |item| item.line.cost.transfers.round();
+        /// Members that are touched there.
+        members => words "members", |item| item.line.members;
+    }
 }
 
 /// Returns the touched lines of both layouts on all machines of a type.

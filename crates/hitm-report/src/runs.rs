@@ -1,5 +1,6 @@
 //! Several recordings of one program: which of them a report shows, and how far their losses lie apart.
 
+use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use thiserror::Error;
@@ -31,26 +32,34 @@ pub enum RunsError {
     },
 }
 
-/// One of several runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OneRun {
-    /// File of the recording.
-    pub file: String,
-    /// Cycles lost to contention.
-    pub lost_cycles: u64,
-    /// The same as a part of all threads' time, 0 to 1.
-    pub run_share: f64,
-    /// True if the recording was closed properly.
-    pub complete: bool,
+fields! {
+    /// One of several runs.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct OneRun in one_run {
+        /// File of the recording.
+        pub file: String => label "file";
+        /// Cycles that its threads lost to contention.
+        pub lost_cycles: u64 => cycles "lost cycles";
+        /// lost_cycles as a part of all threads' time.
+        pub run_share: f64 => share "run";
+        /// Whether the recording was closed properly.
+        pub complete: bool => label "complete";
+    }
 }
 
-/// Cycles that a member lost in each run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberRuns {
-    /// The member, by the name that a baseline has for it.
-    pub name: String,
-    /// Cycles by run, in the order of the runs.
-    pub lost_cycles: Vec<u64>,
+fields! {
+    /// Cycles that a member lost in each run.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct MemberRuns in member_runs {
+        /// Object and member, by the name that a baseline has for it.
+        pub name: String => label "member";
+        /// List of the cycles lost in each run, in the order of the runs.
+        pub lost_cycles: Vec<u64> => cycles "lost cycles";
+        /// Median of lost_cycles.
+        lost_cycles_median => cycles "lost cycles", |member| member.spread().median;
+        /// The largest less the least of lost_cycles.
+        spread_cycles => cycles "spread", |member| member.spread().cycles();
+    }
 }
 
 impl MemberRuns {
@@ -60,13 +69,25 @@ impl MemberRuns {
     }
 }
 
-/// Several recordings of one program.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Runs {
-    /// The runs, in the order of their files.
-    pub runs: Vec<OneRun>,
-    /// Each member's cycles, by name; none without totals by member.
-    pub members: Vec<MemberRuns>,
+fields! {
+    /// Several recordings of one program.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct Runs in runs {
+        /// The runs, in the order of their files.
+        pub runs: Vec<OneRun>;
+        /// Runs.
+        count => count "runs", |runs| runs.runs.len();
+        /// File of the run that the report shows: the one whose lost cycles are the median.
+        shown => label "shown", |runs| runs.shown_file();
+        /// Median of the cycles that runs lost to contention, of an even number of runs the lower middle.
+        lost_cycles_median => cycles "lost cycles", |runs| runs.spread().median;
+        /// The largest less the least of the cycles that runs lost.
+        spread_cycles => cycles "spread", |runs| runs.spread().cycles();
+        /// spread_cycles as a part of lost_cycles_median, null when that is nothing.
+        spread_share => share "spread", |runs| runs.spread().share();
+        /// Each member's cycles, by name; none without totals by member.
+        pub members: Vec<MemberRuns>;
+    }
 }
 
 impl Runs {

@@ -8,30 +8,34 @@ mod source;
 use hitm_base::Printout;
 
 use crate::by::TotalRow;
-use crate::fields::{LINE_FIELDS, ROW_FIELDS, TOTAL_ROW_FIELDS, by_id};
+use crate::fields::{Field, line, row};
 pub use crate::live::screen::paragraph;
 use crate::model::{LineReport, Report, RowReport};
 use crate::pictures::LineMap;
-use crate::text::by::columns as total_columns;
+use crate::text::by::total_table;
 use crate::text::style::Painter;
-use crate::text::table::{Align, FieldTable};
-use crate::text::{calls, line_columns};
+use crate::text::table::{FieldTable, pairs};
+use crate::text::{calls, line_table};
 pub use heat::{Figure, HEAT_MAX, Spot};
 pub use source::SourceText;
 
 /// Columns of the accesses to a member.
-const ACCESS_COLUMNS: &[(&str, Align)] = &[
-    ("op", Align::Left),
-    ("lost_share", Align::Right),
-    ("remote_hitm_share", Align::Right),
-    ("local_hitm_share", Align::Right),
-    ("access_count", Align::Right),
-    ("threads", Align::Words),
-    ("function", Align::Name),
-    ("source", Align::Name),
+const ACCESS_COLUMNS: &[Field<RowReport>] = &[
+    row::op,
+    row::lost_share,
+    row::remote_hitm_share,
+    row::local_hitm_share,
+    row::access_count,
+    row::threads,
+    row::function,
+    row::source,
 ];
 /// Those that a narrow screen leaves out, the first one first.
-const ACCESS_LEAVES_OUT: &[&str] = &["local_hitm_share", "remote_hitm_share", "access_count"];
+const ACCESS_LEAVES_OUT: &[Field<RowReport>] = &[
+    row::local_hitm_share,
+    row::remote_hitm_share,
+    row::access_count,
+];
 
 const PLAIN: Painter = Painter { color: false };
 
@@ -46,16 +50,14 @@ pub struct Detail {
 
 /// A row for each of some lines of a report, in at most `width` columns.
 pub fn line_rows(report: &Report, lines: &[&LineReport], width: usize) -> Printout {
-    let (columns, leaves_out) = line_columns(report.run.sampled.is_some());
-    let mut table = FieldTable::new(LINE_FIELDS, columns).leave_out(leaves_out);
+    let mut table = line_table(report.is_sampled());
     lines.iter().for_each(|line| table.push(line));
     rendered(&table, width)
 }
 
 /// A row for each name of a table of totals.
 pub fn total_rows(report: &Report, rows: &[TotalRow], width: usize) -> Printout {
-    let (columns, leaves_out) = total_columns(report.run.sampled.is_some());
-    let mut table = FieldTable::new(TOTAL_ROW_FIELDS, columns).leave_out(leaves_out);
+    let mut table = total_table(report.is_sampled());
     rows.iter().for_each(|row| table.push(row));
     rendered(&table, width)
 }
@@ -68,15 +70,15 @@ pub fn line_detail(
     (figure, place): (Figure, usize),
     width: usize,
 ) -> Detail {
-    let value = |id| by_id(LINE_FIELDS, id).text(line);
+    let value = |field: Field<_>| field.text(line);
     let mut detail = Detail::default();
     let title = format!(
         "Line {}: {} {}, {} lost cycles ({}), {}",
-        value("rank"),
-        value("address"),
+        value(line::rank),
+        value(line::address),
         line.name(),
-        value("lost_cycles"),
-        value("lost_share"),
+        value(line::lost_cycles),
+        value(line::lost_share),
         line.verdict_text
     );
     detail.text.append(&paragraph(&title, width));
@@ -98,19 +100,18 @@ pub fn line_detail(
     let advice = format!("advice: {}", line.advice);
     detail.text.append(&paragraph(&advice, width));
     let cost = [
-        "load_latency_cycles_mean",
-        "thread_count",
-        "cpu_count",
-        "nodes",
+        line::load_latency_cycles_mean,
+        line::thread_count,
+        line::cpu_count,
+        line::nodes,
     ];
-    let cost = cost.map(|id| format!("{} {}", by_id(LINE_FIELDS, id).title, value(id)));
-    detail.text.append(&paragraph(&cost.join(", "), width));
+    detail.text.append(&paragraph(&pairs(line, &cost), width));
     detail
 }
 
 /// Rows of a line with their callers, where accesses have some.
 fn accesses(rows: &[&RowReport], width: usize) -> Printout {
-    let mut table = FieldTable::new(ROW_FIELDS, ACCESS_COLUMNS).leave_out(ACCESS_LEAVES_OUT);
+    let mut table = FieldTable::new(ACCESS_COLUMNS).leave_out(ACCESS_LEAVES_OUT);
     for row in rows {
         let cells = table.cells(row);
         table.table.push_with_notes(cells, calls::notes(row, width));

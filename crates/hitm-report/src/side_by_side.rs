@@ -3,6 +3,7 @@
 //! Places are told apart by object and member without numbers, so that objects of one kind are taken
 //! together and those of another kernel are found again.
 
+use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use hitm::recording::Recording;
@@ -28,15 +29,17 @@ impl SideOptions {
     }
 }
 
-/// A quantity of each recording, under one name.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SideRow {
-    /// The place or function.
-    pub name: String,
-    /// Cycles that CPUs waited, by recording.
-    pub stall_cycles: Vec<u64>,
-    /// Accesses that found their line modified in another cache, by recording.
-    pub hitm_count: Vec<u64>,
+fields! {
+    /// A quantity of each recording, under one name.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct SideRow in side {
+        /// Object and member without numbers, or a function.
+        pub name: String => label "name";
+        /// Cycles that CPUs waited there, by recording.
+        pub stall_cycles: Vec<u64> => cycles "stall";
+        /// Accesses that found their line modified in another cache, by recording.
+        pub hitm_count: Vec<u64> => count "HITM";
+    }
 }
 
 /// The recordings, side by side.

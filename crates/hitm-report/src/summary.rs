@@ -3,6 +3,7 @@
 mod quiet;
 mod waits;
 
+use hitm_fields::fields;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,21 +12,23 @@ use hitm_base::{counted, grouped};
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::SourceCounts;
 
-use crate::fields::{LINE_FIELDS, TOTALS_FIELDS, by_id};
+use crate::fields::{Field, line, totals};
 use crate::model::{AccessCounts, Flagged, LineReport, share, upgrades_of};
 use crate::names::brief;
 use crate::pictures::Structure;
 use crate::{Report, WORTH_SHARE_MIN};
 
-/// A sentence of the summary.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SummaryLine {
-    /// The question that it answers, in a word.
-    pub label: &'static str,
-    /// The answer.
-    pub text: String,
-    /// True if it is a command to type.
-    pub is_command: bool,
+fields! {
+    /// A sentence of the summary.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct SummaryLine in summary {
+        /// The question: Lost, Where, Why, Do or Next.
+        pub label: &'static str => label "";
+        /// The answer.
+        pub text: String => label "";
+        /// Whether the answer is a command to type.
+        pub is_command: bool => label "";
+    }
 }
 
 /// The summary of a report. `structures` are those on its falsely shared lines
@@ -68,7 +71,7 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
 
 fn lost(report: &Report) -> String {
     let totals = &report.totals;
-    let figure = |id| by_id(TOTALS_FIELDS, id).text(totals);
+    let figure = |field: Field<_>| field.text(totals);
     let lines = match totals.flagged_line_count {
         0 => "no line is contended".to_owned(),
         1 => "1 line is contended".to_owned(),
@@ -78,13 +81,13 @@ fn lost(report: &Report) -> String {
         Some(_) if report.has_no_address() => {
             "Cannot tell: no sample has a data address.".to_owned()
         }
-        Some(_) => format!("{} samples: {lines}.", figure("access_count")),
+        Some(_) => format!("{} samples: {lines}.", figure(totals::access_count)),
         None if report.waiting.first().is_some() => waits::lost(report),
         None => format!(
             "{} of the threads' time, {} of {} cycles: {lines}.",
-            figure("run_share"),
-            figure("lost_cycles"),
-            figure("thread_cycles"),
+            figure(totals::run_share),
+            figure(totals::lost_cycles),
+            figure(totals::thread_cycles),
         ),
     }
 }
@@ -123,7 +126,7 @@ fn place(report: &Report, line: &LineReport) -> String {
         Some(_) => "the sampled latency",
         None => "it",
     };
-    let address = by_id(LINE_FIELDS, "address").text(line);
+    let address = line::address.text(line);
     let kind = told(report).find(|(_, flagged)| flagged.line == line.line);
     let kind = kind.map_or("", |(_, flagged)| flagged.kind.as_str());
     let of_kind = told(report).filter(|(_, flagged)| flagged.kind == kind && !kind.is_empty());
@@ -138,7 +141,7 @@ fn place(report: &Report, line: &LineReport) -> String {
             "{share:.1}% of {what} on {count} lines of {kind}, the costliest at {address}."
         );
     }
-    let share = by_id(LINE_FIELDS, "lost_share").text(line);
+    let share = line::lost_share.text(line);
     let name = line.brief_name();
     // Memory of several processes has no address that all of them know.
     let at = match name == address || line.address == 0 {
@@ -163,14 +166,17 @@ fn elsewhere(report: &Report) -> String {
 }
 
 fn reason(report: &Report, line: &LineReport) -> String {
-    let threads = by_id(LINE_FIELDS, "thread_count").text(line);
+    let threads = line::thread_count.text(line);
     let mut text = line.verdict_text.clone();
     if let Some(first) = text.get(..1) {
         text.replace_range(..1, &first.to_uppercase());
     }
     let evidence = match report.run.sampled {
         Some(_) => {
-            let (remote, local) = (grouped(line.remote_hitm()), grouped(line.local_hitm()));
+            let (remote, local) = (
+                grouped(line.counts.remote_hitm()),
+                grouped(line.counts.local_hitm()),
+            );
             format!("{remote} remote and {local} local HITMs")
         }
         None => hand_overs(&line.counts),

@@ -11,6 +11,7 @@ mod effects;
 pub mod json;
 pub mod text;
 
+use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use hitm::sweep::{Cell, Column, KeyType};
@@ -43,77 +44,98 @@ pub struct SweepReport {
     pub(crate) values: Vec<Vec<Vec<f64>>>,
 }
 
-/// Sums of a sweep's table.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SweepRun {
-    /// File of the table.
-    pub file: String,
-    /// Rows of the table.
-    pub row_count: u64,
-    /// Runs with figures.
-    pub run_count: u64,
-    /// Runs that failed, and points that cannot be run.
-    pub failed_count: u64,
-    /// Combinations of the keys' values.
-    pub point_count: u64,
-    /// Values that pictures leave out.
-    pub left_out_count: u64,
+fields! {
+    /// Sums of a sweep's table.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct SweepRun in sweep_run {
+        /// File of the table.
+        pub file: String => known words "table";
+        /// Rows of the table.
+        pub row_count: u64 => count "rows";
+        /// Runs with figures.
+        pub run_count: u64 => count "runs";
+        /// Runs that failed, and points that cannot be run.
+        pub failed_count: u64 => count "failed";
+        /// Combinations of the keys' values; each has a run for every seed.
+        pub point_count: u64 => count "points";
+        /// Values beyond the first 1,048,576, which effects and pictures leave out.
+        pub left_out_count: u64 => count "left out";
+    }
 }
 
-/// A key of the plan.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SweepKey {
-    /// The key.
-    pub name: String,
-    /// Unit of its values.
-    pub unit: Option<String>,
-    /// Its values: numbers ascending with a missing one last, texts in the order of appearance.
-    pub values: Vec<Cell>,
+fields! {
+    /// A key of the plan.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SweepKey in sweep_key {
+        /// The key.
+        pub key: String => known words "key";
+        /// Unit of its values.
+        pub unit: Option<String> => known words "unit", |item| item.unit.as_deref().unwrap_or_default();
+        /// Values that it takes.
+        value_count => count "values", |item| item.stated().count();
+        /// The first of them, the least of numbers.
+        first => words "from", |item| end(item.stated().next());
+        /// The last of them, the largest of numbers.
+        last => words "to", |item| end(item.stated().next_back());
+        /// Its values: numbers ascending with a missing one last, texts in the order of appearance.
+        pub values: Vec<Cell>;
+    }
 }
 
-/// A metric.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SweepMetric {
-    /// Its id.
-    pub id: String,
-    /// Its unit.
-    pub unit: String,
-    /// Runs that have it.
-    pub run_count: u64,
-    /// Mean over all runs.
-    pub mean: f64,
-    /// Smallest value.
-    pub least: f64,
-    /// Largest value.
-    pub most: f64,
+fields! {
+    /// A metric.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SweepMetric in sweep_metric {
+        /// The metric.
+        pub metric: String => known words "metric";
+        /// Its unit.
+        pub unit: String => known words "unit";
+        /// Runs that have it.
+        pub run_count: u64 => count "runs";
+        /// Mean over these runs.
+        pub mean: f64 => decimal "mean";
+        /// Smallest value.
+        pub least: f64 => decimal "least";
+        /// Largest value.
+        pub most: f64 => decimal "most";
+    }
 }
 
-/// The part of a metric's spread that a key explains.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SweepEffect {
-    /// The metric.
-    pub metric: String,
-    /// The key.
-    pub key: String,
-    /// Share of the variance between the key's values, less what chance gives as many groups.
-    pub share: f64,
-    /// Value of the key with the smallest mean.
-    pub least_at: String,
-    /// That mean.
-    pub least_mean: f64,
-    /// Value of the key with the largest mean.
-    pub most_at: String,
-    /// That mean.
-    pub most_mean: f64,
+fields! {
+    /// The part of a metric's spread that a key explains.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct SweepEffect in sweep_effect {
+        /// The metric.
+        pub metric: String => known words "metric";
+        /// The key.
+        pub key: String => known words "key";
+        /// Share of the metric's variance between the values of the key, less what chance gives as many groups.
+        pub share: f64 => share "explains";
+        /// Value of the key with the smallest mean; a range where the key has more than 16 values.
+        pub least_at: String => known words "least at";
+        /// Mean there.
+        pub least_mean: f64 => decimal "mean";
+        /// Value of the key with the largest mean.
+        pub most_at: String => known words "most at";
+        /// Mean at that value.
+        pub most_mean: f64 => decimal "mean";
+    }
 }
 
-/// A message of failed runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SweepFailure {
-    /// Runs with it.
-    pub count: u64,
-    /// The message.
-    pub message: String,
+fields! {
+    /// A message of failed runs.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct SweepFailure in sweep_failure {
+        /// Runs with the message.
+        pub count: u64 => count "runs";
+        /// The message.
+        pub message: String => known words "message";
+    }
+}
+
+/// A value at an end of a key's range.
+fn end(cell: Option<&Cell>) -> Option<String> {
+    cell.map(cell_text)
 }
 
 impl SweepKey {
@@ -218,7 +240,7 @@ impl SweepReading {
         let keys = keys.map(|(at, column)| KeyColumn {
             at,
             key: SweepKey {
-                name: column.name.clone(),
+                key: column.name.clone(),
                 unit: column.unit.clone(),
                 values: Vec::new(),
             },
@@ -287,7 +309,7 @@ impl SweepReading {
         self.metric_at.insert(id.clone(), index);
         self.values.push(Vec::new());
         self.metrics.push(SweepMetric {
-            id,
+            metric: id,
             unit,
             run_count: 0,
             mean: 0.0,

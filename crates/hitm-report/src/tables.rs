@@ -6,14 +6,15 @@
 mod parquet;
 
 use std::borrow::Cow;
+use std::slice::from_ref;
+
+pub use hitm_fields::Column;
+use hitm_fields::{Field, Unit, Value, of_run};
 
 use crate::fields::{
-    CALL_FRAME_FIELDS, CALL_PATH_FIELDS, FIGHT_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS,
-    LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS, RUN_FIELDS,
-    SOURCE_FIELDS, THREAD_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, UNNAMED_FIELDS, Unit, Value,
-    WAIT_ROW_FIELDS, WAITING_FIELDS, exact_only, sampled_only,
+    call_frame, call_path, fight, handed, handed_row, line, machine, object, quiet, row, run,
+    source, thread, total_row, totals, unnamed, wait_row, waiting,
 };
-use crate::json::LeftOut;
 use crate::model::{AccessCounts, LineReport, Report};
 
 /// A table.
@@ -25,17 +26,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Its rows, a value for each column.
     pub rows: Vec<Vec<Value>>,
-}
-
-/// A column.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
-    /// Its name.
-    pub id: &'static str,
-    /// Unit of its values.
-    pub unit: Unit,
-    /// One sentence about it, without a full stop.
-    pub description: &'static str,
+    /// True if it is of samples.
+    is_sampled: bool,
 }
 
 /// Rank of the line in tables of its parts.
@@ -76,44 +68,28 @@ const LIST: Column = Column {
 };
 
 impl Table {
-    fn new(name: &'static str) -> Table {
+    /// A table with its columns: `keys`, then the fields that the run has.
+    fn new<T>(
+        name: &'static str,
+        is_sampled: bool,
+        keys: &[Column],
+        fields: &'static [Field<T>],
+    ) -> Table {
+        let own = of_run(fields, is_sampled).map(Field::column);
         Table {
             name,
-            columns: Vec::new(),
+            columns: keys.iter().copied().chain(own).collect(),
             rows: Vec::new(),
+            is_sampled,
         }
     }
 
-    /// Gives the table its columns: `keys`, then the fields.
-    fn begin<T>(&mut self, keys: &[Column], (fields, left_out): (&'static [Field<T>], LeftOut)) {
-        let own = fields.iter().filter(|field| !left_out.contains(&field.id));
-        let own = own.map(|field| Column {
-            id: field.id,
-            unit: field.unit,
-            description: field.description,
-        });
-        self.columns = keys.iter().copied().chain(own).collect();
-    }
-
     /// Adds a row for each item: the values of the keys, then the fields.
-    fn add<T>(
-        &mut self,
-        keys: &[Value],
-        (fields, left_out): (&'static [Field<T>], LeftOut),
-        items: &[T],
-    ) {
+    fn add<T>(&mut self, keys: &[Value], fields: &'static [Field<T>], items: &[T]) {
         self.rows.extend(items.iter().map(|item| {
-            let own = fields.iter().filter(|field| !left_out.contains(&field.id));
-            let own = own.map(|field| (field.value)(item));
+            let own = of_run(fields, self.is_sampled).map(|field| (field.value)(item));
             keys.iter().cloned().chain(own).collect()
         }));
-    }
-
-    fn of<T>(name: &'static str, fields: (&'static [Field<T>], LeftOut), items: &[T]) -> Table {
-        let mut table = Table::new(name);
-        table.begin(&[], fields);
-        table.add(&[], fields, items);
-        table
     }
 
     /// The table as CSV by RFC 4180, with line feeds; the first row has the names of the columns. Addresses are
@@ -187,99 +163,83 @@ pub(crate) fn name_field(name: &str) -> Cow<'_, str> {
 impl Report {
     /// Every table of the report. One without rows has its columns all the same.
     pub fn tables(&self) -> Vec<Table> {
-        let exact = |ids: LeftOut| crate::json::left_out(self, ids);
-        let of_totals = match self.run.sampled {
-            Some(_) => exact_only::TOTALS,
-            None => sampled_only::TOTALS,
-        };
-        let mut counts = Table::new("counts");
-        counts.begin(&[OP], (SOURCE_FIELDS, &[]));
+        let mut counts = self.new_table("counts", &[OP], source::ALL);
         add_counts(&mut counts, &[], &self.totals.counts);
         let mut tables = vec![
-            Table::of(
-                "run",
-                (RUN_FIELDS, exact(exact_only::RUN)),
-                std::slice::from_ref(&self.run),
-            ),
-            Table::of(
-                "totals",
-                (TOTALS_FIELDS, of_totals),
-                std::slice::from_ref(&self.totals),
-            ),
+            self.table("run", run::ALL, from_ref(&self.run)),
+            self.table("totals", totals::ALL, from_ref(&self.totals)),
             counts,
-            self.totals_by(),
-            Table::of("lines", (LINE_FIELDS, exact(exact_only::LINE)), &self.lines),
+            self.table_of_totals(),
+            self.table("lines", line::ALL, &self.lines),
         ];
         tables.extend(self.parts_of_lines());
-        tables.push(Table::of(
-            "quiet",
-            (QUIET_FIELDS, exact(exact_only::QUIET)),
-            &[self.quiet],
-        ));
-        if self.run.sampled.is_none() {
-            tables.push(Table::of(
-                "handed_over",
-                (HANDED_FIELDS, &[]),
-                std::slice::from_ref(&self.handed),
-            ));
-            let mut kinds = Table::new("handed_over_by");
-            kinds.begin(&[LIST], (HANDED_ROW_FIELDS, &[]));
-            for (list, rows) in [
-                ("objects", &self.handed.objects),
-                ("takers", &self.handed.takers),
-            ] {
-                let key = [Value::Text(list.to_owned())];
-                kinds.add(&key, (HANDED_ROW_FIELDS, &[]), rows);
-            }
-            tables.push(kinds);
-            let waiting = std::slice::from_ref(&self.waiting);
-            tables.push(Table::of("waiting", (WAITING_FIELDS, &[]), waiting));
-            let waits = (WAIT_ROW_FIELDS, &[][..]);
-            tables.push(Table::of("waits", waits, &self.waiting.rows));
+        tables.push(self.table("quiet", quiet::ALL, &[self.quiet]));
+        if !self.is_sampled() {
+            let handed = self.table("handed_over", handed::ALL, from_ref(&self.handed));
+            tables.extend([handed, self.handed_over_by()]);
+            tables.push(self.table("waiting", waiting::ALL, from_ref(&self.waiting)));
+            tables.push(self.table("waits", wait_row::ALL, &self.waiting.rows));
         }
-        let of_threads = (THREAD_FIELDS, exact(exact_only::THREAD));
-        tables.push(Table::of("threads", of_threads, &self.threads));
+        tables.push(self.table("threads", thread::ALL, &self.threads));
         if let Some(machine) = &self.of_machine {
-            let machine = std::slice::from_ref(machine);
-            tables.push(Table::of("of_machine", (MACHINE_FIELDS, &[]), machine));
-            let unnamed = &machine[0].unnamed;
-            tables.push(Table::of("unnamed", (UNNAMED_FIELDS, &[]), unnamed));
+            tables.push(self.table("of_machine", machine::ALL, from_ref(machine)));
+            tables.push(self.table("unnamed", unnamed::ALL, &machine.unnamed));
         }
         tables
     }
 
-    fn totals_by(&self) -> Table {
-        let left_out = crate::json::left_out(self, exact_only::TOTAL_ROW);
-        let mut table = Table::new("totals_by");
-        table.begin(&[BY], (TOTAL_ROW_FIELDS, left_out));
+    /// A table of these items.
+    fn table<T>(&self, name: &'static str, fields: &'static [Field<T>], items: &[T]) -> Table {
+        let mut table = self.new_table(name, &[], fields);
+        table.add(&[], fields, items);
+        table
+    }
+
+    fn new_table<T>(
+        &self,
+        name: &'static str,
+        keys: &[Column],
+        fields: &'static [Field<T>],
+    ) -> Table {
+        Table::new(name, self.is_sampled(), keys, fields)
+    }
+
+    fn table_of_totals(&self) -> Table {
+        let mut table = self.new_table("totals_by", &[BY], total_row::ALL);
         for totals in &self.totals_by {
             let key = [Value::Text(totals.by.id().to_owned())];
-            table.add(&key, (TOTAL_ROW_FIELDS, left_out), &totals.rows);
+            table.add(&key, total_row::ALL, &totals.rows);
+        }
+        table
+    }
+
+    fn handed_over_by(&self) -> Table {
+        let mut table = self.new_table("handed_over_by", &[LIST], handed_row::ALL);
+        for (list, rows) in [
+            ("objects", &self.handed.objects),
+            ("takers", &self.handed.takers),
+        ] {
+            let key = [Value::Text(list.to_owned())];
+            table.add(&key, handed_row::ALL, rows);
         }
         table
     }
 
     fn parts_of_lines(&self) -> Vec<Table> {
-        let exact = |ids: LeftOut| crate::json::left_out(self, ids);
-        let [mut by_source, mut fights, mut objects, mut rows] =
-            ["line_counts", "fights", "objects", "rows"].map(Table::new);
-        let [mut paths, mut frames] = ["call_paths", "frames"].map(Table::new);
         let key = &[LINE_RANK];
-        by_source.begin(&[LINE_RANK, OP], (SOURCE_FIELDS, &[]));
-        fights.begin(key, (FIGHT_FIELDS, exact(exact_only::FIGHT)));
-        objects.begin(key, (OBJECT_FIELDS, &[]));
-        rows.begin(key, (ROW_FIELDS, exact(exact_only::ROW)));
-        paths.begin(&[LINE_RANK, ROW_INDEX], (CALL_PATH_FIELDS, &[]));
-        frames.begin(
-            &[LINE_RANK, ROW_INDEX, PATH_INDEX],
-            (CALL_FRAME_FIELDS, &[]),
-        );
+        let mut by_source = self.new_table("line_counts", &[LINE_RANK, OP], source::ALL);
+        let mut fights = self.new_table("fights", key, fight::ALL);
+        let mut objects = self.new_table("objects", key, object::ALL);
+        let mut rows = self.new_table("rows", key, row::ALL);
+        let mut paths = self.new_table("call_paths", &[LINE_RANK, ROW_INDEX], call_path::ALL);
+        let of_path = &[LINE_RANK, ROW_INDEX, PATH_INDEX];
+        let mut frames = self.new_table("frames", of_path, call_frame::ALL);
         for line in &self.lines {
             let rank = &[Value::Whole(line.rank)];
             add_counts(&mut by_source, rank, &line.counts);
-            fights.add(rank, (FIGHT_FIELDS, exact(exact_only::FIGHT)), &line.fights);
-            objects.add(rank, (OBJECT_FIELDS, &[]), &line.objects);
-            rows.add(rank, (ROW_FIELDS, exact(exact_only::ROW)), &line.rows);
+            fights.add(rank, fight::ALL, &line.fights);
+            objects.add(rank, object::ALL, &line.objects);
+            rows.add(rank, row::ALL, &line.rows);
             if self.has_call_chains {
                 call_paths(line, &mut paths, &mut frames);
             }
@@ -300,18 +260,18 @@ fn add_counts(table: &mut Table, keys: &[Value], counts: &AccessCounts) {
         ("locked", counts.locked),
     ] {
         let keys = [keys, &[Value::Text(op.to_owned())]].concat();
-        table.add(&keys, (SOURCE_FIELDS, &[]), &[counts]);
+        table.add(&keys, source::ALL, &[counts]);
     }
 }
 
 fn call_paths(line: &LineReport, paths: &mut Table, frames: &mut Table) {
     for (row, row_index) in line.rows.iter().zip(0..) {
         let key = [Value::Whole(line.rank), Value::Whole(row_index)];
-        paths.add(&key, (CALL_PATH_FIELDS, &[]), &row.call_paths);
+        paths.add(&key, call_path::ALL, &row.call_paths);
         for (path, path_index) in row.call_paths.iter().zip(0..) {
             let [rank, row_index] = key.clone();
             let key = [rank, row_index, Value::Whole(path_index)];
-            frames.add(&key, (CALL_FRAME_FIELDS, &[]), &path.frames);
+            frames.add(&key, call_frame::ALL, &path.frames);
         }
     }
 }
@@ -345,6 +305,7 @@ mod tests {
             name: "t",
             columns: vec![column("a"), column("b")],
             rows: vec![vec![text("x,\"y\"\nz"), text("1")]],
+            is_sampled: false,
         };
         assert_eq!(table.csv(), "a,b\n\"x,\"\"y\"\"\nz\",1\n");
     }

@@ -19,12 +19,12 @@ pub mod whatif;
 
 use hitm_base::{Printout, grouped, printable};
 
-use crate::fields::{LINE_FIELDS, PROCESS_FIELDS, QUIET_FIELDS, RUN_FIELDS, THREAD_FIELDS, by_id};
-use crate::model::{ProcessSummary, Report, SampledEvent, ThreadSummary};
+use crate::fields::{self, Field};
+use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary};
 use crate::summary::SummaryLine;
 pub use by::PercentLimit;
 use style::{Painter, Style};
-use table::{Align, FieldTable, Table, shorten, wrap};
+use table::{FieldTable, Table, shorten, wrap};
 
 /// Options for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,80 +51,85 @@ const THREADS_MAX: usize = 24;
 const NAME_WIDTH_MAX: usize = 48;
 
 /// Columns of the table of lines.
-const LINE_COLUMNS: &[(&str, Align)] = &[
-    ("rank", Align::Right),
-    ("address", Align::Right),
-    ("name", Align::Name),
-    ("verdict_brief", Align::Words),
-    ("lost_cycles", Align::Right),
-    ("lost_share", Align::Right),
-    ("run_share", Align::Right),
-    ("remote_hitm_count", Align::Right),
-    ("local_hitm_count", Align::Right),
-    ("load_latency_cycles_mean", Align::Right),
-    ("nodes", Align::Right),
+const LINE_COLUMNS: &[Field<LineReport>] = &[
+    fields::line::rank,
+    fields::line::address,
+    fields::line::name,
+    fields::line::verdict_brief,
+    fields::line::lost_cycles,
+    fields::line::lost_share,
+    fields::line::run_share,
+    fields::line::remote_hitm_count,
+    fields::line::local_hitm_count,
+    fields::line::load_latency_cycles_mean,
+    fields::line::nodes,
 ];
 /// The same for samples, which know no time of threads.
-const SAMPLED_LINE_COLUMNS: &[(&str, Align)] = &[
-    ("rank", Align::Right),
-    ("address", Align::Right),
-    ("name", Align::Name),
-    ("verdict_brief", Align::Words),
-    ("lost_share", Align::Right),
-    ("remote_hitm_count", Align::Right),
-    ("local_hitm_count", Align::Right),
-    ("access_count", Align::Right),
-    ("load_latency_cycles_mean", Align::Right),
-    ("nodes", Align::Right),
+const SAMPLED_LINE_COLUMNS: &[Field<LineReport>] = &[
+    fields::line::rank,
+    fields::line::address,
+    fields::line::name,
+    fields::line::verdict_brief,
+    fields::line::lost_share,
+    fields::line::remote_hitm_count,
+    fields::line::local_hitm_count,
+    fields::line::access_count,
+    fields::line::load_latency_cycles_mean,
+    fields::line::nodes,
 ];
 /// Columns of lines that a narrow screen leaves out, the first one first.
-const LINE_LEAVES_OUT: &[&str] = &[
-    "nodes",
-    "load_latency_cycles_mean",
-    "run_share",
-    "local_hitm_count",
-    "address",
-    "access_count",
-    "remote_hitm_count",
+const LINE_LEAVES_OUT: &[Field<LineReport>] = &[
+    fields::line::nodes,
+    fields::line::load_latency_cycles_mean,
+    fields::line::run_share,
+    fields::line::local_hitm_count,
+    fields::line::address,
+    fields::line::access_count,
+    fields::line::remote_hitm_count,
 ];
-/// Columns of a table of lines, and those that a narrow screen leaves out.
-pub(crate) const fn line_columns(is_sampled: bool) -> (Columns, &'static [&'static str]) {
-    match is_sampled {
-        true => (SAMPLED_LINE_COLUMNS, LINE_LEAVES_OUT),
-        false => (LINE_COLUMNS, LINE_LEAVES_OUT),
-    }
+
+/// The table of lines, without rows.
+pub(crate) fn line_table(is_sampled: bool) -> FieldTable<LineReport> {
+    let columns = match is_sampled {
+        true => SAMPLED_LINE_COLUMNS,
+        false => LINE_COLUMNS,
+    };
+    FieldTable::new(columns).leave_out(LINE_LEAVES_OUT)
 }
 
-/// Fields of a table by id, with the way their cells are set.
-pub(crate) type Columns = &'static [(&'static str, Align)];
-
 /// Columns of the table of threads.
-const THREAD_COLUMNS: &[(&str, Align)] = &[
-    ("thread", Align::Right),
-    ("name", Align::Name),
-    ("instruction_count", Align::Right),
-    ("cycles", Align::Right),
-    ("lost_cycles", Align::Right),
-    ("lost_share", Align::Right),
+const THREAD_COLUMNS: &[Field<ThreadSummary>] = &[
+    fields::thread::thread,
+    fields::thread::name,
+    fields::thread::instruction_count,
+    fields::thread::cycles,
+    fields::thread::lost_cycles,
+    fields::thread::lost_share,
 ];
 
 /// Columns of threads that a narrow screen leaves out, the first one first.
-const THREAD_LEAVES_OUT: &[&str] = &["instruction_count", "cycles"];
+const THREAD_LEAVES_OUT: &[Field<ThreadSummary>] =
+    &[fields::thread::instruction_count, fields::thread::cycles];
 
 /// Columns of the table of processes.
-const PROCESS_COLUMNS: &[(&str, Align)] = &[
-    ("process", Align::Right),
-    ("pid", Align::Right),
-    ("parent", Align::Right),
-    ("program", Align::Name),
-    ("thread_count", Align::Right),
-    ("instruction_count", Align::Right),
-    ("lost_cycles", Align::Right),
-    ("end", Align::Left),
+const PROCESS_COLUMNS: &[Field<ProcessSummary>] = &[
+    fields::process::process,
+    fields::process::pid,
+    fields::process::parent,
+    fields::process::program,
+    fields::process::thread_count,
+    fields::process::instruction_count,
+    fields::process::lost_cycles,
+    fields::process::end,
 ];
 
 /// Columns of processes that a narrow screen leaves out, the first one first.
-const PROCESS_LEAVES_OUT: &[&str] = &["parent", "instruction_count", "thread_count", "end"];
+const PROCESS_LEAVES_OUT: &[Field<ProcessSummary>] = &[
+    fields::process::parent,
+    fields::process::instruction_count,
+    fields::process::thread_count,
+    fields::process::end,
+];
 
 /// The whole report, below its summary. Without sentences it begins with the run.
 pub fn render(report: &Report, summary: &[SummaryLine], options: &TextOptions) -> Printout {
@@ -236,17 +241,17 @@ impl Writer {
     }
 
     fn header(&mut self, report: &Report, summary: &[SummaryLine]) {
-        let run = |id| by_id(RUN_FIELDS, id).text(&report.run);
+        let run = |field: Field<_>| field.text(&report.run);
         let command = shorten(&report.run.command.join(" "), self.width - 13);
         self.push(Style::Bold, &format!("hitm report: {command}"));
         self.summary(summary);
         let machine = format!(
             "{} ({} CPUs, {} nodes, {}): {}",
-            run("machine"),
-            run("cpu_count"),
-            run("node_count"),
-            run("clock_khz"),
-            run("machine_description"),
+            run(fields::run::machine),
+            run(fields::run::cpu_count),
+            run(fields::run::node_count),
+            run(fields::run::clock_khz),
+            run(fields::run::machine_description),
         );
         self.paragraph(Style::Plain, "machine", &machine);
         if let Some(events) = &report.run.sampled {
@@ -260,9 +265,9 @@ impl Writer {
         // A placement may name every CPU.
         let how = format!(
             "threads placed {}, window {} cycles, seed {}",
-            shorten(&run("placement"), self.width / 2),
-            run("window_cycles"),
-            run("seed")
+            shorten(&run(fields::run::placement), self.width / 2),
+            run(fields::run::window_cycles),
+            run(fields::run::seed)
         );
         self.paragraph(Style::Plain, "run", &how);
         if let Some(runs) = &report.runs {
@@ -275,7 +280,7 @@ impl Writer {
         if report.run.lost_access_count > 0 {
             let text = format!(
                 "{} accesses were dropped by the recorder",
-                run("lost_access_count")
+                run(fields::run::lost_access_count)
             );
             self.paragraph(Style::Warning, "lost", &text);
         }
@@ -298,31 +303,30 @@ impl Writer {
     }
 
     fn line_table(&mut self, report: &Report) {
-        let (columns, leaves_out) = line_columns(report.run.sampled.is_some());
         let order = by::order_text(report);
         self.title(&format!("Shared cache lines, by {order}"));
         if report.lines.is_empty() {
             self.push(Style::Plain, "  No line is contended.");
         } else {
-            let mut table = FieldTable::new(LINE_FIELDS, columns).leave_out(leaves_out);
+            let mut table = line_table(report.is_sampled());
             let (large, small) = self.percent_limit.split_lines(report);
             large.iter().for_each(|line| table.push(line));
             by::push_lines(&mut table, &small, self.percent_limit);
             self.table(&table.table);
         }
         let quiet = &report.quiet;
-        let figure = |id| by_id(QUIET_FIELDS, id).text(quiet);
+        let figure = |field: Field<_>| field.text(quiet);
         if quiet.left_out_line_count > 0 {
             let text = if report.run.sampled.is_some() {
                 format!(
                     "  {} more contended lines; --top shows more.",
-                    figure("left_out_line_count")
+                    figure(fields::quiet::left_out_line_count)
                 )
             } else {
                 format!(
                     "  {} more contended lines lost {} cycles; --top shows more.",
-                    figure("left_out_line_count"),
-                    figure("left_out_lost_cycles")
+                    figure(fields::quiet::left_out_line_count),
+                    figure(fields::quiet::left_out_lost_cycles)
                 )
             };
             self.sentence(Style::Plain, &text);
@@ -331,13 +335,13 @@ impl Writer {
             let text = if report.run.sampled.is_some() {
                 format!(
                     "  {} lines have too few contended samples for a verdict or to matter.",
-                    figure("line_count")
+                    figure(fields::quiet::line_count)
                 )
             } else {
                 format!(
                     "  {} lines changed hands too rarely to matter and lost {} cycles.",
-                    figure("line_count"),
-                    figure("lost_cycles")
+                    figure(fields::quiet::line_count),
+                    figure(fields::quiet::lost_cycles)
                 )
             };
             self.sentence(Style::Plain, &text);
@@ -351,7 +355,7 @@ impl Writer {
             shown.sort_by_key(|thread| (std::cmp::Reverse(thread.lost_cycles), thread.thread));
             shown.truncate(THREADS_MAX);
         }
-        let mut table = FieldTable::new(THREAD_FIELDS, THREAD_COLUMNS).leave_out(THREAD_LEAVES_OUT);
+        let mut table = FieldTable::new(THREAD_COLUMNS).leave_out(THREAD_LEAVES_OUT);
         for thread in &shown {
             table.push(thread);
         }
@@ -380,8 +384,7 @@ impl Writer {
             shown.sort_by_key(work);
             shown.truncate(THREADS_MAX);
         }
-        let mut table =
-            FieldTable::new(PROCESS_FIELDS, PROCESS_COLUMNS).leave_out(PROCESS_LEAVES_OUT);
+        let mut table = FieldTable::new(PROCESS_COLUMNS).leave_out(PROCESS_LEAVES_OUT);
         for process in &shown {
             table.push(process);
         }

@@ -2,6 +2,7 @@
 //!
 //! The third form of waiting, for a cache line, is what the lines of a report lose.
 
+use hitm_fields::fields;
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm::recording::SyncKind;
@@ -18,44 +19,61 @@ pub const WAITING_ROWS_MAX: usize = 20;
 /// Functions that a row names.
 const FUNCTIONS_MAX: usize = 3;
 
-/// Time that threads waited for one another, lines apart.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Waiting {
-    /// Cycles in which threads looked again and again at what others were to change.
-    pub spinning_cycles: u64,
-    /// Cycles in which threads slept for locks.
-    pub asleep_cycles: u64,
-    /// The time of which these are parts: that of all threads, and what they slept for locks.
-    pub whole_cycles: u64,
-    /// Threads that got on with their work at a time, on average: those that ran and did not spin.
-    pub busy_threads_mean: f64,
-    /// What they waited for, the longest first; at the end all others together, without a name.
-    pub rows: Vec<WaitRow>,
+fields! {
+    /// Time that threads waited for one another, lines apart.
+    #[derive(Debug, Clone, PartialEq, Default)]
+    pub struct Waiting in waiting {
+        /// thread_cycles, and asleep_cycles beside them: what the shares here are parts of.
+        pub whole_cycles: u64 => cycles "whole";
+        /// Cycles in which threads looked again and again at what others were to change; waits for the line are not
+        /// among them.
+        pub spinning_cycles: u64 => cycles "spinning";
+        /// Cycles in which threads slept for locks.
+        pub asleep_cycles: u64 => cycles "asleep";
+        /// spinning_cycles and asleep_cycles as a part of whole_cycles.
+        run_share => share "run", |waiting| waiting.run_share();
+        /// Threads that got on with their work at a time: those that ran and did not spin, on average over the run.
+        pub busy_threads_mean: f64 => decimal "busy";
+        /// What they waited for, the longest first; at the end all others together, without a name.
+        pub rows: Vec<WaitRow>;
+    }
 }
 
-/// Waits for one thing, in one way.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WaitRow {
-    /// How threads waited; none for several together.
-    pub kind: Option<WaitKind>,
-    /// What they waited for: a lock, a flag; empty for several together.
-    pub name: String,
-    /// Address of the word, or of the first of several with one name; 0 when several have none.
-    pub addr: u64,
-    /// Waits.
-    pub wait_count: u64,
-    /// Their cycles.
-    pub cycles: u64,
-    /// `cycles` as a part of [`Waiting::whole_cycles`], 0 to 1.
-    pub run_share: f64,
-    /// Threads that waited.
-    pub thread_count: u64,
-    /// Functions in which they waited, the longest first.
-    pub waiters: Vec<String>,
-    /// Functions that changed the word, the most frequent first.
-    pub releasers: Vec<String>,
-    /// Whether it is something of the C library's or of a language's runtime.
-    pub is_of_runtime: bool,
+fields! {
+    /// Waits for one thing, in one way.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct WaitRow in wait_row {
+        /// spinning or asleep; none for several things together.
+        pub kind: Option<WaitKind> => label "wait", |row| row.kind.map(kind_text);
+        /// Lock or other object that threads waited for; none for several together.
+        pub name: String => known name "for";
+        /// Address of its word, or of the first of several with one name.
+        pub address: u64 => address "address";
+        /// Waits.
+        pub wait_count: u64 => count "waits";
+        /// Their cycles.
+        pub cycles: u64 => cycles "cycles";
+        /// Cycles of one wait.
+        cycles_mean => cycles "each", |row| row.cycles_mean();
+        /// cycles as a part of whole_cycles.
+        pub run_share: f64 => share "run";
+        /// Threads that waited.
+        pub thread_count: u64 => count "threads";
+        /// Functions in which they waited, the longest first; at most three.
+        pub waiters: Vec<String> => name "in";
+        /// Functions that changed the word, the most frequent first; at most three.
+        pub releasers: Vec<String> => words "changed in";
+        /// Whether it is something of the C library's or of a language's runtime.
+        pub is_of_runtime: bool;
+    }
+}
+
+/// A way to wait, as text says it.
+pub(crate) const fn kind_text(kind: WaitKind) -> &'static str {
+    match kind {
+        WaitKind::Spinning => "spinning",
+        WaitKind::Asleep => "asleep",
+    }
 }
 
 impl WaitRow {
@@ -157,7 +175,7 @@ fn rows(
     let row = |(kind, name): (Option<WaitKind>, String), sum: &Sum| WaitRow {
         kind,
         name,
-        addr: sum.words.first().map_or(0, |word| names.shown(*word)),
+        address: sum.words.first().map_or(0, |word| names.shown(*word)),
         wait_count: sum.wait_count,
         cycles: sum.cycles,
         run_share: share(sum.cycles, waiting.whole_cycles),

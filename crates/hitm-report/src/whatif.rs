@@ -1,6 +1,11 @@
 //! View of `hitm whatif`: the facade's answer, cut to size and divided by iterations.
 
+mod fields;
+
 use hitm::whatif::{Change, Run, ThreadChange, WhatifReport};
+use hitm_fields::fields;
+
+pub use fields::{whatif_line, whatif_member, whatif_move, whatif_object};
 
 /// Version of the JSON; docs/formats/whatif.md describes it.
 pub const WHATIF_SCHEMA: u64 = 1;
@@ -17,22 +22,75 @@ pub struct WhatifOptions {
     pub iterations: Option<u64>,
 }
 
-/// One of the two runs, as it is shown.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunView {
-    /// The run.
-    pub run: Run,
-    /// The mean of the threads that iterate.
-    pub cycles_per_iteration: Option<f64>,
+fields! {
+    /// One of the two runs, as it is shown.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct RunView in whatif_run {
+        /// The run.
+        pub run: Run;
+        /// Name of the machine model.
+        machine => known label "machine", |item| item.run.machine;
+        /// One line about the machine model.
+        machine_description => known label "", |item| item.run.machine_description;
+        /// Clock of the machine model.
+        clock_khz => khz "clock", |item| item.run.clock.khz();
+        /// How threads were placed on CPUs.
+        placement => known label "placement", |item| item.run.placement;
+        /// Latest virtual clock of a thread.
+        end_cycles => cycles "end", |item| item.run.end.0;
+        /// Cycles of an iteration, the mean over the threads that run at least four instructions an iteration; null
+        /// without --per.
+        pub cycles_per_iteration: Option<f64> => cycles "cycles/iteration";
+        /// Accesses to lines that several threads use.
+        access_count => count "accesses", |item| item.run.totals.accesses;
+        /// Loads and locked operations that found the line modified in a cache of the same package.
+        local_hitm_count => count "local HITM", |item| item.run.totals.local_hitm;
+        /// Loads and locked operations that found the line modified in another package.
+        remote_hitm_count => count "remote HITM", |item| item.run.totals.remote_hitm;
+        /// Time that threads waited for memory, whatever the source.
+        stall_cycles => cycles "stalled", |item| item.run.totals.stall.0;
+        /// Part of stall_cycles whose source is another CPU's use of the line.
+        lost_cycles => cycles "lost", |item| item.run.totals.lost.0;
+    }
 }
 
-/// A thread, as it is shown.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ThreadView {
-    /// The thread.
-    pub change: ThreadChange,
-    /// Its cycles of an iteration, when it iterates.
-    pub cycles_per_iteration: Option<Change<f64>>,
+fields! {
+    /// A thread, as it is shown.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct ThreadView in whatif_thread {
+        /// The thread.
+        pub change: ThreadChange;
+        /// Number of the thread in the recording.
+        thread => number "thread", |item| item.change.thread.0;
+        /// Name and tid.
+        name => known name "name", |item| item.change.name;
+        /// Instructions that the thread ran, in both runs.
+        instruction_count => count "instructions", |item| item.change.insns;
+        /// Cycles that the thread ran or waited for memory, as recorded.
+        cycles_before => cycles "before", |item| item.change.cycles.before.0;
+        /// The same, as replayed.
+        cycles_after => cycles "after", |item| item.change.cycles.after.0;
+        /// Growth of the cycles, as a part of those before.
+        cycles_change => share "change", |item| {
+            let cycles = item.change.cycles;
+            growth(Change { before: cycles.before.0, after: cycles.after.0 })
+        };
+        /// Its cycles of an iteration, when it iterates.
+        pub cycles_per_iteration: Option<Change<f64>>;
+        /// Cycles of an iteration, as recorded; null without --per, and for a thread that does not iterate.
+        cycles_per_iteration_before => cycles "per iteration",
+            |item| item.cycles_per_iteration.map(|per| per.before);
+        /// The same, as replayed.
+        cycles_per_iteration_after => cycles "after", |item| item.cycles_per_iteration.map(|per| per.after);
+        /// Part of the cycles that the thread waited for memory, as recorded.
+        stall_cycles_before => cycles "stalled", |item| item.change.stall.before.0;
+        /// The same, as replayed.
+        stall_cycles_after => cycles "after", |item| item.change.stall.after.0;
+        /// Part of the stall whose source is another CPU's use of a line, as recorded.
+        lost_cycles_before => cycles "lost", |item| item.change.lost.before.0;
+        /// The same, as replayed.
+        lost_cycles_after => cycles "after", |item| item.change.lost.after.0;
+    }
 }
 
 /// The answer, as it is shown.

@@ -1,7 +1,8 @@
 //! A report beside its baseline.
 
 use super::Tolerance;
-use crate::fields::{COMPARED_FIELDS, by_id};
+use crate::fields::Field;
+use hitm_fields::fields;
 
 /// A report beside its baseline.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,25 +41,29 @@ impl Change {
     }
 }
 
-/// A member and what it lost in both runs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
-    /// Object and member, without numbers of elements and lines in the source.
-    pub name: String,
-    /// Cycles lost to contention, of several runs the median.
-    pub lost_cycles: u64,
-    /// The same as a part of all threads' time, 0 to 1.
-    pub run_share: f64,
-    /// Cycles lost in the baseline, of several runs the median; none when it has no such member.
-    pub baseline_lost_cycles: Option<u64>,
-    /// The largest less the least of the baseline's runs; none when it has no such member.
-    pub baseline_spread_cycles: Option<u64>,
-    /// The most that the member may lose.
-    pub allowed_cycles: u64,
-    /// Cycles lost on top of the baseline's.
-    pub added_cycles: u64,
-    /// Outcome of the comparison.
-    pub change: Change,
+fields! {
+    /// A member and what it lost in both runs.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Compared in compared {
+        /// Object and member, without numbers of elements and lines in the source.
+        pub name: String => label "member";
+        /// `within`: as dear as it may be; `dearer`: by more than allowed; `new`: lost nothing in the baseline.
+        pub change: Change => label "change", |row| row.change.id();
+        /// Cycles that threads lost to other CPUs' use of the lines, of several runs the median.
+        pub lost_cycles: u64 => cycles "lost cycles";
+        /// lost_cycles as a part of all threads' time.
+        pub run_share: f64 => share "run";
+        /// The same of the baseline, null when it has no such member.
+        pub baseline_lost_cycles: Option<u64> => cycles "before";
+        /// The largest less the least of the baseline's runs, null when it has no such member.
+        pub baseline_spread_cycles: Option<u64> => cycles "spread";
+        /// The most that the member may lose: by the tolerance, or by the spread of the baseline's runs.
+        pub allowed_cycles: u64 => cycles "allowed";
+        /// lost_cycles beyond those of the baseline.
+        pub added_cycles: u64 => cycles "added";
+        /// added_cycles as a part of baseline_lost_cycles, null when that is nothing.
+        added_share => share "added", |row| row.added_share();
+    }
 }
 
 impl Compared {
@@ -94,17 +99,17 @@ impl Comparison {
 
     /// One sentence about a member.
     pub fn text(&self, row: &Compared) -> String {
-        let figure = |id| by_id(COMPARED_FIELDS, id).text(row);
+        let figure = |field: Field<_>| field.text(row);
         let lost = format!(
             "{} lost {} cycles{}, {} of the run",
             row.name,
-            figure("lost_cycles"),
+            figure(compared::lost_cycles),
             median_text(self.run_count),
-            figure("run_share")
+            figure(compared::run_share)
         );
         let before = format!(
             "{} in {}{}",
-            figure("baseline_lost_cycles"),
+            figure(compared::baseline_lost_cycles),
             self.baseline,
             median_text(self.baseline_run_count)
         );
@@ -116,7 +121,7 @@ impl Comparison {
             (Change::Within, Some(_)) => format!("{lost}: {before}"),
             (Change::Dearer, _) => match row.added_share() {
                 Some(_) => {
-                    let more = figure("added_share");
+                    let more = figure(compared::added_share);
                     format!("{lost}: {more} more than the {before}, {allowed}")
                 }
                 None => format!("{lost}: {before}, {allowed}"),
@@ -139,8 +144,8 @@ impl Comparison {
             ),
             _ => format!(
                 "tolerance {} cycles: spread of {runs} runs {} cycles",
-                by_id(COMPARED_FIELDS, "allowed_cycles").text(row),
-                by_id(COMPARED_FIELDS, "baseline_spread_cycles").text(row)
+                compared::allowed_cycles.text(row),
+                compared::baseline_spread_cycles.text(row)
             ),
         }
     }

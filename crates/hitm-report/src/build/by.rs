@@ -447,8 +447,8 @@ impl Sum {
         Sum {
             lost_cycles: rest.contention_stall().0,
             access_count: counts.total(),
-            remote_hitm: counts.loads_from(DataSource::RemoteHitm),
-            local_hitm: counts.loads_from(DataSource::LocalHitm),
+            remote_hitm: counts.remote_hitm(),
+            local_hitm: counts.local_hitm(),
             line_count: rest.line_count,
             has_unknown_lines: false,
             last_line: None,
@@ -494,8 +494,8 @@ impl Sum {
             lost_cycles: self.lost_cycles,
             lost_share: share(self.lost_cycles, totals.lost_cycles),
             run_share: share(self.lost_cycles, totals.thread_cycles),
-            remote_hitm: Some(self.remote_hitm),
-            local_hitm: Some(self.local_hitm),
+            remote_hitm_count: Some(self.remote_hitm),
+            local_hitm_count: Some(self.local_hitm),
             access_count: self.access_count,
             line_count: (!self.has_unknown_lines).then_some(self.line_count),
         }
@@ -505,7 +505,10 @@ impl Sum {
 /// Stable: equal rows stay in the order of their names.
 fn sort_rows(rows: &mut [TotalRow], sort: SortKey) {
     rows.sort_by_key(|row| {
-        let hitm = (row.remote_hitm.unwrap_or(0), row.local_hitm.unwrap_or(0));
+        let hitm = (
+            row.remote_hitm_count.unwrap_or(0),
+            row.local_hitm_count.unwrap_or(0),
+        );
         let figure = match sort {
             SortKey::Lost => row.lost_cycles,
             SortKey::Hitm => hitm.0 + hitm.1,
@@ -521,10 +524,7 @@ fn sort_rows(rows: &mut [TotalRow], sort: SortKey) {
 /// The order of lines.
 pub(super) fn line_order(sort: SortKey, line: LineAddr, stats: &LineStats) -> impl Ord + use<> {
     let counts = AccessCounts::of(stats);
-    let (remote, local) = (
-        counts.loads_from(DataSource::RemoteHitm),
-        counts.loads_from(DataSource::LocalHitm),
-    );
+    let (remote, local) = (counts.remote_hitm(), counts.local_hitm());
     let lost = stats.contention_stall.0;
     let figures = match sort {
         SortKey::Lost => (lost, stats.hitm()),

@@ -125,8 +125,8 @@ impl LineBuilder<'_> {
             rows: rows
                 .map(|(place, row)| self.row(*place, row, judged, &counts))
                 .collect(),
-            rows_folded: chosen.folded,
-            rows_left_out: chosen.left_out,
+            rows_folded_count: chosen.folded,
+            rows_left_out_count: chosen.left_out,
             rows_left_out_lost_cycles: chosen.left_out_lost_cycles,
             objects: names.into_objects(),
         }

@@ -66,11 +66,11 @@ impl LineNames {
         let known = self
             .objects
             .iter()
-            .position(|object| object.addr == name.object_addr && object.name == name.object);
+            .position(|object| object.address == name.object_addr && object.name == name.object);
         let index = known.unwrap_or_else(|| {
             self.objects.push(ObjectUse {
                 name: name.object.clone(),
-                addr: name.object_addr,
+                address: name.object_addr,
                 size_bytes: name.object_size,
                 origin: name.origin.clone(),
                 members: Vec::new(),
@@ -138,7 +138,7 @@ impl LineNames {
     /// The bytes of an object by who writes them, each with those that nobody else uses; none if a thread writes
     /// those of several groups. `mask` has those that are written often.
     pub(crate) fn groups_of_writers(&self, object: &ObjectUse, mask: u64) -> Vec<u64> {
-        let own = |member: &&Member| self.objects[member.object].addr == object.addr;
+        let own = |member: &&Member| self.objects[member.object].address == object.address;
         let is_hot = |member: &&Member| member.mask & mask != 0 && member.used.is_written();
         let members = self.members.iter().filter(own);
         let mut groups: Vec<Group> = Vec::new();

@@ -8,7 +8,7 @@ use hitm_base::{LineAddr, Printout, printable};
 
 use super::{Checked, Findings, Subject};
 use crate::baseline::Change;
-use crate::fields::{RUN_FIELDS, by_id};
+use crate::fields::run;
 use crate::gate::{Gate, GateFailure};
 
 /// One case of a suite; a failure has a message.
@@ -160,9 +160,14 @@ fn write_suite(out: &mut Printout, checked: &Checked<'_>, suite: &Suite) {
         suite.failure_count()
     ));
     out.line("    <properties>");
-    for id in ["command", "machine", "placement", "seed", "complete"] {
-        let value = by_id(RUN_FIELDS, id).text(&checked.report.run);
-        let value = attribute(&value);
+    for field in [
+        run::command,
+        run::machine,
+        run::placement,
+        run::seed,
+        run::complete,
+    ] {
+        let (id, value) = (field.id, attribute(&field.text(&checked.report.run)));
         out.line(&format!(
             "      <property name=\"{id}\" value=\"{value}\"/>"
         ));

@@ -5,9 +5,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{Checked, Finding, Findings, Level, Place, Rule, Subject};
-use crate::fields::{COMPARED_FIELDS, LINE_FIELDS, RUN_FIELDS, TOTALS_FIELDS};
-use crate::fields::{exact_only, sampled_only};
-use crate::json::{Fields, left_out};
+use crate::fields::{compared, line, run, totals};
+use crate::json::Fields;
 use crate::model::Report;
 
 /// The schema that OASIS publishes for the format.
@@ -97,11 +96,10 @@ fn result(report: &Report, finding: &Finding<'_>) -> Value {
     }
     match finding.subject {
         Subject::Line(line) => {
-            let left_out = left_out(report, exact_only::LINE);
-            result["properties"] = fields(&Fields(LINE_FIELDS, line, left_out));
+            result["properties"] = fields(&Fields::of_run(line::ALL, line, report.is_sampled()));
         }
         Subject::Member(row) => {
-            result["properties"] = fields(&Fields(COMPARED_FIELDS, row, &[]));
+            result["properties"] = fields(&Fields::new(compared::ALL, row));
         }
         Subject::Failure(_) => {}
     }
@@ -168,12 +166,9 @@ fn encoded(path: &str) -> String {
 }
 
 fn run_properties(report: &Report) -> Value {
-    let totals_left_out = match report.run.sampled {
-        Some(_) => exact_only::TOTALS,
-        None => sampled_only::TOTALS,
-    };
+    let is_sampled = report.is_sampled();
     json!({
-        "run": fields(&Fields(RUN_FIELDS, &report.run, left_out(report, exact_only::RUN))),
-        "totals": fields(&Fields(TOTALS_FIELDS, &report.totals, totals_left_out)),
+        "run": fields(&Fields::of_run(run::ALL, &report.run, is_sampled)),
+        "totals": fields(&Fields::of_run(totals::ALL, &report.totals, is_sampled)),
     })
 }

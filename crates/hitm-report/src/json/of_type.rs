@@ -3,7 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Fields, list};
-use crate::fields::{TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS};
+use crate::fields::{type_line, type_report, type_row};
 use crate::of_type::{TYPE_SCHEMA, TypeLine, TypeReport};
 
 /// The report as one JSON object, indented, with a line feed at the end.
@@ -23,7 +23,7 @@ impl Serialize for TypeJson<'_> {
         map.serialize_entry("schema", &TYPE_SCHEMA)?;
         map.serialize_entry("command", &self.0.command)?;
         map.serialize_entry("machine", &self.0.machine)?;
-        Fields(TYPE_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(type_report::ALL, self.0).write(&mut map)?;
         map.serialize_entry("lines", &lines)?;
         map.end()
     }
@@ -34,8 +34,8 @@ struct LineJson<'a>(&'a TypeLine);
 impl Serialize for LineJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(TYPE_LINE_FIELDS, self.0, &[]).write(&mut map)?;
-        map.serialize_entry("rows", &list(TYPE_ROW_FIELDS, &self.0.rows, &[]))?;
+        Fields::new(type_line::ALL, self.0).write(&mut map)?;
+        map.serialize_entry("rows", &list(type_row::ALL, &self.0.rows))?;
         map.end()
     }
 }

@@ -5,9 +5,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Fields, list};
 use crate::fields::{
-    REVIEW_COST_FIELDS, REVIEW_COVERAGE_FIELDS, REVIEW_FIELDS, REVIEW_LINE_FIELDS,
-    REVIEW_MEMBER_FIELDS, REVIEW_RENAME_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_UNMATCHED_FIELDS,
-    REVIEW_WORSE_FIELDS,
+    review, review_cost, review_coverage, review_line, review_member, review_rename, review_type,
+    review_unmatched, review_worse,
 };
 use crate::review::{REVIEW_SCHEMA, lines};
 
@@ -26,7 +25,7 @@ impl Serialize for ReviewJson<'_> {
         let types: Vec<TypeJson<'_>> = self.0.types.iter().map(TypeJson).collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &REVIEW_SCHEMA)?;
-        Fields(REVIEW_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(review::ALL, self.0).write(&mut map)?;
         map.serialize_entry("types", &types)?;
         map.end()
     }
@@ -38,17 +37,17 @@ impl Serialize for TypeJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let review = self.0;
         let coverage = review.coverage.as_ref();
-        let coverage = coverage.map(|coverage| Fields(REVIEW_COVERAGE_FIELDS, coverage, &[]));
+        let coverage = coverage.map(|coverage| Fields::new(review_coverage::ALL, coverage));
         let lines = lines(review);
         let mut map = serializer.serialize_map(None)?;
-        Fields(REVIEW_TYPE_FIELDS, review, &[]).write(&mut map)?;
-        map.serialize_entry("costs", &list(REVIEW_COST_FIELDS, &review.costs, &[]))?;
-        map.serialize_entry("lines", &list(REVIEW_LINE_FIELDS, &lines, &[]))?;
-        map.serialize_entry("members", &list(REVIEW_MEMBER_FIELDS, &review.members, &[]))?;
+        Fields::new(review_type::ALL, review).write(&mut map)?;
+        map.serialize_entry("costs", &list(review_cost::ALL, &review.costs))?;
+        map.serialize_entry("lines", &list(review_line::ALL, &lines))?;
+        map.serialize_entry("members", &list(review_member::ALL, &review.members))?;
         let (unmatched, renames) = (&review.unmatched, &review.renames);
-        map.serialize_entry("unmatched", &list(REVIEW_UNMATCHED_FIELDS, unmatched, &[]))?;
-        map.serialize_entry("renamed", &list(REVIEW_RENAME_FIELDS, renames, &[]))?;
-        map.serialize_entry("worse", &list(REVIEW_WORSE_FIELDS, &review.worse, &[]))?;
+        map.serialize_entry("unmatched", &list(review_unmatched::ALL, unmatched))?;
+        map.serialize_entry("renamed", &list(review_rename::ALL, renames))?;
+        map.serialize_entry("worse", &list(review_worse::ALL, &review.worse))?;
         map.serialize_entry("coverage", &coverage)?;
         map.end()
     }

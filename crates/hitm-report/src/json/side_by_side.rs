@@ -3,7 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Fields, list};
-use crate::fields::SIDE_FIELDS;
+use crate::fields::side;
 use crate::side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide};
 
 /// The tables as one JSON object, indented, with a line feed at the end.
@@ -21,10 +21,10 @@ impl Serialize for SidesJson<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &SIDE_BY_SIDE_SCHEMA)?;
         map.serialize_entry("labels", &self.0.labels)?;
-        map.serialize_entry("all", &Fields(SIDE_FIELDS, &self.0.all, &[]))?;
-        map.serialize_entry("places", &list(SIDE_FIELDS, &self.0.places, &[]))?;
-        map.serialize_entry("functions", &list(SIDE_FIELDS, &self.0.functions, &[]))?;
-        map.serialize_entry("uses", &list(SIDE_FIELDS, &self.0.uses, &[]))?;
+        map.serialize_entry("all", &Fields::new(side::ALL, &self.0.all))?;
+        map.serialize_entry("places", &list(side::ALL, &self.0.places))?;
+        map.serialize_entry("functions", &list(side::ALL, &self.0.functions))?;
+        map.serialize_entry("uses", &list(side::ALL, &self.0.uses))?;
         map.end()
     }
 }

@@ -5,8 +5,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Fields, list};
 use crate::fields::{
-    WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS,
-    WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
+    whatif_line, whatif_member, whatif_move, whatif_object, whatif_run, whatif_thread,
 };
 use crate::whatif::{RunView, WHATIF_SCHEMA, WhatifView};
 
@@ -30,13 +29,13 @@ impl Serialize for ViewJson<'_> {
         map.serialize_entry("command", &report.command)?;
         map.serialize_entry("layouts", &report.layouts)?;
         map.serialize_entry("run", &RunsJson(&view.run))?;
-        map.serialize_entry("threads", &list(WHATIF_THREAD_FIELDS, &view.threads, &[]))?;
-        map.serialize_entry("lines", &list(WHATIF_LINE_FIELDS, &report.lines, &[]))?;
+        map.serialize_entry("threads", &list(whatif_thread::ALL, &view.threads))?;
+        map.serialize_entry("lines", &list(whatif_line::ALL, &report.lines))?;
         map.serialize_entry("lines_left_out_count", &lines_left_out)?;
-        map.serialize_entry("members", &list(WHATIF_MEMBER_FIELDS, &report.members, &[]))?;
-        map.serialize_entry("objects", &list(WHATIF_OBJECT_FIELDS, &report.objects, &[]))?;
+        map.serialize_entry("members", &list(whatif_member::ALL, &report.members))?;
+        map.serialize_entry("objects", &list(whatif_object::ALL, &report.objects))?;
         map.serialize_entry("objects_left_out_count", &objects_left_out)?;
-        map.serialize_entry("moves", &Fields(WHATIF_MOVE_FIELDS, &report.moves, &[]))?;
+        map.serialize_entry("moves", &Fields::new(whatif_move::ALL, &report.moves))?;
         map.serialize_entry("notes", &report.notes)?;
         map.end()
     }
@@ -47,8 +46,8 @@ struct RunsJson<'a>(&'a Change<RunView>);
 impl Serialize for RunsJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("before", &Fields(WHATIF_RUN_FIELDS, &self.0.before, &[]))?;
-        map.serialize_entry("after", &Fields(WHATIF_RUN_FIELDS, &self.0.after, &[]))?;
+        map.serialize_entry("before", &Fields::new(whatif_run::ALL, &self.0.before))?;
+        map.serialize_entry("after", &Fields::new(whatif_run::ALL, &self.0.after))?;
         map.end()
     }
 }

@@ -4,8 +4,8 @@ use hitm_live::locks::Lock;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{
-    LIVE_CALLER_FIELDS, LIVE_LOCK_FIELDS, LIVE_PROGRAM_FIELDS, LIVE_PROGRAM_LOCK_FIELDS,
-    LIVE_RUN_FIELDS, LIVE_SCHEMA, LIVE_THREAD_FIELDS, LiveLocks, LockView, ProgramLocks,
+    LIVE_SCHEMA, LiveLocks, LockView, ProgramLocks, live_caller, live_lock, live_program,
+    live_program_lock, live_run, live_thread,
 };
 use crate::json::{Fields, list};
 
@@ -24,7 +24,7 @@ impl Serialize for LocksJson<'_> {
         let locks: Vec<LockJson<'_>> = self.0.locks.iter().map(LockJson).collect();
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &LIVE_SCHEMA)?;
-        map.serialize_entry("run", &Fields(LIVE_RUN_FIELDS, &self.0.run, &[]))?;
+        map.serialize_entry("run", &Fields::new(live_run::ALL, &self.0.run))?;
         map.serialize_entry("locks", &locks)?;
         let program = self.0.program.as_ref().map(ProgramJson);
         map.serialize_entry("program", &program)?;
@@ -36,9 +36,9 @@ struct ProgramJson<'a>(&'a ProgramLocks);
 
 impl Serialize for ProgramJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let locks = list(LIVE_PROGRAM_LOCK_FIELDS, &self.0.locks, &[]);
+        let locks = list(live_program_lock::ALL, &self.0.locks);
         let mut map = serializer.serialize_map(None)?;
-        Fields(LIVE_PROGRAM_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(live_program::ALL, self.0).write(&mut map)?;
         map.serialize_entry("locks", &locks)?;
         map.end()
     }
@@ -52,9 +52,9 @@ impl Serialize for LockJson<'_> {
             callers, threads, ..
         } = &self.0.lock;
         let mut map = serializer.serialize_map(None)?;
-        Fields(LIVE_LOCK_FIELDS, self.0, &[]).write(&mut map)?;
-        map.serialize_entry("callers", &list(LIVE_CALLER_FIELDS, callers, &[]))?;
-        map.serialize_entry("threads", &list(LIVE_THREAD_FIELDS, threads, &[]))?;
+        Fields::new(live_lock::ALL, self.0).write(&mut map)?;
+        map.serialize_entry("callers", &list(live_caller::ALL, callers))?;
+        map.serialize_entry("threads", &list(live_thread::ALL, threads))?;
         map.end()
     }
 }

@@ -1,363 +1,130 @@
 //! Quantities of throttled groups and of wake-ups. docs/formats/live.md is checked against them, and the JSON of
 //! `hitm live throttle` and `hitm live wakeups` by a test below.
 
+use hitm_fields::fields;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::throttle::{GroupRow, TaskRow};
 use hitm_live::wakeups::{RunDelay, TaskLatencies, quantile_ns};
 
-use crate::fields::{Field, Unit, Value};
+fields! {
+    /// Of a group with a quota.
+    pub live_group for GroupRow {
+        /// Its folder below the root of the hierarchy.
+        path => name "group";
+        /// CPU time that it may use in a period, in microseconds.
+        quota_us => number "quota us", |group| group.bandwidth.map(|own| own.quota_us);
+        /// Length of a period, in microseconds.
+        period_us => number "period us", |group| group.bandwidth.map(|own| own.period_us);
+        /// Unused time of earlier periods that it may use besides, in microseconds.
+        burst_us => number "burst us", |group| group.bandwidth.map(|own| own.burst_us);
+        /// CPUs that the quota is worth: quota_us over period_us.
+        quota_cpus => decimal "quota CPUs", |group| group.bandwidth.map(Bandwidth::cpus);
+        /// Periods in which it ran.
+        periods => count "periods", |group| group.stat.periods;
+        /// Periods in which it used its quota up.
+        throttled_periods => count "used up", |group| group.stat.throttled_periods;
+        /// throttled_periods as a part of periods.
+        throttled_share => share "used up", |group| group.stat.throttled_share();
+        /// Time that its queues were throttled, each CPU's once, as cpu.stat counts it.
+        cpu_stat_throttled_ns => nanos "cpu.stat", |group| group.stat.throttled_ns;
+        /// Periods in which it used unused time of earlier ones.
+        bursts => count "bursts", |group| group.stat.bursts;
+        /// Times that a task of it was throttled.
+        episodes => count "times", |group| group.spread.count();
+        /// Time for which its tasks stood still, each throttling from leaving the CPU to running again.
+        total_ns => nanos "throttled", |group| group.causes.total_ns();
+        /// Its part until the timer was due that gave the quota.
+        quota_ns => nanos "quota", |group| group.causes.quota_ns;
+        /// Its part until the timer reached the task's CPU: late, or walking.
+        timer_ns => nanos "timer", |group| group.causes.timer_ns;
+        /// Its part until that CPU had put its tasks back.
+        ipi_ns => nanos "interrupt", |group| group.causes.ipi_ns;
+        /// Its part until the task had a CPU.
+        cpu_ns => nanos "CPU", |group| group.causes.cpu_ns;
+        /// Its part without a known cause.
+        unassigned_ns => nanos "no cause", |group| group.causes.unassigned_ns;
+        /// Time that half of the throttlings do not exceed.
+        p50_ns => nanos "p50", |group| group.spread.quantile_ns(500);
+        /// Time that 99 of 100 throttlings do not exceed.
+        p99_ns => nanos "p99", |group| group.spread.quantile_ns(990);
+        /// p50_ns without the wait for a CPU afterwards.
+        throttled_p50_ns => nanos "p50 stopped", |group| group.throttled.quantile_ns(500);
+        /// p99_ns without the wait for a CPU afterwards.
+        throttled_p99_ns => nanos "p99 stopped", |group| group.throttled.quantile_ns(990);
+        /// The longest throttling of a task.
+        longest_ns => nanos "longest", |group| group.spread.longest_ns();
+        /// Time for which a queue of it had a task that stood still, each CPU's once.
+        queues_ns => nanos "queues";
+        /// Walks of its timers.
+        timer_walks => count "walks", |group| group.walks.count();
+        /// Without BPF: time for which its tasks were ready and did not run.
+        run_delay_ns => nanos "delay";
+    }
+}
 
-/// Of a group with a quota.
-pub const LIVE_GROUP_FIELDS: &[Field<GroupRow>] = &[
-    Field {
-        id: "path",
-        title: "group",
-        unit: Unit::None,
-        description: "Its folder below the root of the hierarchy",
-        value: |group| Value::Text(group.path.clone()),
-    },
-    Field {
-        id: "quota_us",
-        title: "quota us",
-        unit: Unit::None,
-        description: "CPU time that it may use in a period, in microseconds",
-        value: |group| Value::whole_or_missing(group.bandwidth.map(|own| own.quota_us)),
-    },
-    Field {
-        id: "period_us",
-        title: "period us",
-        unit: Unit::None,
-        description: "Length of a period, in microseconds",
-        value: |group| Value::whole_or_missing(group.bandwidth.map(|own| own.period_us)),
-    },
-    Field {
-        id: "burst_us",
-        title: "burst us",
-        unit: Unit::None,
-        description: "Unused time of earlier periods that it may use besides, in microseconds",
-        value: |group| Value::whole_or_missing(group.bandwidth.map(|own| own.burst_us)),
-    },
-    Field {
-        id: "quota_cpus",
-        title: "quota CPUs",
-        unit: Unit::Decimal,
-        description: "CPUs that the quota is worth: quota_us over period_us",
-        value: |group| Value::number_or_missing(group.bandwidth.map(Bandwidth::cpus)),
-    },
-    Field {
-        id: "periods",
-        title: "periods",
-        unit: Unit::Count,
-        description: "Periods in which it ran",
-        value: |group| Value::Whole(group.stat.periods),
-    },
-    Field {
-        id: "throttled_periods",
-        title: "used up",
-        unit: Unit::Count,
-        description: "Periods in which it used its quota up",
-        value: |group| Value::Whole(group.stat.throttled_periods),
-    },
-    Field {
-        id: "throttled_share",
-        title: "used up",
-        unit: Unit::Share,
-        description: "throttled_periods as a part of periods",
-        value: |group| Value::number_or_missing(group.stat.throttled_share()),
-    },
-    Field {
-        id: "cpu_stat_throttled_ns",
-        title: "cpu.stat",
-        unit: Unit::Nanos,
-        description: "Time that its queues were throttled, each CPU's once, as cpu.stat counts it",
-        value: |group| Value::Whole(group.stat.throttled_ns),
-    },
-    Field {
-        id: "bursts",
-        title: "bursts",
-        unit: Unit::Count,
-        description: "Periods in which it used unused time of earlier ones",
-        value: |group| Value::Whole(group.stat.bursts),
-    },
-    Field {
-        id: "episodes",
-        title: "times",
-        unit: Unit::Count,
-        description: "Times that a task of it was throttled",
-        value: |group| Value::Whole(group.spread.count()),
-    },
-    Field {
-        id: "total_ns",
-        title: "throttled",
-        unit: Unit::Nanos,
-        description: "Time for which its tasks stood still, each throttling from leaving the CPU to running again",
-        value: |group| Value::Whole(group.causes.total_ns()),
-    },
-    Field {
-        id: "quota_ns",
-        title: "quota",
-        unit: Unit::Nanos,
-        description: "Its part until the timer was due that gave the quota",
-        value: |group| Value::Whole(group.causes.quota_ns),
-    },
-    Field {
-        id: "timer_ns",
-        title: "timer",
-        unit: Unit::Nanos,
-        description: "Its part until the timer reached the task's CPU: late, or walking",
-        value: |group| Value::Whole(group.causes.timer_ns),
-    },
-    Field {
-        id: "ipi_ns",
-        title: "interrupt",
-        unit: Unit::Nanos,
-        description: "Its part until that CPU had put its tasks back",
-        value: |group| Value::Whole(group.causes.ipi_ns),
-    },
-    Field {
-        id: "cpu_ns",
-        title: "CPU",
-        unit: Unit::Nanos,
-        description: "Its part until the task had a CPU",
-        value: |group| Value::Whole(group.causes.cpu_ns),
-    },
-    Field {
-        id: "unassigned_ns",
-        title: "no cause",
-        unit: Unit::Nanos,
-        description: "Its part without a known cause",
-        value: |group| Value::Whole(group.causes.unassigned_ns),
-    },
-    Field {
-        id: "p50_ns",
-        title: "p50",
-        unit: Unit::Nanos,
-        description: "Time that half of the throttlings do not exceed",
-        value: |group| Value::Whole(group.spread.quantile_ns(500)),
-    },
-    Field {
-        id: "p99_ns",
-        title: "p99",
-        unit: Unit::Nanos,
-        description: "Time that 99 of 100 throttlings do not exceed",
-        value: |group| Value::Whole(group.spread.quantile_ns(990)),
-    },
-    Field {
-        id: "throttled_p50_ns",
-        title: "p50 stopped",
-        unit: Unit::Nanos,
-        description: "p50_ns without the wait for a CPU afterwards",
-        value: |group| Value::Whole(group.throttled.quantile_ns(500)),
-    },
-    Field {
-        id: "throttled_p99_ns",
-        title: "p99 stopped",
-        unit: Unit::Nanos,
-        description: "p99_ns without the wait for a CPU afterwards",
-        value: |group| Value::Whole(group.throttled.quantile_ns(990)),
-    },
-    Field {
-        id: "longest_ns",
-        title: "longest",
-        unit: Unit::Nanos,
-        description: "The longest throttling of a task",
-        value: |group| Value::Whole(group.spread.longest_ns()),
-    },
-    Field {
-        id: "queues_ns",
-        title: "queues",
-        unit: Unit::Nanos,
-        description: "Time for which a queue of it had a task that stood still, each CPU's once",
-        value: |group| Value::Whole(group.queues_ns),
-    },
-    Field {
-        id: "timer_walks",
-        title: "walks",
-        unit: Unit::Count,
-        description: "Walks of its timers",
-        value: |group| Value::Whole(group.walks.count()),
-    },
-    Field {
-        id: "run_delay_ns",
-        title: "delay",
-        unit: Unit::Nanos,
-        description: "Without BPF: time for which its tasks were ready and did not run",
-        value: |group| Value::whole_or_missing(group.run_delay_ns),
-    },
-];
+fields! {
+    /// Of a task of such a group.
+    pub live_throttled for TaskRow {
+        /// Its number.
+        tid => number "thread";
+        /// Its process.
+        pid => number "process";
+        /// Its name.
+        comm => name "name";
+        /// Times that it was throttled.
+        episodes => count "times";
+        /// Time for which it stood still, each throttling from leaving the CPU to running again.
+        total_ns => nanos "throttled", |task| task.causes.total_ns();
+        /// Its part until the timer was due that gave the quota.
+        quota_ns => nanos "quota", |task| task.causes.quota_ns;
+        /// Its part until the timer reached the task's CPU: late, or walking.
+        timer_ns => nanos "timer", |task| task.causes.timer_ns;
+        /// Its part until that CPU had put its tasks back.
+        ipi_ns => nanos "interrupt", |task| task.causes.ipi_ns;
+        /// Its part until the task had a CPU.
+        cpu_ns => nanos "CPU", |task| task.causes.cpu_ns;
+        /// Its part without a known cause.
+        unassigned_ns => nanos "no cause", |task| task.causes.unassigned_ns;
+        /// The longest of them.
+        longest_ns => nanos "longest";
+    }
+}
 
-/// Of a task of such a group.
-pub const LIVE_THROTTLED_FIELDS: &[Field<TaskRow>] = &[
-    Field {
-        id: "tid",
-        title: "thread",
-        unit: Unit::None,
-        description: "Its number",
-        value: |task| Value::Whole(task.tid.into()),
-    },
-    Field {
-        id: "pid",
-        title: "process",
-        unit: Unit::None,
-        description: "Its process",
-        value: |task| Value::Whole(task.pid.into()),
-    },
-    Field {
-        id: "comm",
-        title: "name",
-        unit: Unit::None,
-        description: "Its name",
-        value: |task| Value::Text(task.comm.clone()),
-    },
-    Field {
-        id: "episodes",
-        title: "times",
-        unit: Unit::Count,
-        description: "Times that it was throttled",
-        value: |task| Value::Whole(task.episodes),
-    },
-    Field {
-        id: "total_ns",
-        title: "throttled",
-        unit: Unit::Nanos,
-        description: "Time for which it stood still, each throttling from leaving the CPU to running again",
-        value: |task| Value::Whole(task.causes.total_ns()),
-    },
-    Field {
-        id: "quota_ns",
-        title: "quota",
-        unit: Unit::Nanos,
-        description: "Its part until the timer was due that gave the quota",
-        value: |task| Value::Whole(task.causes.quota_ns),
-    },
-    Field {
-        id: "timer_ns",
-        title: "timer",
-        unit: Unit::Nanos,
-        description: "Its part until the timer reached the task's CPU: late, or walking",
-        value: |task| Value::Whole(task.causes.timer_ns),
-    },
-    Field {
-        id: "ipi_ns",
-        title: "interrupt",
-        unit: Unit::Nanos,
-        description: "Its part until that CPU had put its tasks back",
-        value: |task| Value::Whole(task.causes.ipi_ns),
-    },
-    Field {
-        id: "cpu_ns",
-        title: "CPU",
-        unit: Unit::Nanos,
-        description: "Its part until the task had a CPU",
-        value: |task| Value::Whole(task.causes.cpu_ns),
-    },
-    Field {
-        id: "unassigned_ns",
-        title: "no cause",
-        unit: Unit::Nanos,
-        description: "Its part without a known cause",
-        value: |task| Value::Whole(task.causes.unassigned_ns),
-    },
-    Field {
-        id: "longest_ns",
-        title: "longest",
-        unit: Unit::Nanos,
-        description: "The longest of them",
-        value: |task| Value::Whole(task.longest_ns),
-    },
-];
+fields! {
+    /// Of a task that was woken.
+    pub live_wakeup for TaskLatencies {
+        /// Its number.
+        tid => number "thread";
+        /// Its process.
+        pid => number "process";
+        /// Its name at the first wake-up.
+        comm => name "name";
+        /// Times that it was woken and ran.
+        count => count "wake-ups", |task| task.latencies.count;
+        /// Time from waking to running in all.
+        sum_ns => nanos "in all", |task| task.latencies.sum_ns;
+        /// Time that half of them do not exceed.
+        p50_ns => nanos "p50", |task| quantile_ns(&task.latencies, 500);
+        /// Time that 99 of 100 do not exceed.
+        p99_ns => nanos "p99", |task| quantile_ns(&task.latencies, 990);
+        /// The longest; of a window of the view that of its histogram, where an earlier window had a longer one.
+        longest_ns => nanos "longest", |task| task.latencies.longest_ns;
+    }
+}
 
-/// Of a task that was woken.
-pub const LIVE_WAKEUP_FIELDS: &[Field<TaskLatencies>] = &[
-    Field {
-        id: "tid",
-        title: "thread",
-        unit: Unit::None,
-        description: "Its number",
-        value: |task| Value::Whole(task.tid.into()),
-    },
-    Field {
-        id: "pid",
-        title: "process",
-        unit: Unit::None,
-        description: "Its process",
-        value: |task| Value::Whole(task.pid.into()),
-    },
-    Field {
-        id: "comm",
-        title: "name",
-        unit: Unit::None,
-        description: "Its name at the first wake-up",
-        value: |task| Value::Text(task.comm.clone()),
-    },
-    Field {
-        id: "count",
-        title: "wake-ups",
-        unit: Unit::Count,
-        description: "Times that it was woken and ran",
-        value: |task| Value::Whole(task.latencies.count),
-    },
-    Field {
-        id: "sum_ns",
-        title: "in all",
-        unit: Unit::Nanos,
-        description: "Time from waking to running in all",
-        value: |task| Value::Whole(task.latencies.sum_ns),
-    },
-    Field {
-        id: "p50_ns",
-        title: "p50",
-        unit: Unit::Nanos,
-        description: "Time that half of them do not exceed",
-        value: |task| Value::Whole(quantile_ns(&task.latencies, 500)),
-    },
-    Field {
-        id: "p99_ns",
-        title: "p99",
-        unit: Unit::Nanos,
-        description: "Time that 99 of 100 do not exceed",
-        value: |task| Value::Whole(quantile_ns(&task.latencies, 990)),
-    },
-    Field {
-        id: "longest_ns",
-        title: "longest",
-        unit: Unit::Nanos,
-        description: "The longest; of a window of the view that of its histogram, where an earlier window had a longer one",
-        value: |task| Value::Whole(task.latencies.longest_ns),
-    },
-];
-
-/// Of a task without BPF.
-pub const LIVE_RUN_DELAY_FIELDS: &[Field<RunDelay>] = &[
-    Field {
-        id: "tid",
-        title: "thread",
-        unit: Unit::None,
-        description: "Its number",
-        value: |task| Value::Whole(task.tid.into()),
-    },
-    Field {
-        id: "comm",
-        title: "name",
-        unit: Unit::None,
-        description: "Its name",
-        value: |task| Value::Text(task.comm.clone()),
-    },
-    Field {
-        id: "run_delay_ns",
-        title: "delay",
-        unit: Unit::Nanos,
-        description: "Time for which it was ready and did not run, preempted or woken",
-        value: |task| Value::Whole(task.delay_ns),
-    },
-    Field {
-        id: "runs",
-        title: "runs",
-        unit: Unit::Count,
-        description: "Times that it was put on a CPU",
-        value: |task| Value::Whole(task.runs),
-    },
-];
+fields! {
+    /// Of a task without BPF.
+    pub live_run_delay for RunDelay {
+        /// Its number.
+        tid => number "thread";
+        /// Its name.
+        comm => name "name";
+        /// Time for which it was ready and did not run, preempted or woken.
+        run_delay_ns => nanos "delay", |task| task.delay_ns;
+        /// Times that it was put on a CPU.
+        runs => count "runs";
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -367,11 +134,12 @@ mod tests {
     use serde_json::Value as Json;
 
     use super::*;
+    use crate::fields::Field;
     use crate::json::Fields;
 
     /// Each field has its value in `json`, or in its `causes`.
     fn check<T>(fields: &'static [Field<T>], item: &T, json: &Json) {
-        let own = serde_json::to_value(Fields(fields, item, &[])).unwrap();
+        let own = serde_json::to_value(Fields::new(fields, item)).unwrap();
         for (id, value) in own.as_object().unwrap() {
             let found = json.get(id).or_else(|| json.get("causes")?.get(id));
             match (value.as_f64(), found.and_then(Json::as_f64)) {
@@ -438,8 +206,8 @@ mod tests {
             left_out: 0,
         };
         let json = hitm_live::throttle::json(&report);
-        check(LIVE_GROUP_FIELDS, &group, &json["groups"][0]);
-        check(LIVE_THROTTLED_FIELDS, &task, &json["tasks"][0]);
+        check(live_group::ALL, &group, &json["groups"][0]);
+        check(live_throttled::ALL, &task, &json["tasks"][0]);
     }
 
     #[test]
@@ -474,7 +242,7 @@ mod tests {
             delays: vec![delay.clone()],
         });
         let json = |report| hitm_live::wakeups::json(report)["tasks"][0].clone();
-        check(LIVE_WAKEUP_FIELDS, &task, &json(&woken));
-        check(LIVE_RUN_DELAY_FIELDS, &delay, &json(&delayed));
+        check(live_wakeup::ALL, &task, &json(&woken));
+        check(live_run_delay::ALL, &delay, &json(&delayed));
     }
 }

@@ -4,47 +4,50 @@ use hitm_base::{Printout, grouped};
 use hitm_live::locks::LockCaller;
 
 use super::{
-    LIVE_LOCK_FIELDS, LIVE_PROGRAM_FIELDS, LIVE_PROGRAM_LOCK_FIELDS, LIVE_RUN_FIELDS, LiveLocks,
-    LockView, ProgramLock, ProgramLocks,
+    LiveLocks, LockView, ProgramLock, ProgramLocks, live_lock, live_program, live_program_lock,
+    live_run,
 };
-use crate::fields::by_id;
+use crate::fields::Field;
 use crate::text::style::Style;
-use crate::text::table::{Align, FieldTable};
+use crate::text::table::FieldTable;
 use crate::text::{TextOptions, Writer};
 
-const COLUMNS: &[(&str, Align)] = &[
-    ("wasted_cpus", Align::Right),
-    ("waited_share", Align::Right),
-    ("held_share", Align::Right),
-    ("hold_share", Align::Right),
-    ("hold_share_error", Align::Right),
-    ("needed_cpus", Align::Right),
-    ("bound", Align::Right),
-    ("thread_count", Align::Right),
-    ("class", Align::Left),
-    ("name", Align::Name),
+const COLUMNS: &[Field<LockView>] = &[
+    live_lock::wasted_cpus,
+    live_lock::waited_share,
+    live_lock::held_share,
+    live_lock::hold_share,
+    live_lock::hold_share_error,
+    live_lock::needed_cpus,
+    live_lock::bound,
+    live_lock::thread_count,
+    live_lock::class,
+    live_lock::name,
 ];
-const PROGRAM_COLUMNS: &[(&str, Align)] = &[
-    ("wait_ns", Align::Right),
-    ("acquisition_count", Align::Right),
-    ("contended_share", Align::Right),
-    ("handover_count", Align::Right),
-    ("hold_share", Align::Right),
-    ("needed_cpus", Align::Right),
-    ("bound", Align::Right),
-    ("thread_count", Align::Right),
-    ("kind", Align::Left),
-    ("call_site", Align::Name),
+const PROGRAM_COLUMNS: &[Field<ProgramLock>] = &[
+    live_program_lock::wait_ns,
+    live_program_lock::acquisition_count,
+    live_program_lock::contended_share,
+    live_program_lock::handover_count,
+    live_program_lock::hold_share,
+    live_program_lock::needed_cpus,
+    live_program_lock::bound,
+    live_program_lock::thread_count,
+    live_program_lock::kind,
+    live_program_lock::call_site,
 ];
 /// Columns that a narrow screen leaves out, the first one first.
-const LEAVES_OUT: &[&str] = &[
-    "hold_share_error",
-    "waited_share",
-    "held_share",
-    "handover_count",
-    "bound",
-    "kind",
-    "class",
+const LEAVES_OUT: &[Field<LockView>] = &[
+    live_lock::hold_share_error,
+    live_lock::waited_share,
+    live_lock::held_share,
+    live_lock::bound,
+    live_lock::class,
+];
+const PROGRAM_LEAVES_OUT: &[Field<ProgramLock>] = &[
+    live_program_lock::handover_count,
+    live_program_lock::bound,
+    live_program_lock::kind,
 ];
 const LEGEND: &str = "u is the share of its working time for which a thread holds the lock; 1/u CPUs are of use to its \
                       threads, and together they are at most 1/u times as fast as one";
@@ -71,15 +74,22 @@ impl LiveLocks {
 
 impl Writer {
     fn live_header(&mut self, locks: &LiveLocks) {
-        let run = |id| by_id(LIVE_RUN_FIELDS, id).text(&locks.run);
-        self.push(Style::Bold, &format!("hitm live locks: {}", run("target")));
-        let host = format!("{} CPUs, Linux {}", run("cpu_count"), run("kernel"));
+        let run = |field: Field<_>| field.text(&locks.run);
+        self.push(
+            Style::Bold,
+            &format!("hitm live locks: {}", run(live_run::target)),
+        );
+        let host = format!(
+            "{} CPUs, Linux {}",
+            run(live_run::cpu_count),
+            run(live_run::kernel)
+        );
         self.paragraph(Style::Plain, "host", &host);
         let samples = format!(
             "{} in {}, {} lost",
-            run("sample_count"),
-            run("duration_ns"),
-            run("lost_count")
+            run(live_run::sample_count),
+            run(live_run::duration_ns),
+            run(live_run::lost_count)
         );
         self.paragraph(Style::Plain, "samples", &samples);
         for layer in &locks.run.layers {
@@ -110,7 +120,7 @@ impl Writer {
             self.sentence(Style::Plain, &text);
         }
         if locks.run.left_out_count > 0 {
-            let count = by_id(LIVE_RUN_FIELDS, "left_out_count").text(&locks.run);
+            let count = live_run::left_out_count.text(&locks.run);
             let text = format!("  {count} more found no room: they were waited for least");
             self.sentence(Style::Plain, &text);
         }
@@ -118,7 +128,7 @@ impl Writer {
 
     fn live_locks(&mut self, views: &[&LockView]) {
         self.title("Locks by CPU time that their waiters waste");
-        let mut table = FieldTable::new(LIVE_LOCK_FIELDS, COLUMNS).leave_out(LEAVES_OUT);
+        let mut table = FieldTable::new(COLUMNS).leave_out(LEAVES_OUT);
         for view in views {
             let cells = table.cells(view);
             table.table.push_with_notes(cells, notes(view));
@@ -134,8 +144,7 @@ impl Writer {
         let share = |lock: &ProgramLock| lock.used.wait_ns as f64 / duration_ns.max(1) as f64;
         let is_shown = |lock: &&ProgramLock| lock.used.contended > 0 && limit.holds(share(lock));
         let (shown, hidden): (Vec<&ProgramLock>, Vec<&ProgramLock>) = locks.partition(is_shown);
-        let mut table =
-            FieldTable::new(LIVE_PROGRAM_LOCK_FIELDS, PROGRAM_COLUMNS).leave_out(LEAVES_OUT);
+        let mut table = FieldTable::new(PROGRAM_COLUMNS).leave_out(PROGRAM_LEAVES_OUT);
         for lock in &shown {
             let cells = table.cells(lock);
             table.table.push_with_notes(cells, program_notes(lock));
@@ -154,14 +163,14 @@ impl Writer {
             self.paragraph(Style::Plain, "u", LEGEND);
         }
         self.conditions(program);
-        let field = |id| by_id(LIVE_PROGRAM_FIELDS, id).text(program);
+        let field = |field: Field<_>| field.text(program);
         let seen = format!(
             "{} acquisitions by {} threads of {} processes; {} operations lost, {} holds ended by other threads",
-            field("acquisition_count"),
-            field("thread_count"),
-            field("process_count"),
-            field("lost_count"),
-            field("stale_count"),
+            field(live_program::acquisition_count),
+            field(live_program::thread_count),
+            field(live_program::process_count),
+            field(live_program::lost_count),
+            field(live_program::stale_count),
         );
         self.paragraph(Style::Plain, "seen", &seen);
     }
@@ -177,13 +186,13 @@ impl Writer {
             return;
         };
         let waits = conditions.iter().map(|lock| lock.used.acquisitions);
-        let field = |id| by_id(LIVE_PROGRAM_LOCK_FIELDS, id).text(longest);
+        let field = |field: Field<ProgramLock>| field.text(longest);
         let text = format!(
             "{} with {} waits; the longest took {} at {}",
             grouped(conditions.len() as u64),
             grouped(waits.fold(0, u64::saturating_add)),
-            field("wait_longest_ns"),
-            field("wait_site"),
+            field(live_program_lock::wait_longest_ns),
+            field(live_program_lock::wait_site),
         );
         self.paragraph(Style::Plain, "conditions", &text);
     }
@@ -226,7 +235,7 @@ fn traced_note(view: &LockView) -> Option<String> {
         .traced
         .as_ref()
         .filter(|traced| traced.count > 0)?;
-    let field = |id| by_id(LIVE_LOCK_FIELDS, id).text(view);
+    let field = |field: Field<_>| field.text(view);
     let first = traced.addresses.first().copied().unwrap_or_default();
     let others = match traced.addresses.len() {
         0 | 1 => String::new(),
@@ -234,21 +243,31 @@ fn traced_note(view: &LockView) -> Option<String> {
     };
     Some(format!(
         "slept {} in {} waits, the longest {}, at {first:#x}{others}",
-        field("slept_ns"),
-        field("wait_count"),
-        field("longest_ns"),
+        field(live_lock::slept_ns),
+        field(live_lock::wait_count),
+        field(live_lock::longest_ns),
     ))
 }
 
 fn program_notes(lock: &ProgramLock) -> Vec<String> {
-    let field = |id| by_id(LIVE_PROGRAM_LOCK_FIELDS, id).text(lock);
+    let field = |field: Field<_>| field.text(lock);
     let variable = lock.used.variable.as_deref();
     let which = variable.map_or_else(String::new, |variable| format!("{variable} at "));
-    let process = format!("process {} ({})", field("pid"), field("comm"));
-    let (wait, site) = (field("wait_longest_ns"), field("wait_site"));
-    let (held, longest) = (field("held_ns"), field("held_longest_ns"));
+    let process = format!(
+        "process {} ({})",
+        field(live_program_lock::pid),
+        field(live_program_lock::comm)
+    );
+    let (wait, site) = (
+        field(live_program_lock::wait_longest_ns),
+        field(live_program_lock::wait_site),
+    );
+    let (held, longest) = (
+        field(live_program_lock::held_ns),
+        field(live_program_lock::held_longest_ns),
+    );
     vec![
-        format!("{which}{} of {process}", field("address")),
+        format!("{which}{} of {process}", field(live_program_lock::address)),
         format!("longest wait {wait} at {site}"),
         format!("held {held}, the longest {longest}"),
     ]

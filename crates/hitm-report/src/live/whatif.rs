@@ -2,36 +2,65 @@
 
 use hitm::live::{QuotaSetting, Simulated, Throttling};
 use hitm_base::{Histogram, Nanos, Printout};
+use hitm_fields::fields;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;
 use hitm_live::throttle::{Demand, GroupRow, ThrottleReport, WorkTimes};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
-use crate::fields::{Field, Unit, Value, by_id};
+use crate::fields::Field;
 use crate::json::Fields;
 use crate::text::style::Painter;
-use crate::text::table::{Align, FieldTable};
+use crate::text::table::FieldTable;
 
-/// A group's throttling under one setting.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WhatIfRow {
-    /// Measured or simulated, and what.
-    pub label: &'static str,
-    /// The quota.
-    pub bandwidth: Option<Bandwidth>,
-    /// The kernel's form of throttling.
-    pub kernel: &'static str,
-    /// Time of the host, or virtual time.
-    pub duration_ns: u64,
-    /// Throttlings of tasks, from leaving the CPU to running again.
-    pub spread: Spread,
-    /// The same without the wait for a CPU afterwards.
-    pub throttled: Spread,
-    /// Walks of the period timer.
-    pub period_timer: WorkTimes,
-    /// CPU time of the group's threads.
-    pub ran_ns: u64,
+fields! {
+    /// A group's throttling under one setting.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct WhatIfRow in live_whatif {
+        /// Measured, or simulated with the present setting or the asked one.
+        pub label: &'static str => label "";
+        /// The quota.
+        pub bandwidth: Option<Bandwidth>;
+        /// CPU time that the group may use in a period, in microseconds.
+        quota_us => number "quota us", |row| row.bandwidth.map(|own| own.quota_us);
+        /// Length of a period, in microseconds.
+        period_us => number "period us", |row| row.bandwidth.map(|own| own.period_us);
+        /// Unused time of earlier periods that it may use besides, in microseconds.
+        burst_us => number "burst us", |row| row.bandwidth.map(|own| own.burst_us);
+        /// Form of throttling: task, async or sync.
+        pub kernel: &'static str => label "kernel";
+        /// Time of the host, or virtual time.
+        pub duration_ns: u64 => nanos "time";
+        /// CPU time of the group's threads.
+        pub ran_ns: u64;
+        /// CPUs that its threads used: their CPU time over duration_ns.
+        cpus => decimal "CPUs", |row| row.ran_ns as f64 / row.duration_ns.max(1) as f64;
+        /// Throttlings of tasks, from leaving the CPU to running again.
+        pub spread: Spread;
+        /// Times that a task was throttled.
+        episodes => count "times", |row| row.spread.count();
+        /// The same without the wait for a CPU afterwards.
+        pub throttled: Spread;
+        /// Time from leaving the CPU until it could run again that half of them do not exceed.
+        throttled_p50_ns => nanos "p50 stopped", |row| quantile(&row.throttled, 500);
+        /// The same for 99 of 100.
+        throttled_p99_ns => nanos "p99 stopped", |row| quantile(&row.throttled, 990);
+        /// Time from leaving the CPU until it ran again that half of them do not exceed.
+        p50_ns => nanos "p50", |row| quantile(&row.spread, 500);
+        /// The same for 99 of 100.
+        p99_ns => nanos "p99", |row| quantile(&row.spread, 990);
+        /// The longest of them.
+        longest_ns => nanos "longest", |row| longest(&row.spread);
+        /// Walks of the period timer.
+        pub period_timer: WorkTimes;
+        /// Period timers; simulated are those that had a queue to unthrottle.
+        timer_count => count "timers", |row| row.period_timer.spread.count();
+        /// Time that 99 of 100 of them did not exceed.
+        timer_p99_ns => nanos "p99 timer", |row| quantile(&row.period_timer.spread, 990);
+        /// The longest of them.
+        timer_longest_ns => nanos "longest timer", |row| longest(&row.period_timer.spread);
+    }
 }
 
 impl WhatIfRow {
@@ -79,184 +108,45 @@ fn name(form: Throttling) -> &'static str {
     }
 }
 
-/// Of the load that is simulated.
-pub const LIVE_LOAD_FIELDS: &[Field<Demand>] = &[
-    Field {
-        id: "thread_count",
-        title: "threads",
-        unit: Unit::Count,
-        description: "Threads of the group that ran or wanted to",
-        value: |load| Value::Whole(load.threads.len() as u64),
-    },
-    Field {
-        id: "hog_count",
-        title: "hogs",
-        unit: Unit::Count,
-        description: "Those that never slept",
-        value: |load| {
+fields! {
+    /// Of the load that is simulated.
+    pub live_load for Demand {
+        /// Threads of the group that ran or wanted to.
+        thread_count => count "threads", |load| load.threads.len();
+        /// Those that never slept.
+        hog_count => count "hogs", |load| {
             let hogs = load.threads.iter().filter(|thread| thread.sleep_ns == 0);
-            Value::Whole(hogs.count() as u64)
-        },
-    },
-    Field {
-        id: "other_groups",
-        title: "other groups",
-        unit: Unit::Count,
-        description: "Groups and autogroups beside it with tasks that ran or wanted to",
-        value: |load| Value::Whole(load.others.len() as u64),
-    },
-    Field {
-        id: "other_tasks",
-        title: "other tasks",
-        unit: Unit::Decimal,
-        description: "Tasks of theirs that ran or wanted to, on average",
-        value: |load| Value::Number(load.others.iter().map(|other| other.runnable).sum()),
-    },
-    Field {
-        id: "left_out_count",
-        title: "left out",
-        unit: Unit::Count,
-        description: "Threads that began or ended meanwhile, which are not simulated",
-        value: |load| Value::Whole(load.left_out),
-    },
-];
-
-/// Of a row.
-pub const LIVE_WHATIF_FIELDS: &[Field<WhatIfRow>] = &[
-    Field {
-        id: "label",
-        title: "",
-        unit: Unit::None,
-        description: "Measured, or simulated with the present setting or the asked one",
-        value: |row| Value::Text(row.label.to_owned()),
-    },
-    Field {
-        id: "quota_us",
-        title: "quota us",
-        unit: Unit::None,
-        description: "CPU time that the group may use in a period, in microseconds",
-        value: |row| Value::whole_or_missing(row.bandwidth.map(|own| own.quota_us)),
-    },
-    Field {
-        id: "period_us",
-        title: "period us",
-        unit: Unit::None,
-        description: "Length of a period, in microseconds",
-        value: |row| Value::whole_or_missing(row.bandwidth.map(|own| own.period_us)),
-    },
-    Field {
-        id: "burst_us",
-        title: "burst us",
-        unit: Unit::None,
-        description: "Unused time of earlier periods that it may use besides, in microseconds",
-        value: |row| Value::whole_or_missing(row.bandwidth.map(|own| own.burst_us)),
-    },
-    Field {
-        id: "kernel",
-        title: "kernel",
-        unit: Unit::None,
-        description: "Form of throttling: task, async or sync",
-        value: |row| Value::Text(row.kernel.to_owned()),
-    },
-    Field {
-        id: "duration_ns",
-        title: "time",
-        unit: Unit::Nanos,
-        description: "Time of the host, or virtual time",
-        value: |row| Value::Whole(row.duration_ns),
-    },
-    Field {
-        id: "cpus",
-        title: "CPUs",
-        unit: Unit::Decimal,
-        description: "CPUs that its threads used: their CPU time over duration_ns",
-        value: |row| Value::Number(row.ran_ns as f64 / row.duration_ns.max(1) as f64),
-    },
-    Field {
-        id: "episodes",
-        title: "times",
-        unit: Unit::Count,
-        description: "Times that a task was throttled",
-        value: |row| Value::Whole(row.spread.count()),
-    },
-    Field {
-        id: "throttled_p50_ns",
-        title: "p50 stopped",
-        unit: Unit::Nanos,
-        description: "Time from leaving the CPU until it could run again that half of them do not exceed",
-        value: |row| quantile(&row.throttled, 500),
-    },
-    Field {
-        id: "throttled_p99_ns",
-        title: "p99 stopped",
-        unit: Unit::Nanos,
-        description: "The same for 99 of 100",
-        value: |row| quantile(&row.throttled, 990),
-    },
-    Field {
-        id: "p50_ns",
-        title: "p50",
-        unit: Unit::Nanos,
-        description: "Time from leaving the CPU until it ran again that half of them do not exceed",
-        value: |row| quantile(&row.spread, 500),
-    },
-    Field {
-        id: "p99_ns",
-        title: "p99",
-        unit: Unit::Nanos,
-        description: "The same for 99 of 100",
-        value: |row| quantile(&row.spread, 990),
-    },
-    Field {
-        id: "longest_ns",
-        title: "longest",
-        unit: Unit::Nanos,
-        description: "The longest of them",
-        value: |row| longest(&row.spread),
-    },
-    Field {
-        id: "timer_count",
-        title: "timers",
-        unit: Unit::Count,
-        description: "Period timers; simulated are those that had a queue to unthrottle",
-        value: |row| Value::Whole(row.period_timer.spread.count()),
-    },
-    Field {
-        id: "timer_p99_ns",
-        title: "p99 timer",
-        unit: Unit::Nanos,
-        description: "Time that 99 of 100 of them did not exceed",
-        value: |row| quantile(&row.period_timer.spread, 990),
-    },
-    Field {
-        id: "timer_longest_ns",
-        title: "longest timer",
-        unit: Unit::Nanos,
-        description: "The longest of them",
-        value: |row| longest(&row.period_timer.spread),
-    },
-];
-
-fn quantile(spread: &Spread, permille: u64) -> Value {
-    Value::whole_or_missing((spread.count() > 0).then(|| spread.quantile_ns(permille)))
+            hogs.count()
+        };
+        /// Groups and autogroups beside it with tasks that ran or wanted to.
+        other_groups => count "other groups", |load| load.others.len();
+        /// Tasks of theirs that ran or wanted to, on average.
+        other_tasks => decimal "other tasks", |load| load.others.iter().map(|other| other.runnable).sum::<f64>();
+        /// Threads that began or ended meanwhile, which are not simulated.
+        left_out_count => count "left out", |load| load.left_out;
+    }
 }
 
-fn longest(spread: &Spread) -> Value {
-    Value::whole_or_missing((spread.count() > 0).then(|| spread.longest_ns()))
+fn quantile(spread: &Spread, permille: u64) -> Option<u64> {
+    (spread.count() > 0).then(|| spread.quantile_ns(permille))
 }
 
-const COLUMNS: &[(&str, Align)] = &[
-    ("label", Align::Left),
-    ("quota_us", Align::Right),
-    ("period_us", Align::Right),
-    ("kernel", Align::Left),
-    ("cpus", Align::Right),
-    ("episodes", Align::Right),
-    ("throttled_p50_ns", Align::Right),
-    ("throttled_p99_ns", Align::Right),
-    ("p99_ns", Align::Right),
-    ("longest_ns", Align::Right),
-    ("timer_p99_ns", Align::Right),
+fn longest(spread: &Spread) -> Option<u64> {
+    (spread.count() > 0).then(|| spread.longest_ns())
+}
+
+const COLUMNS: &[Field<WhatIfRow>] = &[
+    live_whatif::label,
+    live_whatif::quota_us,
+    live_whatif::period_us,
+    live_whatif::kernel,
+    live_whatif::cpus,
+    live_whatif::episodes,
+    live_whatif::throttled_p50_ns,
+    live_whatif::throttled_p99_ns,
+    live_whatif::p99_ns,
+    live_whatif::longest_ns,
+    live_whatif::timer_p99_ns,
 ];
 
 /// The rows as a table, and their histograms.
@@ -264,16 +154,16 @@ pub fn text(demand: &Demand, rows: &[WhatIfRow], width: usize) -> Printout {
     let mut out = Printout::new();
     out.blank();
     out.line("What if: the group's load in the simulator, on a model of this host");
-    let load = |id| by_id(LIVE_LOAD_FIELDS, id).text(demand);
+    let load = |field: Field<_>| field.text(demand);
     out.line(&format!(
         "  {} threads, {} of which never sleep; {} more were not there all the time; beside it {} groups with {} tasks",
-        load("thread_count"),
-        load("hog_count"),
-        load("left_out_count"),
-        load("other_groups"),
-        load("other_tasks"),
+        load(live_load::thread_count),
+        load(live_load::hog_count),
+        load(live_load::left_out_count),
+        load(live_load::other_groups),
+        load(live_load::other_tasks),
     ));
-    let mut table = FieldTable::new(LIVE_WHATIF_FIELDS, COLUMNS);
+    let mut table = FieldTable::new(COLUMNS);
     rows.iter().for_each(|row| table.push(row));
     table
         .table
@@ -302,7 +192,7 @@ fn histogram(spread: &Spread) -> Histogram {
 /// The load and the rows as JSON.
 pub fn json(demand: &Demand, rows: &[WhatIfRow]) -> Json {
     let rows: Vec<_> = rows.iter().map(RowJson).collect();
-    json!({ "load": Fields(LIVE_LOAD_FIELDS, demand, &[]), "rows": rows })
+    json!({ "load": Fields::new(live_load::ALL, demand), "rows": rows })
 }
 
 struct RowJson<'a>(&'a WhatIfRow);
@@ -315,7 +205,7 @@ impl Serialize for RowJson<'_> {
                 .collect()
         };
         let mut map = serializer.serialize_map(None)?;
-        Fields(LIVE_WHATIF_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(live_whatif::ALL, self.0).write(&mut map)?;
         map.serialize_entry("throttled_histogram", &slots(&histogram(&self.0.throttled)))?;
         map.serialize_entry("timer_histogram", &slots(&self.0.period_timer.histogram))?;
         map.end()
@@ -407,7 +297,7 @@ mod tests {
         let json = json(&demand(), &[row("measured", 4000, 16_000_000)]);
         assert_eq!(json["load"]["hog_count"], 1);
         let json = &json["rows"];
-        for field in LIVE_WHATIF_FIELDS {
+        for field in live_whatif::ALL {
             assert!(json[0].get(field.id).is_some(), "{}", field.id);
         }
         assert_eq!(json[0]["cpus"], 0.2);

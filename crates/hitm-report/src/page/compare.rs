@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use super::data::{printable_value, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::{
-    SIDE_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
-    WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
+    side, whatif_line, whatif_member, whatif_move, whatif_object, whatif_run, whatif_thread,
 };
 use crate::side_by_side::SideBySide;
 use crate::whatif::WhatifView;
@@ -21,20 +20,14 @@ pub fn whatif(view: &WhatifView) -> String {
         names => format!("Run again with other layouts: {}.", names.join(", ")),
     };
     let tables = vec![
-        named("The two runs", table(WHATIF_RUN_FIELDS, &runs, &[])),
-        named("Lines", table(WHATIF_LINE_FIELDS, &report.lines, &[])),
-        named("Threads", table(WHATIF_THREAD_FIELDS, &view.threads, &[])),
-        named(
-            "Moved members",
-            table(WHATIF_MEMBER_FIELDS, &report.members, &[]),
-        ),
-        named(
-            "Moved objects",
-            table(WHATIF_OBJECT_FIELDS, &report.objects, &[]),
-        ),
+        named("The two runs", table(whatif_run::ALL, &runs)),
+        named("Lines", table(whatif_line::ALL, &report.lines)),
+        named("Threads", table(whatif_thread::ALL, &view.threads)),
+        named("Moved members", table(whatif_member::ALL, &report.members)),
+        named("Moved objects", table(whatif_object::ALL, &report.objects)),
         named(
             "Moves",
-            table(WHATIF_MOVE_FIELDS, std::slice::from_ref(&report.moves), &[]),
+            table(whatif_move::ALL, std::slice::from_ref(&report.moves)),
         ),
     ];
     let mut notes = report.notes.clone();
@@ -69,16 +62,10 @@ pub fn whatif(view: &WhatifView) -> String {
 /// The page of `hitm diff`.
 pub fn diff(sides: &SideBySide) -> String {
     let tables = vec![
-        named(
-            "All",
-            table(SIDE_FIELDS, std::slice::from_ref(&sides.all), &[]),
-        ),
-        named("By place", table(SIDE_FIELDS, &sides.places, &[])),
-        named("By function", table(SIDE_FIELDS, &sides.functions, &[])),
-        named(
-            "By function and place",
-            table(SIDE_FIELDS, &sides.uses, &[]),
-        ),
+        named("All", table(side::ALL, std::slice::from_ref(&sides.all))),
+        named("By place", table(side::ALL, &sides.places)),
+        named("By function", table(side::ALL, &sides.functions)),
+        named("By function and place", table(side::ALL, &sides.uses)),
     ];
     let page = Comparison {
         title: format!("hitm diff: {}", sides.labels.join(", ")),

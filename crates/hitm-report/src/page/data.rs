@@ -4,16 +4,15 @@
 //! another table stand without their fields, which `fields` of the page has by name.
 
 use hitm_base::printable;
+use hitm_fields::{Field, of_run};
 use serde_json::{Map, Value, json};
 
 use crate::fields::{
-    BOX_FIELDS, CELL_FIELDS, FIGHT_FIELDS, FILTERED_FIELDS, FRAME_FIELDS, Field, HANDED_FIELDS,
-    HANDED_ROW_FIELDS, LINE_FIELDS, MACHINE_FIELDS, OBJECT_FIELDS, QUIET_FIELDS, ROW_FIELDS,
-    RUN_FIELDS, SEAT_FIELDS, SOURCE_FIELDS, STACK_FIELDS, SUMMARY_FIELDS, THREAD_FIELDS,
-    TIME_FIELDS, TOTAL_ROW_FIELDS, TOTALS_FIELDS, TRANSFER_FIELDS, UNKNOWN_FIELDS, WAIT_ROW_FIELDS,
-    WAITING_FIELDS, exact_only, sampled_only,
+    cell, fight, filtered, frame, handed, handed_row, line, line_box, machine, object, quiet, row,
+    run, seat, source, stack, summary, thread, time, total_row, totals, transfer, unknown,
+    wait_row, waiting,
 };
-use crate::json::{LeftOut, ValueJson};
+use crate::json::ValueJson;
 use crate::model::{LineReport, Report};
 use crate::pictures::{Level, LineMap, Pictures, Stacks, TransferTable};
 use crate::runs::Runs;
@@ -35,43 +34,61 @@ pub(super) fn printable_value(value: Value) -> Value {
     }
 }
 
-/// Describes the columns of a table: id, title, unit, description.
-fn columns<T>(fields: &'static [Field<T>], left_out: LeftOut) -> Value {
-    let fields = fields.iter().filter(|field| !left_out.contains(&field.id));
-    let columns = fields.map(|field| {
-        json!({
-            "id": field.id,
-            "title": field.title,
-            "unit": field.unit.id(),
-            "description": field.description,
-        })
-    });
-    columns.collect()
+/// Makes data of one kind of run.
+#[derive(Clone, Copy)]
+struct Maker {
+    is_sampled: bool,
 }
 
-/// One row of a table.
-fn row<T>(fields: &'static [Field<T>], item: &T, left_out: LeftOut) -> Value {
-    let fields = fields.iter().filter(|field| !left_out.contains(&field.id));
-    let values = fields.map(|field| {
-        let value = ValueJson(field.unit, (field.value)(item));
-        let value = serde_json::to_value(value).expect("a value is a string, a number or a list");
-        printable_value(value)
-    });
-    values.collect()
+impl Maker {
+    /// Describes the columns of a table: id, title, unit, description.
+    fn columns<T>(self, fields: &[Field<T>]) -> Value {
+        let columns = of_run(fields, self.is_sampled).map(|field| {
+            json!({
+                "id": field.id,
+                "title": field.title,
+                "unit": field.unit.id(),
+                "description": field.description(),
+            })
+        });
+        columns.collect()
+    }
+
+    /// One row of a table.
+    fn row<T>(self, fields: &[Field<T>], item: &T) -> Value {
+        let values = of_run(fields, self.is_sampled).map(|field| {
+            let value = ValueJson(field.unit, (field.value)(item));
+            let value =
+                serde_json::to_value(value).expect("a value is a string, a number or a list");
+            printable_value(value)
+        });
+        values.collect()
+    }
+
+    fn rows<T>(self, fields: &[Field<T>], items: &[T]) -> Value {
+        items.iter().map(|item| self.row(fields, item)).collect()
+    }
+
+    fn table<T>(self, fields: &[Field<T>], items: &[T]) -> Value {
+        json!({ "fields": self.columns(fields), "rows": self.rows(fields, items) })
+    }
+
+    /// One item with its fields.
+    fn item<T>(self, fields: &[Field<T>], one: &T) -> Value {
+        self.table(fields, std::slice::from_ref(one))
+    }
 }
 
-fn rows<T>(fields: &'static [Field<T>], items: &[T], left_out: LeftOut) -> Value {
-    let items = items.iter();
-    items.map(|item| row(fields, item, left_out)).collect()
-}
+/// Makes data of what recordings and samples have alike, and of other things than runs.
+const ANY: Maker = Maker { is_sampled: false };
 
-pub(super) fn table<T>(fields: &'static [Field<T>], items: &[T], left_out: LeftOut) -> Value {
-    json!({ "fields": columns(fields, left_out), "rows": rows(fields, items, left_out) })
+pub(super) fn table<T>(fields: &[Field<T>], items: &[T]) -> Value {
+    ANY.table(fields, items)
 }
 
 /// One item with its fields.
-pub(super) fn item<T>(fields: &'static [Field<T>], one: &T, left_out: LeftOut) -> Value {
-    json!({ "fields": columns(fields, left_out), "rows": [row(fields, one, left_out)] })
+pub(super) fn item<T>(fields: &[Field<T>], one: &T) -> Value {
+    ANY.item(fields, one)
 }
 
 /// Values of a metric by point.
@@ -93,40 +110,36 @@ fn notes(report: &Report) -> Vec<String> {
 
 /// A report's tables.
 pub(super) fn report(report: &Report) -> Value {
-    let is_sampled = report.run.sampled.is_some();
-    let exact = |left_out: LeftOut| if is_sampled { left_out } else { &[] };
-    let totals_left_out = match is_sampled {
-        true => exact_only::TOTALS,
-        false => sampled_only::TOTALS,
-    };
+    let is_sampled = report.is_sampled();
+    let of = Maker { is_sampled };
     let counts = &report.totals.counts;
     let counts = [counts.loads, counts.stores, counts.locked];
     let mut data = json!({
-        "run": item(RUN_FIELDS, &report.run, exact(exact_only::RUN)),
-        "totals": item(TOTALS_FIELDS, &report.totals, totals_left_out),
-        "counts": table(SOURCE_FIELDS, &counts, &[]),
-        "lines": lines(report, is_sampled),
-        "quiet": item(QUIET_FIELDS, &report.quiet, exact(exact_only::QUIET)),
-        "threads": table(THREAD_FIELDS, &report.threads, exact(exact_only::THREAD)),
+        "run": of.item(run::ALL, &report.run),
+        "totals": of.item(totals::ALL, &report.totals),
+        "counts": table(source::ALL, &counts),
+        "lines": lines(report, of),
+        "quiet": of.item(quiet::ALL, &report.quiet),
+        "threads": of.table(thread::ALL, &report.threads),
         "diagnostics": printable_value(json!(notes(report))),
         "is_sampled": is_sampled,
     });
     if !is_sampled {
         let handed = &report.handed;
-        data["handed_over"] = item(HANDED_FIELDS, handed, &[]);
-        data["handed_objects"] = table(HANDED_ROW_FIELDS, &handed.objects, &[]);
-        data["handed_takers"] = table(HANDED_ROW_FIELDS, &handed.takers, &[]);
-        data["waiting"] = item(WAITING_FIELDS, &report.waiting, &[]);
-        data["waits"] = table(WAIT_ROW_FIELDS, &report.waiting.rows, &[]);
+        data["handed_over"] = item(handed::ALL, handed);
+        data["handed_objects"] = table(handed_row::ALL, &handed.objects);
+        data["handed_takers"] = table(handed_row::ALL, &handed.takers);
+        data["waiting"] = item(waiting::ALL, &report.waiting);
+        data["waits"] = table(wait_row::ALL, &report.waiting.rows);
     }
     if let Some(filtered) = &report.filtered {
-        data["filtered"] = item(FILTERED_FIELDS, filtered, exact(exact_only::FILTERED));
+        data["filtered"] = of.item(filtered::ALL, filtered);
     }
     if let Some(machine) = &report.of_machine {
-        data["of_machine"] = item(MACHINE_FIELDS, machine, &[]);
+        data["of_machine"] = item(machine::ALL, machine);
     }
     let totals_by = report.totals_by.iter().map(|totals| {
-        let mut by = table(TOTAL_ROW_FIELDS, &totals.rows, exact(exact_only::TOTAL_ROW));
+        let mut by = of.table(total_row::ALL, &totals.rows);
         by["by"] = json!(totals.by.id());
         by
     });
@@ -135,17 +148,16 @@ pub(super) fn report(report: &Report) -> Value {
 }
 
 /// The lines, each with its fights, objects and rows; their fields stand beside them.
-fn lines(report: &Report, is_sampled: bool) -> Value {
-    let exact = |left_out: LeftOut| if is_sampled { left_out } else { &[] };
-    let mut data = table(LINE_FIELDS, &report.lines, exact(exact_only::LINE));
-    data["fight_fields"] = columns(FIGHT_FIELDS, exact(exact_only::FIGHT));
-    data["object_fields"] = columns(OBJECT_FIELDS, &[]);
-    data["row_fields"] = columns(ROW_FIELDS, exact(exact_only::ROW));
+fn lines(report: &Report, of: Maker) -> Value {
+    let mut data = of.table(line::ALL, &report.lines);
+    data["fight_fields"] = of.columns(fight::ALL);
+    data["object_fields"] = ANY.columns(object::ALL);
+    data["row_fields"] = of.columns(row::ALL);
     let details = |line: &LineReport| {
         json!({
-            "fights": rows(FIGHT_FIELDS, &line.fights, exact(exact_only::FIGHT)),
-            "objects": rows(OBJECT_FIELDS, &line.objects, &[]),
-            "rows": rows(ROW_FIELDS, &line.rows, exact(exact_only::ROW)),
+            "fights": of.rows(fight::ALL, &line.fights),
+            "objects": ANY.rows(object::ALL, &line.objects),
+            "rows": of.rows(row::ALL, &line.rows),
         })
     };
     data["details"] = report.lines.iter().map(details).collect();
@@ -156,25 +168,25 @@ fn lines(report: &Report, is_sampled: bool) -> Value {
 pub(super) fn pictures(pictures: &Pictures) -> Value {
     let maps = pictures.maps.iter().map(|map: &LineMap| {
         json!({
-            "boxes": rows(BOX_FIELDS, &map.boxes, &[]),
-            "seats": rows(SEAT_FIELDS, &map.seats, &[]),
-            "cells": rows(CELL_FIELDS, &map.cells, &[]),
+            "boxes": ANY.rows(line_box::ALL, &map.boxes),
+            "seats": ANY.rows(seat::ALL, &map.seats),
+            "cells": ANY.rows(cell::ALL, &map.cells),
         })
     });
     let mut data = json!({
-        "summary": table(SUMMARY_FIELDS, &pictures.summary, &[]),
+        "summary": table(summary::ALL, &pictures.summary),
         "topology": topology(pictures),
-        "box_fields": columns(BOX_FIELDS, &[]),
-        "seat_fields": columns(SEAT_FIELDS, &[]),
-        "cell_fields": columns(CELL_FIELDS, &[]),
+        "box_fields": ANY.columns(line_box::ALL),
+        "seat_fields": ANY.columns(seat::ALL),
+        "cell_fields": ANY.columns(cell::ALL),
         "maps": maps.collect::<Vec<_>>(),
         "stacks": stacks(&pictures.stacks),
     });
     if let Some(run) = &pictures.run_transfers {
         let lines = pictures.line_transfers.iter().map(transfers);
         data["transfers"] = json!({
-            "fields": columns(TRANSFER_FIELDS, &[]),
-            "unknown_fields": columns(UNKNOWN_FIELDS, &[]),
+            "fields": ANY.columns(transfer::ALL),
+            "unknown_fields": ANY.columns(unknown::ALL),
             "run": transfers(run),
             "lines": lines.collect::<Vec<_>>(),
         });
@@ -185,8 +197,8 @@ pub(super) fn pictures(pictures: &Pictures) -> Value {
 fn transfers(table: &TransferTable) -> Value {
     json!({
         "level": table.level.id(),
-        "rows": rows(TRANSFER_FIELDS, &table.pairs, &[]),
-        "unknown": row(UNKNOWN_FIELDS, &table.unknown, &[]),
+        "rows": ANY.rows(transfer::ALL, &table.pairs),
+        "unknown": ANY.row(unknown::ALL, &table.unknown),
     })
 }
 
@@ -201,13 +213,13 @@ fn topology(pictures: &Pictures) -> Value {
 }
 
 fn stacks(stacks: &Stacks) -> Value {
-    let mut data = table(STACK_FIELDS, &stacks.stacks, &[]);
-    data["frame_fields"] = columns(FRAME_FIELDS, &[]);
-    data["frames"] = rows(FRAME_FIELDS, &stacks.frames, &[]);
+    let mut data = table(stack::ALL, &stacks.stacks);
+    data["frame_fields"] = ANY.columns(frame::ALL);
+    data["frames"] = ANY.rows(frame::ALL, &stacks.frames);
     if let Some(bucket) = stacks.bucket_cycles {
         let times = stacks.stacks.iter();
-        let times = times.map(|stack| rows(TIME_FIELDS, &stack.times, &[]));
-        data["time_fields"] = columns(TIME_FIELDS, &[]);
+        let times = times.map(|stack| ANY.rows(time::ALL, &stack.times));
+        data["time_fields"] = ANY.columns(time::ALL);
         data["times"] = times.collect();
         data["bucket_cycles"] = json!(bucket);
         data["bucket_count"] = json!(stacks.bucket_count);

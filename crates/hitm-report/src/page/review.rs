@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 use super::data::{item, printable_value, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::{
-    REVIEW_COST_FIELDS, REVIEW_COVERAGE_FIELDS, REVIEW_FIELDS, REVIEW_LINE_FIELDS,
-    REVIEW_MEMBER_FIELDS, REVIEW_RENAME_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_UNMATCHED_FIELDS,
-    REVIEW_WORSE_FIELDS,
+    review, review_cost, review_coverage, review_line, review_member, review_rename, review_type,
+    review_unmatched, review_worse,
 };
 use crate::review::lines;
 
@@ -19,7 +18,7 @@ pub fn review(review: &Review) -> String {
         "schema": PAGE_SCHEMA,
         "kind": "review",
         "title": format!("hitm review: {before} -> {after}"),
-        "review": item(REVIEW_FIELDS, review, &[]),
+        "review": item(review::ALL, review),
         "types": review.types.iter().map(of_type).collect::<Vec<_>>(),
     })))
 }
@@ -28,13 +27,13 @@ fn of_type(review: &TypeReview) -> Value {
     let coverage = review.coverage.as_ref();
     json!({
         "name": review.name,
-        "type": item(REVIEW_TYPE_FIELDS, review, &[]),
-        "costs": table(REVIEW_COST_FIELDS, &review.costs, &[]),
-        "lines": table(REVIEW_LINE_FIELDS, &lines(review), &[]),
-        "members": table(REVIEW_MEMBER_FIELDS, &review.members, &[]),
-        "unmatched": table(REVIEW_UNMATCHED_FIELDS, &review.unmatched, &[]),
-        "renamed": table(REVIEW_RENAME_FIELDS, &review.renames, &[]),
-        "worse": table(REVIEW_WORSE_FIELDS, &review.worse, &[]),
-        "coverage": coverage.map(|coverage| item(REVIEW_COVERAGE_FIELDS, coverage, &[])),
+        "type": item(review_type::ALL, review),
+        "costs": table(review_cost::ALL, &review.costs),
+        "lines": table(review_line::ALL, &lines(review)),
+        "members": table(review_member::ALL, &review.members),
+        "unmatched": table(review_unmatched::ALL, &review.unmatched),
+        "renamed": table(review_rename::ALL, &review.renames),
+        "worse": table(review_worse::ALL, &review.worse),
+        "coverage": coverage.map(|coverage| item(review_coverage::ALL, coverage)),
     })
 }

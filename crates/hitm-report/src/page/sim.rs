@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::data::{item, printable_value, rounded, table};
 use super::{PAGE_SCHEMA, html};
-use crate::sim::fields::{COMPARISON_FIELDS, METRIC_FIELDS, SCENARIO_FIELDS};
+use crate::fields::Field;
+use crate::sim::fields::{comparison, metric, scenario};
 
 /// The page of `hitm sim`.
 pub fn simulation(report: &SimReport) -> String {
@@ -28,6 +29,17 @@ fn page(title: String, reports: &[SimReport]) -> String {
     })))
 }
 
+/// Columns of a variant's figures, whose meanings stand beside them once.
+const FIGURES: &[Field<Summary>] = &[
+    metric::id,
+    metric::unit,
+    metric::mean,
+    metric::confidence,
+    metric::min,
+    metric::max,
+    metric::run_count,
+];
+
 /// A scenario as the points of a sweep whose keys are what its variants differ in.
 fn scenario(report: &SimReport) -> Value {
     let keys = keys(&report.variants);
@@ -41,15 +53,15 @@ fn scenario(report: &SimReport) -> Value {
         rounded(&report.variants.iter().map(of_variant).collect::<Vec<_>>())
     });
     let figures = report.variants.iter().map(|variant| {
-        let table = table(METRIC_FIELDS, &variant.summaries, &["description"]);
+        let table = table(FIGURES, &variant.summaries);
         json!({ "variant": variant.label, "table": table })
     });
     let described = metrics.iter().map(
         |metric| json!({ "id": metric.id, "unit": metric.unit, "description": metric.description }),
     );
     json!({
-        "about": item(SCENARIO_FIELDS, report, &[]),
-        "published": table(COMPARISON_FIELDS, &report.comparisons, &[]),
+        "about": item(scenario::ALL, report),
+        "published": table(comparison::ALL, &report.comparisons),
         "keys": keys.iter().map(Key::json).collect::<Value>(),
         "points": points.collect::<Value>(),
         "metrics": described.collect::<Value>(),

@@ -5,10 +5,7 @@ use serde_json::{Value, json};
 
 use super::data::{item, printable_value, rounded, table};
 use super::{PAGE_SCHEMA, html};
-use crate::fields::{
-    SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
-    SWEEP_RUN_FIELDS,
-};
+use crate::fields::{sweep_effect, sweep_failure, sweep_key, sweep_metric, sweep_run};
 use crate::sweep::{SweepKey, SweepReport, cell_text};
 
 /// Values in a page: some two megabytes of text.
@@ -32,7 +29,7 @@ pub fn sweep(report: &SweepReport) -> String {
         .collect();
     let metrics = report.metrics.iter().take(shown);
     let metrics: Value = metrics
-        .map(|metric| json!({ "id": metric.id, "unit": metric.unit }))
+        .map(|metric| json!({ "id": metric.metric, "unit": metric.unit }))
         .collect();
     let values: Value = report
         .values
@@ -44,15 +41,15 @@ pub fn sweep(report: &SweepReport) -> String {
         "schema": PAGE_SCHEMA,
         "kind": "sweep",
         "title": format!("hitm sweep: {}", report.run.file),
-        "run": item(SWEEP_RUN_FIELDS, &report.run, &[]),
+        "run": item(sweep_run::ALL, &report.run),
         "keys": keys,
         "metrics": metrics,
         "points": points,
         "values": values,
-        "key_table": table(SWEEP_KEY_FIELDS, &report.keys, &[]),
-        "metric_table": table(SWEEP_METRIC_FIELDS, &report.metrics, &[]),
-        "effects": table(SWEEP_EFFECT_FIELDS, &report.effects, &[]),
-        "failures": table(SWEEP_FAILURE_FIELDS, &report.failures, &[]),
+        "key_table": table(sweep_key::ALL, &report.keys),
+        "metric_table": table(sweep_metric::ALL, &report.metrics),
+        "effects": table(sweep_effect::ALL, &report.effects),
+        "failures": table(sweep_failure::ALL, &report.failures),
         "notes": notes(report, shown),
     })))
 }
@@ -81,7 +78,7 @@ fn key_json(key: &SweepKey) -> Value {
         other => json!(cell_text(other)),
     };
     let values: Value = key.values.iter().map(value).collect();
-    json!({ "name": key.name, "unit": key.unit, "is_number": is_number, "values": values })
+    json!({ "name": key.key, "unit": key.unit, "is_number": is_number, "values": values })
 }
 
 fn notes(report: &SweepReport, shown: usize) -> Vec<String> {

@@ -14,8 +14,8 @@ use hitm::perf_data::{C2cReport, RowPlace};
 use hitm_base::{Printout, printable};
 use hitm_perf::c2c::{Display, Line, Physical, Row, Tables};
 
-use crate::fields::ranges;
 use columns::{Head, line_columns, row_columns};
+use hitm_fields::ranges;
 pub use json::{SCHEMA, json};
 use totals::{EVENT_TOTALS, SHARED_TOTALS, Total};
 

@@ -1,5 +1,6 @@
 //! The bytes of a line, and what each thread does with them.
 
+use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use hitm_base::{AccessOp, LINE_SIZE, ThreadId};
@@ -27,51 +28,57 @@ pub struct LineMap {
     pub cells: Vec<LineCell>,
 }
 
-/// Bytes of a line that have one name.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LineBox {
-    /// The first byte.
-    pub offset: u8,
-    /// Length in bytes.
-    pub size_bytes: u8,
-    /// The object, empty when unknown.
-    pub object: String,
-    /// The member in it, empty when unknown.
-    pub member: String,
-    /// True if it was accessed.
-    pub is_accessed: bool,
+fields! {
+    /// Bytes of a line that have one name.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct LineBox in line_box {
+        /// First byte, from the start of the line.
+        pub offset: u8 => offset "off";
+        /// Bytes.
+        pub size_bytes: u8 => bytes "size";
+        /// Object, null when unknown.
+        pub object: String => known label "object";
+        /// Part of the object, null when it is the whole or unknown.
+        pub member: String => known label "member";
+        /// Whether it was accessed.
+        pub is_accessed: bool => label "accessed";
+    }
 }
 
-/// A row of the map.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Seat {
-    /// Name of the thread; empty for several together.
-    pub name: String,
-    /// Threads that share the row.
-    pub thread_count: u64,
-    /// Modelled CPUs that they ran on, ascending.
-    pub cpus: Vec<u64>,
-    /// Cycles that they lost here.
-    pub lost_cycles: u64,
+fields! {
+    /// A row of the map.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct Seat in seat {
+        /// Name of the thread, null for several together.
+        pub name: String => known label "thread";
+        /// Threads that share the row.
+        pub thread_count: u64 => count "threads";
+        /// Modelled CPUs that the accesses came from.
+        pub cpus: Vec<u64> => number "CPUs";
+        /// Cycles lost to other CPUs' use of the line.
+        pub lost_cycles: u64 => cycles "lost cycles";
+    }
 }
 
-/// Accesses of the threads of one row to one box.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LineCell {
-    /// Place of the row in [`LineMap::seats`].
-    pub seat: u64,
-    /// Place of the box in [`LineMap::boxes`].
-    pub place: u64,
-    /// Plain loads.
-    pub load_count: u64,
-    /// Plain stores.
-    pub store_count: u64,
-    /// Locked operations.
-    pub locked_count: u64,
-    /// Accesses that found the line modified in another cache.
-    pub hitm_count: u64,
-    /// Cycles that the threads lost.
-    pub lost_cycles: u64,
+fields! {
+    /// Accesses of the threads of one row to one box.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct LineCell in cell {
+        /// Place of the row in the list of rows, from 0.
+        pub seat: u64 => number "row";
+        /// Place of the box in the list of boxes, from 0.
+        pub place: u64 => number "box";
+        /// Plain loads.
+        pub load_count: u64 => count "reads";
+        /// Plain stores.
+        pub store_count: u64 => count "writes";
+        /// Locked operations.
+        pub locked_count: u64 => count "locked";
+        /// Accesses of all kinds that found the line modified in another cache.
+        pub hitm_count: u64 => count "HITM";
+        /// Cycles lost to other CPUs' use of the line.
+        pub lost_cycles: u64 => cycles "lost cycles";
+    }
 }
 
 impl LineCell {

@@ -1,5 +1,6 @@
 //! Lost cycles by stack, from the thread down to the member, and by time.
 
+use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use hitm_base::LineAddr;
@@ -58,26 +59,41 @@ impl FrameKind {
     }
 }
 
-/// A frame of stacks.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Frame {
-    /// Its kind.
-    pub kind: FrameKind,
-    /// Its name.
-    pub name: String,
+fields! {
+    /// A frame of stacks.
+    #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct Frame in frame {
+        /// thread, function, source, member, or other for several together.
+        pub kind: FrameKind => label "kind", |frame| frame.kind.id();
+        /// Its name.
+        pub name: String => known label "name";
+    }
 }
 
-/// Cycles that were lost at one place of the program.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Stack {
-    /// Rank of the line in the report; none for lines that it does not show.
-    pub line: Option<u64>,
-    /// Frames by their places in [`Stacks::frames`], from the thread down.
-    pub frames: Vec<u64>,
-    /// Cycles that were lost.
-    pub lost_cycles: u64,
-    /// The same by bucket of time: number of the bucket, then the cycles.
-    pub times: Vec<(u64, u64)>,
+fields! {
+    /// Cycles that were lost at one place of the program.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct Stack in stack {
+        /// Rank of the line; null for lines that are not shown.
+        pub line: Option<u64> => number "line";
+        /// Places of its frames in the list of frames, from the thread down.
+        pub frames: Vec<u64> => number "stack";
+        /// Cycles lost to other CPUs' use of the line.
+        pub lost_cycles: u64 => cycles "lost cycles";
+        /// The same by bucket of time.
+        pub times: Vec<StackTime>;
+    }
+}
+
+fields! {
+    /// Cycles of a stack in one bucket of time.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct StackTime in time {
+        /// Number of the bucket, from 0.
+        pub bucket: u64 => number "time";
+        /// Cycles lost in it.
+        pub lost_cycles: u64 => cycles "lost cycles";
+    }
 }
 
 /// Collects stacks, and the names of their frames.
@@ -224,14 +240,17 @@ fn fold_of(all: &[&Vec<u64>]) -> usize {
 }
 
 /// Buckets taken together, those with something in them.
-fn folded(buckets: &[u64], fold: usize) -> Vec<(u64, u64)> {
+fn folded(buckets: &[u64], fold: usize) -> Vec<StackTime> {
     let sums = buckets.chunks(fold).zip(0..).map(|(part, bucket)| {
-        let sum = part
+        let lost_cycles = part
             .iter()
             .fold(0u64, |sum, lost| sum.saturating_add(*lost));
-        (bucket, sum)
+        StackTime {
+            bucket,
+            lost_cycles,
+        }
     });
-    sums.filter(|(_, lost)| *lost > 0).collect()
+    sums.filter(|time| time.lost_cycles > 0).collect()
 }
 
 #[cfg(test)]
@@ -245,7 +264,7 @@ mod tests {
         assert_eq!(fold_of(&busy), 4);
         let one = folded(busy[0], 4);
         assert_eq!(one.len(), 63);
-        assert_eq!(one.iter().map(|(_, lost)| lost).sum::<u64>(), 250);
+        assert_eq!(one.iter().map(|time| time.lost_cycles).sum::<u64>(), 250);
         assert_eq!(fold_of(&busy[..10]), 1);
     }
 }

@@ -1,5 +1,6 @@
 //! Hand-overs by giver and taker, at the finest level of the machine that is bounded.
 
+use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use hitm_base::{CpuId, Topology};
@@ -65,15 +66,57 @@ pub struct TransferTable {
     pub unknown: Transfers,
 }
 
-/// Hand-overs from one part to another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TransferPair {
-    /// Number of the part that gives.
-    pub giver: u64,
-    /// Number of the part that takes.
-    pub taker: u64,
-    /// The hand-overs.
-    pub transfers: Transfers,
+fields! {
+    /// Hand-overs from one part to another.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct TransferPair in transfer {
+        /// Number of the CPU, core, LLC, node or package that had the line.
+        pub giver: u64 => number "from";
+        /// Number of the one that took it.
+        pub taker: u64 => number "to";
+        /// The hand-overs.
+        pub transfers: Transfers;
+        /// Accesses whose data, or whose right to write, came from there.
+        count => count "hand-overs", |pair| pair.transfers.count;
+        ..TransferSums: hitm_count, lost_cycles;
+    }
+}
+
+fields! {
+    /// Hand-overs whose giver is not known.
+    pub unknown for Transfers {
+        /// Accesses that took a line whose users before were not recorded.
+        count => count "hand-overs";
+        ..TransferSums: hitm_count, lost_cycles;
+    }
+}
+
+/// Whatever sums hand-overs up.
+trait Summed {
+    /// The sums.
+    fn transfers(&self) -> &Transfers;
+}
+
+impl Summed for Transfers {
+    fn transfers(&self) -> &Transfers {
+        self
+    }
+}
+
+impl Summed for TransferPair {
+    fn transfers(&self) -> &Transfers {
+        &self.transfers
+    }
+}
+
+fields! {
+    /// Sums of hand-overs.
+    TransferSums for T: Summed {
+        /// The part of them that found the line modified.
+        hitm_count => count "HITM", |item| item.transfers().hitm_count;
+        /// Cycles that the takers lost by them.
+        lost_cycles => cycles "lost cycles", |item| item.transfers().lost.0;
+    }
 }
 
 impl TransferTable {

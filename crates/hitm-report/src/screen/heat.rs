@@ -6,7 +6,7 @@
 use hitm_base::LINE_SIZE;
 
 use super::Detail;
-use crate::fields::{BOX_FIELDS, CELL_FIELDS, Field};
+use crate::fields::{cell, line_box};
 use crate::pictures::{LineCell, LineMap, Seat};
 use crate::text::name::shorten_name;
 use crate::text::style::Painter;
@@ -197,25 +197,19 @@ fn characters(cell: &LineCell, heat: u8, size: usize) -> Vec<u8> {
 
 /// The accessed boxes with sums over all threads.
 fn boxes(map: &LineMap, place: usize) -> Table {
-    let ids = [
-        "load_count",
-        "store_count",
-        "locked_count",
-        "hitm_count",
-        "lost_cycles",
+    let fields = [
+        cell::load_count,
+        cell::store_count,
+        cell::locked_count,
+        cell::hitm_count,
+        cell::lost_cycles,
     ];
-    let fields: Vec<&Field<LineCell>> = ids
-        .iter()
-        .map(|id| crate::fields::by_id(CELL_FIELDS, id))
-        .collect();
-    let off = crate::fields::by_id(BOX_FIELDS, "offset");
     let mut columns = vec![
         Column::new("", Align::Left),
-        Column::of_field(off, Align::Right),
+        Column::of_field(&line_box::offset),
         Column::new("member", Align::Name),
     ];
-    let figures = fields.iter();
-    columns.extend(figures.map(|field| Column::of_field(field, Align::Right)));
+    columns.extend(fields.iter().map(Column::of_field));
     let mut table = Table::new(columns);
     for (index, one) in map.boxes.iter().enumerate() {
         let Some(letter) = letter(map, index) else {
@@ -225,7 +219,7 @@ fn boxes(map: &LineMap, place: usize) -> Table {
         let sum = sum(map, index);
         let mut cells = vec![
             format!("{letter}{mark}"),
-            off.cell(one),
+            line_box::offset.cell(one),
             format!("{}{}", one.object, one.member),
         ];
         cells.extend(fields.iter().map(|field| field.cell(&sum)));

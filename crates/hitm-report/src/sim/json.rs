@@ -3,10 +3,7 @@
 use hitm::sim::{C2cLine, Crossing, Outcome, SimReport, VariantReport, WorkloadResult};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::fields::{
-    COMPARISON_FIELDS, CROSSING_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS,
-    RowView, SCENARIO_FIELDS, VARIANT_FIELDS,
-};
+use super::fields::{RowView, comparison, crossing, line, metric, outcome, row, scenario, variant};
 use crate::json::{Fields, list};
 
 /// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
@@ -73,9 +70,9 @@ impl Serialize for ScenarioJson<'_> {
         if self.schema {
             map.serialize_entry("schema", &SCHEMA)?;
         }
-        Fields(SCENARIO_FIELDS, self.report, &[]).write(&mut map)?;
+        Fields::new(scenario::ALL, self.report).write(&mut map)?;
         map.serialize_entry("variants", &variants)?;
-        let comparisons = list(COMPARISON_FIELDS, &self.report.comparisons, &[]);
+        let comparisons = list(comparison::ALL, &self.report.comparisons);
         map.serialize_entry("comparisons", &comparisons)?;
         map.serialize_entry("crossing", &self.report.crossing.as_ref().map(CrossingJson))?;
         map.end()
@@ -87,8 +84,8 @@ struct CrossingJson<'a>(&'a Crossing);
 impl Serialize for CrossingJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(CROSSING_FIELDS, self.0, &[]).write(&mut map)?;
-        let comparisons = list(COMPARISON_FIELDS, &self.0.comparisons, &[]);
+        Fields::new(crossing::ALL, self.0).write(&mut map)?;
+        let comparisons = list(comparison::ALL, &self.0.comparisons);
         map.serialize_entry("comparisons", &comparisons)?;
         let ranking: Vec<RankJson<'_>> = self.0.ranking.iter().map(RankJson).collect();
         map.serialize_entry("ranking", &ranking)?;
@@ -117,8 +114,8 @@ struct VariantJson<'a> {
 impl Serialize for VariantJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(VARIANT_FIELDS, self.report, &[]).write(&mut map)?;
-        map.serialize_entry("metrics", &list(METRIC_FIELDS, &self.report.summaries, &[]))?;
+        Fields::new(variant::ALL, self.report).write(&mut map)?;
+        map.serialize_entry("metrics", &list(metric::ALL, &self.report.summaries))?;
         if self.with_runs {
             let run = |outcome| RunJson(outcome, self.sampled);
             let runs: Vec<RunJson<'_>> = self.report.outcomes.iter().map(run).collect();
@@ -139,7 +136,7 @@ impl Serialize for RunJson<'_> {
             .collect();
         let lines: Vec<LineJson<'_>> = self.0.lines.iter().map(LineJson).collect();
         let mut map = serializer.serialize_map(None)?;
-        Fields(RUN_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(outcome::ALL, self.0).write(&mut map)?;
         map.serialize_entry("workloads", &workloads)?;
         map.serialize_entry("functions", &functions)?;
         map.serialize_entry("lines", &lines)?;
@@ -182,8 +179,8 @@ impl Serialize for LineJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let rows = RowView::of_line(self.0);
         let mut map = serializer.serialize_map(None)?;
-        Fields(LINE_FIELDS, self.0, &[]).write(&mut map)?;
-        map.serialize_entry("rows", &list(ROW_FIELDS, &rows, &[]))?;
+        Fields::new(line::ALL, self.0).write(&mut map)?;
+        map.serialize_entry("rows", &list(row::ALL, &rows))?;
         map.end()
     }
 }

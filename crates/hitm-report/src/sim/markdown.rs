@@ -3,9 +3,11 @@
 use hitm::sim::{Check, Comparison, SimReport, Summary};
 use hitm_base::Printout;
 
-use super::fields::{COMPARISON_FIELDS, SCENARIO_FIELDS};
-use super::text::{DETAILS, IRQS_OFF, check_line, number, published, with_spread};
-use crate::fields::by_id;
+use super::fields::scenario;
+use super::text::{
+    COMPARISON_COLUMNS, DETAILS, IRQS_OFF, check_line, number, published, with_spread,
+};
+use crate::fields::Field;
 
 /// Published and simulated figures of scenarios, without a title of their own; `command` is what
 /// was run.
@@ -19,18 +21,18 @@ pub fn reproduction_markdown(reports: &[SimReport], command: &str) -> Printout {
 }
 
 fn scenario(out: &mut Printout, report: &SimReport) {
-    let field = |id| by_id(SCENARIO_FIELDS, id).text(report);
+    let field = |field: Field<_>| field.text(report);
     out.blank();
-    out.line(&format!("### {}", field("scenario")));
+    out.line(&format!("### {}", field(scenario::scenario)));
     out.blank();
     out.line(&format!(
         "{}. Machine {}, {} CPUs; seeds {}; model {}, scenario {}.",
-        field("description"),
-        field("machine"),
-        field("cpu_count"),
-        field("seeds"),
-        field("model_version"),
-        field("scenario_hash"),
+        field(scenario::description),
+        field(scenario::machine),
+        field(scenario::cpu_count),
+        field(scenario::seeds),
+        field(scenario::model_version),
+        field(scenario::scenario_hash),
     ));
     let checks = report.checks();
     checked(out, &checks);
@@ -109,15 +111,8 @@ fn crossing(out: &mut Printout, report: &SimReport) {
 }
 
 fn comparisons(out: &mut Printout, comparisons: &[Comparison]) {
-    let ids = [
-        "id",
-        "variant",
-        "published_min",
-        "simulated",
-        "ratio",
-        "unit",
-    ];
-    let titles = ids.map(|id| by_id(COMPARISON_FIELDS, id).title);
+    let titles = COMPARISON_COLUMNS.iter().map(|field| field.title);
+    let titles: Vec<&str> = titles.collect();
     out.blank();
     out.line(&format!("| {} |", titles.join(" | ")));
     out.line("|---|---|---|---|---|---|");

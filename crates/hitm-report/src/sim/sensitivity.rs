@@ -5,9 +5,8 @@ use hitm_base::Printout;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::SCHEMA;
-use super::fields::{EFFECT_FIELDS, FIGURE_FIELDS, NUMBER_FIELDS, VARIED_FIELDS};
+use super::fields::{effect, figure, number, varied};
 use super::text::{number, published};
-use crate::fields::by_id;
 use crate::json::{Fields, list};
 use crate::text::style::Style;
 use crate::text::table::{Align, Column, Table};
@@ -48,16 +47,16 @@ impl Writer {
             one.seed_count,
         );
         self.push(Style::Plain, &line);
-        let head = |id, align| Column::new(by_id(FIGURE_FIELDS, id).title, align);
+        let head = Column::of_field::<Figure>;
         let mut table = Table::new(vec![
-            head("id", Align::Name),
-            head("variant", Align::Name),
-            head("published_min", Align::Right),
-            head("value", Align::Right),
+            head(&figure::id),
+            head(&figure::variant),
+            head(&figure::published_min),
+            head(&figure::value),
             Column::new("Interval", Align::Right),
-            head("run_count", Align::Right),
-            head("chance", Align::Right),
-            head("unit", Align::Left),
+            head(&figure::run_count),
+            head(&figure::chance),
+            head(&figure::unit),
         ]);
         for figure in &one.figures {
             let notes = figure.effects.iter().take(EFFECTS_MAX).map(effect_text);
@@ -125,9 +124,9 @@ impl Serialize for OneJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let figures: Vec<FigureJson<'_>> = self.0.figures.iter().map(FigureJson).collect();
         let mut map = serializer.serialize_map(None)?;
-        Fields(VARIED_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(varied::ALL, self.0).write(&mut map)?;
         let numbers: &[Number] = &self.0.numbers;
-        map.serialize_entry("numbers", &list(NUMBER_FIELDS, numbers, &[]))?;
+        map.serialize_entry("numbers", &list(number::ALL, numbers))?;
         map.serialize_entry("figures", &figures)?;
         map.end()
     }
@@ -138,9 +137,9 @@ struct FigureJson<'a>(&'a Figure);
 impl Serialize for FigureJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        Fields(FIGURE_FIELDS, self.0, &[]).write(&mut map)?;
+        Fields::new(figure::ALL, self.0).write(&mut map)?;
         let effects: &[Effect] = &self.0.effects;
-        map.serialize_entry("effects", &list(EFFECT_FIELDS, effects, &[]))?;
+        map.serialize_entry("effects", &list(effect::ALL, effects))?;
         map.end()
     }
 }

@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use hitm::sim::{C2cLine, Check, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
 use hitm_base::{Printout, grouped};
 
-use super::fields::{
-    COMPARISON_FIELDS, LINE_FIELDS, METRIC_FIELDS, ROW_FIELDS, RUN_FIELDS, RowView, SCENARIO_FIELDS,
-};
-use crate::fields::by_id;
+use super::fields::{RowView, comparison, line, metric, outcome, row, scenario};
+use crate::fields::Field;
 use crate::text::style::Style;
 use crate::text::table::{Align, Column, FieldTable, Table, wrap};
 use crate::text::{TextOptions, Writer};
@@ -42,41 +40,53 @@ pub(super) const IRQS_OFF: [&str; 2] = ["time.irqs_off_us_max", "time.irqs_off_u
 /// Figures of workloads that tell variants little apart.
 pub(super) const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
 
-const LINE_COLUMNS: &[(&str, Align)] = &[
-    ("object", Align::Name),
-    ("offset_bytes", Align::Right),
-    ("remote_hitm_count", Align::Right),
-    ("local_hitm_count", Align::Right),
-    ("node_hitm_count", Align::Right),
-    ("load_count", Align::Right),
-    ("store_count", Align::Right),
-    ("load_cycles_mean", Align::Right),
-    ("load_cycles_row_min", Align::Right),
-    ("load_cycles_row_max", Align::Right),
+const LINE_COLUMNS: &[Field<C2cLine>] = &[
+    line::object,
+    line::offset_bytes,
+    line::remote_hitm_count,
+    line::local_hitm_count,
+    line::node_hitm_count,
+    line::load_count,
+    line::store_count,
+    line::load_cycles_mean,
+    line::load_cycles_row_min,
+    line::load_cycles_row_max,
 ];
 /// Columns of lines and rows that a narrow screen leaves out, the first one first.
-const LEAVES_OUT: &[&str] = &[
-    "load_cycles_row_min",
-    "load_cycles_row_max",
-    "load_cycles_max",
-    "node_hitm_count",
-    "node_hitm_share",
-    "store_share",
-    "local_hitm_count",
-    "local_hitm_share",
+const LINE_LEAVES_OUT: &[Field<C2cLine>] = &[
+    line::load_cycles_row_min,
+    line::load_cycles_row_max,
+    line::node_hitm_count,
+    line::local_hitm_count,
 ];
-const ROW_COLUMNS: &[(&str, Align)] = &[
-    ("offset_bytes", Align::Right),
-    ("member", Align::Name),
-    ("function", Align::Name),
-    ("remote_hitm_share", Align::Right),
-    ("local_hitm_share", Align::Right),
-    ("node_hitm_share", Align::Right),
-    ("store_share", Align::Right),
-    ("load_cycles_mean", Align::Right),
-    ("load_cycles_max", Align::Right),
-    ("load_count", Align::Right),
-    ("store_count", Align::Right),
+const ROW_LEAVES_OUT: &[Field<RowView>] = &[
+    row::load_cycles_max,
+    row::node_hitm_share,
+    row::store_share,
+    row::local_hitm_share,
+];
+const ROW_COLUMNS: &[Field<RowView>] = &[
+    row::offset_bytes,
+    row::member,
+    row::function,
+    row::remote_hitm_share,
+    row::local_hitm_share,
+    row::node_hitm_share,
+    row::store_share,
+    row::load_cycles_mean,
+    row::load_cycles_max,
+    row::load_count,
+    row::store_count,
+];
+
+/// Columns of published figures beside simulated ones.
+pub(super) const COMPARISON_COLUMNS: &[Field<Comparison>] = &[
+    comparison::id,
+    comparison::variant,
+    comparison::published_min,
+    comparison::simulated,
+    comparison::ratio,
+    comparison::unit,
 ];
 
 /// One scenario, every variant in detail.
@@ -112,19 +122,22 @@ pub fn reproduction_text(reports: &[SimReport], options: &TextOptions) -> Printo
 
 impl Writer {
     fn sim_header(&mut self, command: &str, report: &SimReport) {
-        let field = |id| by_id(SCENARIO_FIELDS, id).text(report);
-        self.push(Style::Bold, &format!("{command}: {}", field("scenario")));
+        let field = |field: Field<_>| field.text(report);
+        self.push(
+            Style::Bold,
+            &format!("{command}: {}", field(scenario::scenario)),
+        );
         let run = format!(
             "machine {}, {} CPUs; seeds {}; model {}, scenario {}",
-            field("machine"),
-            field("cpu_count"),
-            field("seeds"),
-            field("model_version"),
-            field("scenario_hash"),
+            field(scenario::machine),
+            field(scenario::cpu_count),
+            field(scenario::seeds),
+            field(scenario::model_version),
+            field(scenario::scenario_hash),
         );
         for text in [
-            field("description"),
-            format!("source: {}", field("source")),
+            field(scenario::description),
+            format!("source: {}", field(scenario::source)),
             run,
         ] {
             for line in wrap(&text, self.width - 2) {
@@ -225,13 +238,19 @@ impl Writer {
     }
 
     fn metrics(&mut self, summaries: &[Summary]) {
-        let head = |id, align| Column::new(by_id(METRIC_FIELDS, id).title, align);
         let has_spread = summaries.iter().any(|summary| summary.run_count > 1);
-        let mut columns = vec![head("id", Align::Left), head("mean", Align::Right)];
+        let mut columns = vec![
+            Column::of_field(&metric::id),
+            Column::of_field(&metric::mean),
+        ];
         if has_spread {
-            columns.extend(["confidence", "min", "max"].map(|id| head(id, Align::Right)));
+            columns.extend(
+                [metric::confidence, metric::min, metric::max]
+                    .iter()
+                    .map(Column::of_field),
+            );
         }
-        columns.push(head("unit", Align::Left));
+        columns.push(Column::of_field(&metric::unit));
         let mut table = Table::new(columns);
         for summary in summaries {
             let mut cells = vec![summary.id.clone(), number(summary.mean)];
@@ -246,23 +265,23 @@ impl Writer {
     }
 
     fn run(&mut self, outcome: &Outcome) {
-        let field = |id| by_id(RUN_FIELDS, id).text(outcome);
+        let field = |field: Field<_>| field.text(outcome);
         let text = format!(
             "  seed {}: {} ns, {} accesses, {} events, event hash {}",
-            field("seed"),
-            field("virtual_ns"),
-            field("access_count"),
-            field("event_count"),
-            field("event_hash"),
+            field(outcome::seed),
+            field(outcome::virtual_ns),
+            field(outcome::access_count),
+            field(outcome::event_count),
+            field(outcome::event_hash),
         );
         self.push(Style::Dim, &text);
         let text = format!(
             "  wake-up latency, ns: p50 {}, p90 {}, p99 {}, p99.9 {}, max {}",
-            field("wakeup_ns_p50"),
-            field("wakeup_ns_p90"),
-            field("wakeup_ns_p99"),
-            field("wakeup_ns_p999"),
-            field("wakeup_ns_max"),
+            field(outcome::wakeup_ns_p50),
+            field(outcome::wakeup_ns_p90),
+            field(outcome::wakeup_ns_p99),
+            field(outcome::wakeup_ns_p999),
+            field(outcome::wakeup_ns_max),
         );
         self.push(Style::Plain, &text);
     }
@@ -296,15 +315,15 @@ impl Writer {
         if lines.is_empty() {
             return;
         }
-        let mut table = FieldTable::new(LINE_FIELDS, LINE_COLUMNS).leave_out(LEAVES_OUT);
+        let mut table = FieldTable::new(LINE_COLUMNS).leave_out(LINE_LEAVES_OUT);
         lines.iter().for_each(|line| table.push(line));
         self.out.blank();
         self.table(&table.table);
         for line in lines {
-            let offset = by_id(LINE_FIELDS, "offset_bytes").text(line);
+            let offset = line::offset_bytes.text(line);
             self.out.blank();
             self.push(Style::Bold, &format!("  {} + {offset}", line.object));
-            let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS).leave_out(LEAVES_OUT);
+            let mut table = FieldTable::new(ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
             RowView::of_line(line)
                 .iter()
                 .for_each(|row| table.push(row));
@@ -377,15 +396,8 @@ impl Writer {
     }
 
     fn comparison_table(&mut self, comparisons: &[Comparison]) {
-        let head = |id, align| Column::new(by_id(COMPARISON_FIELDS, id).title, align);
-        let mut table = Table::new(vec![
-            head("id", Align::Name),
-            head("variant", Align::Name),
-            head("published_min", Align::Right),
-            head("simulated", Align::Right),
-            head("ratio", Align::Right),
-            head("unit", Align::Left),
-        ]);
+        let heads = COMPARISON_COLUMNS.iter().map(Column::of_field);
+        let mut table = Table::new(heads.collect());
         for one in comparisons {
             table.push(vec![
                 one.id.clone(),

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use hitm_base::counted;
 use hitm_trace::WaitKind;
 
-use crate::allocators::is_of_allocator;
-use crate::fields::{WAIT_ROW_FIELDS, WAITING_FIELDS, by_id, kind_text};
+use crate::allocators::{self, is_of_allocator};
+use crate::fields::{Field, wait_row, waiting};
 use crate::model::share;
 use crate::names::{brief, without_numbers};
-use crate::sentences::line as say;
-use crate::waiting::WaitRow;
+use crate::waiting::{WaitRow, kind_text};
 use crate::{Report, WORTH_SHARE_MIN};
 
 /// Part of the waits of one kind from which on what most of them are for stands for all. Assumed 0.8.
@@ -81,8 +80,8 @@ pub(super) fn waited_for(report: &Report) -> Option<&WaitRow> {
 }
 
 pub(super) fn place(wait: &WaitRow) -> String {
-    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
-    let kind = figure("kind");
+    let figure = |field: Field<_>| field.text(wait);
+    let kind = figure(wait_row::kind);
     let within = match wait.waiters.as_slice() {
         [] => String::new(),
         functions => format!(", in {}", functions.join(", ")),
@@ -91,7 +90,11 @@ pub(super) fn place(wait: &WaitRow) -> String {
         [] => String::new(),
         functions => format!("; changed in {}", functions.join(", ")),
     };
-    let (share, name, address) = (figure("run_share"), figure("name"), figure("address"));
+    let (share, name, address) = (
+        figure(wait_row::run_share),
+        figure(wait_row::name),
+        figure(wait_row::address),
+    );
     let at = match name == address {
         true => String::new(),
         false => format!(" at {address}"),
@@ -100,13 +103,13 @@ pub(super) fn place(wait: &WaitRow) -> String {
 }
 
 pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
-    let figure = |id| by_id(WAIT_ROW_FIELDS, id).text(wait);
-    let busy = by_id(WAITING_FIELDS, "busy_threads_mean").text(&report.waiting);
+    let figure = |field: Field<_>| field.text(wait);
+    let busy = waiting::busy_threads_mean.text(&report.waiting);
     format!(
         "{} threads wait for it, {} of {} cycles; {busy} of {} get on at a time.",
-        figure("thread_count"),
+        figure(wait_row::thread_count),
         counted(wait.wait_count, "time"),
-        figure("cycles_mean"),
+        figure(wait_row::cycles_mean),
         report.threads.len()
     )
 }
@@ -114,13 +117,20 @@ pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
 pub(super) fn advice(wait: &WaitRow) -> String {
     let mut functions = wait.waiters.iter().chain(&wait.releasers);
     if functions.any(|function| is_of_allocator(function)) {
-        return say::of_allocator(brief(&wait.name));
+        return allocators::advice(&brief(&wait.name));
     }
     let name = brief(&wait.name);
     if wait.is_of_runtime && !wait.releasers.is_empty() {
-        return say::wait_of_runtime(name, wait.releasers.join(", "));
+        return format!(
+            "{name} is the C library's or a runtime's: call what takes it ({}) less often, or use what keeps \
+             its state in each caller's memory; no layout helps.",
+            wait.releasers.join(", ")
+        );
     }
-    say::change_sooner(name)
+    format!(
+        "Let {name} change sooner: do less until then. If it is a lock, take it less often or split what it \
+         guards; if a flag or a barrier, spread the work evenly. No layout helps."
+    )
 }
 
 fn percent(share: f64) -> String {

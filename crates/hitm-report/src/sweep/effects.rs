@@ -51,8 +51,8 @@ pub(super) fn effects(report: &SweepReport) -> Vec<SweepEffect> {
                 continue;
             }
             of_metric.push(SweepEffect {
-                metric: metric.id.clone(),
-                key: report.keys[key].name.clone(),
+                metric: metric.metric.clone(),
+                key: report.keys[key].key.clone(),
                 share,
                 least_at: grouping.names[least.0].clone(),
                 least_mean: least.1,

@@ -3,10 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{SWEEP_SCHEMA, SweepReport};
-use crate::fields::{
-    SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS,
-    SWEEP_RUN_FIELDS,
-};
+use crate::fields::{sweep_effect, sweep_failure, sweep_key, sweep_metric, sweep_run};
 use crate::json::{Fields, list};
 
 /// The report as one JSON object, indented, with a line feed at the end.
@@ -24,14 +21,11 @@ impl Serialize for ReportJson<'_> {
         let report = self.0;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("schema", &SWEEP_SCHEMA)?;
-        map.serialize_entry("run", &Fields(SWEEP_RUN_FIELDS, &report.run, &[]))?;
-        map.serialize_entry("keys", &list(SWEEP_KEY_FIELDS, &report.keys, &[]))?;
-        map.serialize_entry("metrics", &list(SWEEP_METRIC_FIELDS, &report.metrics, &[]))?;
-        map.serialize_entry("effects", &list(SWEEP_EFFECT_FIELDS, &report.effects, &[]))?;
-        map.serialize_entry(
-            "failures",
-            &list(SWEEP_FAILURE_FIELDS, &report.failures, &[]),
-        )?;
+        map.serialize_entry("run", &Fields::new(sweep_run::ALL, &report.run))?;
+        map.serialize_entry("keys", &list(sweep_key::ALL, &report.keys))?;
+        map.serialize_entry("metrics", &list(sweep_metric::ALL, &report.metrics))?;
+        map.serialize_entry("effects", &list(sweep_effect::ALL, &report.effects))?;
+        map.serialize_entry("failures", &list(sweep_failure::ALL, &report.failures))?;
         map.end()
     }
 }

@@ -3,12 +3,9 @@
 use hitm_base::{Printout, grouped};
 
 use super::{SweepEffect, SweepReport};
-use crate::fields::{
-    Field, SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS, SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS, Unit,
-    Value,
-};
+use crate::fields::{Field, Unit, Value, sweep_effect, sweep_failure, sweep_key, sweep_metric};
 use crate::text::style::Style;
-use crate::text::table::{Align, Column, Table};
+use crate::text::table::{Column, Table};
 use crate::text::{TextOptions, Writer};
 
 /// Keys shown for each metric.
@@ -29,9 +26,9 @@ pub fn render(report: &SweepReport, options: &TextOptions) -> Printout {
     );
     writer.sentence(Style::Plain, &counts);
     writer.title("Keys");
-    writer.sweep_table(SWEEP_KEY_FIELDS, report.keys.iter());
+    writer.sweep_table(sweep_key::ALL, report.keys.iter());
     writer.title("Metrics");
-    writer.sweep_table(SWEEP_METRIC_FIELDS, report.metrics.iter());
+    writer.sweep_table(sweep_metric::ALL, report.metrics.iter());
     writer.title("Keys that explain a metric's spread");
     if report.effects.is_empty() {
         writer.sentence(
@@ -39,12 +36,12 @@ pub fn render(report: &SweepReport, options: &TextOptions) -> Printout {
             "No key explains 1 % of any metric's variance.",
         );
     } else {
-        writer.sweep_table(SWEEP_EFFECT_FIELDS, first_of_each(&report.effects));
+        writer.sweep_table(sweep_effect::ALL, first_of_each(&report.effects));
     }
     if !report.failures.is_empty() {
         writer.title(&format!("{} failed", grouped(run.failed_count)));
         writer.sweep_table(
-            SWEEP_FAILURE_FIELDS,
+            sweep_failure::ALL,
             report.failures.iter().take(FAILURES_MAX),
         );
         if report.failures.len() > FAILURES_MAX {
@@ -85,8 +82,8 @@ impl Writer {
         items: impl Iterator<Item = &'t T>,
     ) {
         let head = |field: &Field<T>| match field.unit {
-            Unit::None => Column::of_field(field, Align::Words),
-            _ => Column::of_field(field, Align::Right),
+            Unit::None => Column::of_field(field),
+            _ => Column::of_field(field),
         };
         let mut table = Table::new(fields.iter().map(head).collect());
         for item in items {

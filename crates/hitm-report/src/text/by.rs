@@ -3,47 +3,48 @@
 use hitm_base::grouped;
 
 use super::style::Style;
-use super::table::{Align, FieldTable};
-use super::{Columns, TextOptions, Writer};
+use super::table::{FieldTable, Shown};
+use super::{TextOptions, Writer};
 use crate::by::{By, SortKey, TotalKind, TotalRow, TotalsBy};
-use crate::fields::{FILTERED_FIELDS, TOTAL_ROW_FIELDS, Value, by_id};
+use crate::fields::{Field, Value, filtered, line, row, total_row};
 use crate::model::{LineReport, Report, RowReport};
 
 /// Columns of a table of totals.
-const TOTAL_COLUMNS: &[(&str, Align)] = &[
-    ("lost_cycles", Align::Right),
-    ("lost_share", Align::Right),
-    ("run_share", Align::Right),
-    ("remote_hitm_count", Align::Right),
-    ("local_hitm_count", Align::Right),
-    ("access_count", Align::Right),
-    ("line_count", Align::Right),
-    ("name", Align::Name),
+const TOTAL_COLUMNS: &[Field<TotalRow>] = &[
+    total_row::lost_cycles,
+    total_row::lost_share,
+    total_row::run_share,
+    total_row::remote_hitm_count,
+    total_row::local_hitm_count,
+    total_row::access_count,
+    total_row::line_count,
+    total_row::name,
 ];
 /// Columns of totals that a narrow screen leaves out, the first one first.
-const TOTAL_LEAVES_OUT: &[&str] = &[
-    "line_count",
-    "run_share",
-    "local_hitm_count",
-    "remote_hitm_count",
-    "access_count",
+const TOTAL_LEAVES_OUT: &[Field<TotalRow>] = &[
+    total_row::line_count,
+    total_row::run_share,
+    total_row::local_hitm_count,
+    total_row::remote_hitm_count,
+    total_row::access_count,
 ];
 /// The same for samples, which know no time of threads.
-const SAMPLED_TOTAL_COLUMNS: &[(&str, Align)] = &[
-    ("lost_share", Align::Right),
-    ("remote_hitm_count", Align::Right),
-    ("local_hitm_count", Align::Right),
-    ("access_count", Align::Right),
-    ("line_count", Align::Right),
-    ("name", Align::Name),
+const SAMPLED_TOTAL_COLUMNS: &[Field<TotalRow>] = &[
+    total_row::lost_share,
+    total_row::remote_hitm_count,
+    total_row::local_hitm_count,
+    total_row::access_count,
+    total_row::line_count,
+    total_row::name,
 ];
 
-/// Columns of a table of totals, and those that a narrow screen leaves out.
-pub(crate) const fn columns(is_sampled: bool) -> (Columns, &'static [&'static str]) {
-    match is_sampled {
-        true => (SAMPLED_TOTAL_COLUMNS, TOTAL_LEAVES_OUT),
-        false => (TOTAL_COLUMNS, TOTAL_LEAVES_OUT),
-    }
+/// The table of totals, without rows.
+pub(crate) fn total_table(is_sampled: bool) -> FieldTable<TotalRow> {
+    let columns = match is_sampled {
+        true => SAMPLED_TOTAL_COLUMNS,
+        false => TOTAL_COLUMNS,
+    };
+    FieldTable::new(columns).leave_out(TOTAL_LEAVES_OUT)
 }
 
 /// The least share that a row of text needs to be shown: thousandths of a per cent.
@@ -72,25 +73,28 @@ impl Writer {
         let Some(filtered) = &report.filtered else {
             return;
         };
-        let figure = |id| by_id(FILTERED_FIELDS, id).text(filtered);
+        let figure = |field: Field<_>| field.text(filtered);
         let what = filtered.filters.join(" and ");
         let lines = match filtered.line_count {
             1 => "1 line".to_owned(),
-            _ => format!("{} lines", figure("line_count")),
+            _ => format!("{} lines", figure(filtered::line_count)),
         };
-        let mut text = format!("{what}: {} accesses to {lines}", figure("access_count"));
+        let mut text = format!(
+            "{what}: {} accesses to {lines}",
+            figure(filtered::access_count)
+        );
         if report.run.sampled.is_none() {
             text += &format!(
                 " with {} of the lost cycles, {}",
-                figure("lost_cycles"),
-                figure("lost_share")
+                figure(filtered::lost_cycles),
+                figure(filtered::lost_share)
             );
         }
         text += "; lines with such accesses are shown whole";
         if filtered.unfiltered_lost_cycles > 0 {
             text += &format!(
                 ". Not looked at: {} cycles lost on lines that changed hands too rarely",
-                figure("unfiltered_lost_cycles")
+                figure(filtered::unfiltered_lost_cycles)
             );
         }
         self.paragraph(Style::Bold, "filter", &text);
@@ -105,8 +109,7 @@ impl Writer {
             by => by.id(),
         };
         self.title(&format!("By {title}, sorted by {what}"));
-        let (columns, leaves_out) = columns(is_sampled);
-        let mut table = FieldTable::new(TOTAL_ROW_FIELDS, columns).leave_out(leaves_out);
+        let mut table = total_table(is_sampled);
         let (shown, folded) = split(totals, report.totals_max, options.percent_limit);
         shown.iter().for_each(|row| table.push(row));
         // Functions with all that they call have accesses in common, and no sum.
@@ -156,8 +159,14 @@ fn fold(rows: &[&TotalRow], limit: PercentLimit) -> Option<TotalRow> {
         sum.lost_cycles = sum.lost_cycles.saturating_add(row.lost_cycles);
         sum.lost_share += row.lost_share;
         sum.run_share += row.run_share;
-        sum.remote_hitm = sum.remote_hitm.zip(row.remote_hitm).map(|(a, b)| a + b);
-        sum.local_hitm = sum.local_hitm.zip(row.local_hitm).map(|(a, b)| a + b);
+        sum.remote_hitm_count = sum
+            .remote_hitm_count
+            .zip(row.remote_hitm_count)
+            .map(|(a, b)| a + b);
+        sum.local_hitm_count = sum
+            .local_hitm_count
+            .zip(row.local_hitm_count)
+            .map(|(a, b)| a + b);
         sum.access_count += row.access_count;
         sum.line_count = None;
     }
@@ -214,17 +223,22 @@ pub(super) fn push_lines(
     }
     let whole = |of: fn(&LineReport) -> u64| Value::Whole(lines.iter().map(|line| of(line)).sum());
     let share = |of: fn(&LineReport) -> f64| Value::Number(lines.iter().map(|line| of(line)).sum());
-    table.push_folded(
-        ("name", below(lines.len(), limit)),
-        &[
-            ("lost_cycles", whole(|line| line.lost_cycles)),
-            ("lost_share", share(|line| line.lost_share)),
-            ("run_share", share(|line| line.run_share)),
-            ("remote_hitm_count", whole(LineReport::remote_hitm)),
-            ("local_hitm_count", whole(LineReport::local_hitm)),
-            ("access_count", whole(|line| line.counts.total())),
-        ],
-    );
+    let name = Value::Text(below(lines.len(), limit));
+    table.push_folded(&[
+        Shown::new(line::name, name),
+        Shown::new(line::lost_cycles, whole(|line| line.lost_cycles)),
+        Shown::new(line::lost_share, share(|line| line.lost_share)),
+        Shown::new(line::run_share, share(|line| line.run_share)),
+        Shown::new(
+            line::remote_hitm_count,
+            whole(|line| line.counts.remote_hitm()),
+        ),
+        Shown::new(
+            line::local_hitm_count,
+            whole(|line| line.counts.local_hitm()),
+        ),
+        Shown::new(line::access_count, whole(|line| line.counts.total())),
+    ]);
 }
 
 /// Adds one row for several rows of a line.
@@ -238,15 +252,14 @@ pub(super) fn push_rows(
     }
     let share = |of: fn(&RowReport) -> f64| Value::Number(rows.iter().map(|row| of(row)).sum());
     let accesses = rows.iter().map(|row| row.access_count).sum();
-    table.push_folded(
-        ("member", below(rows.len(), limit)),
-        &[
-            ("remote_hitm_share", share(|row| row.remote_hitm_share)),
-            ("local_hitm_share", share(|row| row.local_hitm_share)),
-            ("store_hit_share", share(|row| row.store_hit_share)),
-            ("store_miss_share", share(|row| row.store_miss_share)),
-            ("lost_share", share(|row| row.lost_share)),
-            ("access_count", Value::Whole(accesses)),
-        ],
-    );
+    let name = Value::Text(below(rows.len(), limit));
+    table.push_folded(&[
+        Shown::new(row::member, name),
+        Shown::new(row::remote_hitm_share, share(|row| row.remote_hitm_share)),
+        Shown::new(row::local_hitm_share, share(|row| row.local_hitm_share)),
+        Shown::new(row::store_hit_share, share(|row| row.store_hit_share)),
+        Shown::new(row::store_miss_share, share(|row| row.store_miss_share)),
+        Shown::new(row::lost_share, share(|row| row.lost_share)),
+        Shown::new(row::access_count, Value::Whole(accesses)),
+    ]);
 }

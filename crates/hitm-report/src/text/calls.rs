@@ -3,7 +3,7 @@
 use hitm_base::grouped;
 
 use super::table::shorten;
-use crate::fields::{CALL_PATH_FIELDS, by_id};
+use crate::fields::call_path;
 use crate::model::{CallPath, RowReport};
 
 /// Explanation of the call paths, written once.
@@ -18,12 +18,10 @@ const BEFORE: usize = 32;
 /// The notes below a row.
 pub(crate) fn notes(row: &RowReport, width: usize) -> Vec<String> {
     let has_lost = row.call_paths.iter().any(|path| path.lost_share > 0.0);
-    let id = if has_lost {
-        "lost_share"
-    } else {
-        "access_share"
+    let share = match has_lost {
+        true => call_path::lost_share,
+        false => call_path::access_share,
     };
-    let share = by_id(CALL_PATH_FIELDS, id);
     let mut notes = Vec::new();
     for path in &row.call_paths {
         let label = if notes.is_empty() { "called by" } else { "" };

@@ -2,10 +2,18 @@
 
 use super::Writer;
 use super::style::Style;
-use super::table::{Align, Column, Table};
+use super::table::{FieldTable, Shown};
 use crate::WORTH_SHARE_MIN;
-use crate::fields::{HANDED_FIELDS, HANDED_ROW_FIELDS, by_id};
+use crate::fields::{Field, Value, handed, handed_row};
 use crate::handed::{HandedOver, HandedRow};
+
+/// Columns of objects and of those who take them.
+const FIGURES: &[Field<HandedRow>] = &[
+    handed_row::handover_count,
+    handed_row::hitm_count,
+    handed_row::lost_cycles,
+    handed_row::lost_share,
+];
 
 impl Writer {
     pub(super) fn handed(&mut self, handed: &HandedOver) {
@@ -13,39 +21,35 @@ impl Writer {
             return;
         }
         self.title("Handed over: lines that pass from CPU to CPU, each too rarely for a verdict");
-        let figure = |id| by_id(HANDED_FIELDS, id).text(handed);
+        let figure = |field: Field<_>| field.text(handed);
         let text = format!(
             "  {} lines, {} hand-overs, {} HITM; lost {} cycles, {} of the run",
-            figure("line_count"),
-            figure("handover_count"),
-            figure("hitm_count"),
-            figure("lost_cycles"),
-            figure("run_share")
+            figure(handed::line_count),
+            figure(handed::handover_count),
+            figure(handed::hitm_count),
+            figure(handed::lost_cycles),
+            figure(handed::run_share)
         );
         self.sentence(Style::Plain, &text);
-        let figures = ["handover_count", "hitm_count", "lost_cycles", "lost_share"];
-        let objects = [&["line_count"], &figures[..]].concat();
-        self.handed_rows("object", &objects, &handed.objects);
-        self.handed_rows("taken by", &figures, &handed.takers);
+        let objects = handed_row::name.titled("object");
+        let columns = [&[handed_row::line_count], FIGURES, &[objects]].concat();
+        self.handed_rows(&columns, &handed.objects);
+        let takers = handed_row::name.titled("taken by");
+        self.handed_rows(&[FIGURES, &[takers]].concat(), &handed.takers);
     }
 
-    fn handed_rows(&mut self, title: &str, ids: &[&str], rows: &[HandedRow]) {
-        let fields = ids.iter().map(|id| by_id(HANDED_ROW_FIELDS, id));
-        let mut columns: Vec<Column> = fields
-            .clone()
-            .map(|field| Column::of_field(field, Align::Right))
-            .collect();
-        columns.push(Column::new(title, Align::Name));
-        let mut table = Table::new(columns);
+    fn handed_rows(&mut self, columns: &[Field<HandedRow>], rows: &[HandedRow]) {
+        let mut table = FieldTable::new(columns);
         for row in rows {
-            let mut cells: Vec<String> = fields.clone().map(|field| field.cell(row)).collect();
-            cells.push(match row.name_count {
+            let name = match row.name_count {
                 0 => "(without a name)".to_owned(),
                 1 if !row.name.is_empty() => row.name.clone(),
                 others => format!("({others} others)"),
-            });
-            table.push(cells);
+            };
+            let name = Shown::new(handed_row::name, Value::Text(name));
+            let cells = table.cells_with(row, &[name]);
+            table.table.push(cells);
         }
-        self.table(&table);
+        self.table(&table.table);
     }
 }

@@ -5,88 +5,84 @@ use hitm_base::{AccessOp, grouped};
 use super::name::shorten_name;
 use super::sources::{SourceRow, by_source};
 use super::style::Style;
-use super::table::{Align, FieldTable};
+use super::table::{FieldTable, Shown, pairs};
 use super::{NAME_WIDTH_MAX, Writer, by, calls};
-use crate::fields::{FIGHT_FIELDS, LINE_FIELDS, ROW_FIELDS, by_id};
+use crate::fields::{Field, Value, fight, line, row};
 use crate::model::{FightReport, LineReport, RowReport};
 use crate::names::without_repeats;
 
 /// Columns of a line's table; thread and code stand below each row.
-const ROW_COLUMNS: &[(&str, Align)] = &[
-    ("offset", Align::Right),
-    ("member", Align::Name),
-    ("op", Align::Left),
-    ("remote_hitm_share", Align::Right),
-    ("local_hitm_share", Align::Right),
-    ("store_hit_share", Align::Right),
-    ("store_miss_share", Align::Right),
-    ("remote_hitm_cycles_mean", Align::Right),
-    ("local_hitm_cycles_mean", Align::Right),
-    ("load_cycles_mean", Align::Right),
-    ("lost_share", Align::Right),
-    ("access_count", Align::Right),
-    ("cpu_count", Align::Right),
-    ("nodes", Align::Right),
+const ROW_COLUMNS: &[Field<RowReport>] = &[
+    row::offset,
+    row::member,
+    row::op,
+    row::remote_hitm_share,
+    row::local_hitm_share,
+    row::store_hit_share,
+    row::store_miss_share,
+    row::remote_hitm_cycles_mean,
+    row::local_hitm_cycles_mean,
+    row::load_cycles_mean,
+    row::lost_share,
+    row::access_count,
+    row::cpu_count,
+    row::nodes,
 ];
 
 /// Columns that a narrow screen leaves out, the first one first.
-const ROW_LEAVES_OUT: &[&str] = &[
-    "nodes",
-    "cpu_count",
-    "load_cycles_mean",
-    "local_hitm_cycles_mean",
-    "store_hit_share",
-    "remote_hitm_cycles_mean",
-    "access_count",
-    "store_miss_share",
-    "local_hitm_share",
-    "offset",
+const ROW_LEAVES_OUT: &[Field<RowReport>] = &[
+    row::nodes,
+    row::cpu_count,
+    row::load_cycles_mean,
+    row::local_hitm_cycles_mean,
+    row::store_hit_share,
+    row::remote_hitm_cycles_mean,
+    row::access_count,
+    row::store_miss_share,
+    row::local_hitm_share,
+    row::offset,
 ];
 
 impl Writer {
     pub(super) fn line(&mut self, line: &LineReport, is_sampled: bool) {
-        let figure = |id| by_id(LINE_FIELDS, id).text(line);
+        let figure = |field: Field<_>| field.text(line);
         let name = shorten_name(&line.name(), NAME_WIDTH_MAX);
         self.title(&format!(
             "Line {}: {} {name}",
-            figure("rank"),
-            figure("address")
+            figure(line::rank),
+            figure(line::address)
         ));
-        self.paragraph(
-            Style::Verdict,
-            by_id(LINE_FIELDS, "verdict_text").title,
-            &line.verdict_text,
-        );
-        self.paragraph(
-            Style::Bold,
-            by_id(LINE_FIELDS, "advice").title,
-            &line.advice,
-        );
+        self.paragraph(Style::Verdict, line::verdict_text.title, &line.verdict_text);
+        self.paragraph(Style::Bold, line::advice.title, &line.advice);
         self.fights(line, is_sampled);
         self.objects(line);
-        let pairs = |ids: &[&'static str]| {
-            let texts: Vec<String> = ids
-                .iter()
-                .map(|id| format!("{} {}", by_id(LINE_FIELDS, id).title, figure(id)))
-                .collect();
-            texts.join(", ")
-        };
+        let pairs = |fields: &[Field<LineReport>]| pairs(line, fields);
         let cost = match is_sampled {
-            true => pairs(&["lost_share"]),
-            false => pairs(&["lost_cycles", "stall_cycles", "lost_share", "run_share"]),
+            true => pairs(&[line::lost_share]),
+            false => pairs(&[
+                line::lost_cycles,
+                line::stall_cycles,
+                line::lost_share,
+                line::run_share,
+            ]),
         };
         self.paragraph(Style::Plain, "cost", &cost);
-        let accesses = pairs(&["load_count", "store_count", "locked_count"]);
-        let stores = pairs(&["store_hit_count", "store_miss_count"]);
+        let accesses = pairs(&[line::load_count, line::store_count, line::locked_count]);
+        let stores = pairs(&[line::store_hit_count, line::store_miss_count]);
         self.paragraph(Style::Plain, "accesses", &format!("{accesses}; {stores}"));
         let latency = pairs(&[
-            "load_latency_cycles_mean",
-            "load_latency_cycles_max",
-            "miss_latency_cycles_p50",
-            "miss_latency_cycles_p99",
+            line::load_latency_cycles_mean,
+            line::load_latency_cycles_max,
+            line::miss_latency_cycles_p50,
+            line::miss_latency_cycles_p99,
         ]);
         self.paragraph(Style::Plain, "latency", &latency);
-        let who = pairs(&["thread_count", "cpu_count", "nodes", "disjoint_share"]);
+        let who = pairs(&[
+            line::thread_count,
+            line::cpu_count,
+            line::nodes,
+            line::disjoint_share,
+        ]);
         self.paragraph(Style::Plain, "shared by", &who);
         self.rows(line, is_sampled);
     }
@@ -99,21 +95,21 @@ impl Writer {
             return;
         }
         for fight in kinds {
-            let figure = |id| by_id(FIGHT_FIELDS, id).text(&fight);
+            let figure = |field: Field<_>| field.text(&fight);
             let cost = match is_sampled {
-                true => figure("lost_share"),
+                true => figure(fight::lost_share),
                 false => format!(
                     "{} cycles ({})",
-                    figure("lost_cycles"),
-                    figure("lost_share")
+                    figure(fight::lost_cycles),
+                    figure(fight::lost_share)
                 ),
             };
             let places = match fight.places.as_slice() {
                 [] => String::new(),
                 places => format!(" on {}", listed(places)),
             };
-            let text = format!("{} {cost}{places}", figure("kind"));
-            self.paragraph(Style::Plain, by_id(FIGHT_FIELDS, "kind").title, &text);
+            let text = format!("{} {cost}{places}", figure(fight::kind));
+            self.paragraph(Style::Plain, fight::kind.title, &text);
         }
     }
 
@@ -139,20 +135,20 @@ impl Writer {
             };
             let text = format!(
                 "{name} at {:#x}{size}{straddles}{origin}{members}",
-                object.addr
+                object.address
             );
             self.paragraph(Style::Plain, "object", &text);
         }
     }
 
     fn rows(&mut self, line: &LineReport, is_sampled: bool) {
-        let mut table = FieldTable::new(ROW_FIELDS, ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
+        let mut table = FieldTable::new(ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
         let rows = by_source(line);
         let (large, small): (Vec<_>, Vec<_>) = rows
             .iter()
             .partition(|one| self.percent_limit.holds_row(&one.row));
         for one in large {
-            let cells = blank_what_cannot_be(&one.row, table.cells(&one.row));
+            let cells = table.cells_with(&one.row, &what_cannot_be(&one.row));
             let mut notes = vec![row_note(one)];
             notes.extend(calls::notes(&one.row, self.width));
             table.table.push_with_notes(cells, notes);
@@ -160,14 +156,14 @@ impl Writer {
         let small: Vec<&RowReport> = small.iter().map(|one| &one.row).collect();
         by::push_rows(&mut table, &small, self.percent_limit);
         self.table(&table.table);
-        if line.rows_left_out > 0 {
-            let figure = |id| by_id(LINE_FIELDS, id).text(line);
+        if line.rows_left_out_count > 0 {
+            let figure = |field: Field<_>| field.text(line);
             let text = match is_sampled {
-                true => format!("  {} more rows.", figure("rows_left_out_count")),
+                true => format!("  {} more rows.", figure(line::rows_left_out_count)),
                 false => format!(
                     "  {} more rows lost {} cycles.",
-                    figure("rows_left_out_count"),
-                    figure("rows_left_out_lost_cycles")
+                    figure(line::rows_left_out_count),
+                    figure(line::rows_left_out_lost_cycles)
                 ),
             };
             self.sentence(Style::Plain, &text);
@@ -188,16 +184,14 @@ fn listed(places: &[String]) -> String {
 }
 
 /// A load has no part in the stores, and a store none in the loads: `-` instead of 0.0%.
-fn blank_what_cannot_be(row: &RowReport, mut cells: Vec<String>) -> Vec<String> {
-    let blank = match row.op {
-        AccessOp::Load => 5..7,
-        AccessOp::Store => 3..5,
-        AccessOp::LockedRmw | AccessOp::Fence => 0..0,
+fn what_cannot_be(row: &RowReport) -> Vec<Shown<RowReport>> {
+    let fields: &[Field<RowReport>] = match row.op {
+        AccessOp::Load => &[row::store_hit_share, row::store_miss_share],
+        AccessOp::Store => &[row::remote_hitm_share, row::local_hitm_share],
+        AccessOp::LockedRmw | AccessOp::Fence => &[],
     };
-    for cell in &mut cells[blank] {
-        "-".clone_into(cell);
-    }
-    cells
+    let nothing = |field: &Field<RowReport>| Shown::new(*field, Value::Missing);
+    fields.iter().map(nothing).collect()
 }
 
 fn row_note(one: &SourceRow) -> String {
@@ -208,7 +202,7 @@ fn row_note(one: &SourceRow) -> String {
             parts.push(shorten_name(part, NAME_WIDTH_MAX));
         }
     }
-    parts.push(by_id(ROW_FIELDS, "code_address").text(row));
+    parts.push(row::code_address.text(row));
     if one.code_count > 1 {
         parts.push(format!("+{} more", one.code_count - 1));
     }

@@ -3,51 +3,56 @@
 use hitm_base::{Printout, grouped};
 
 use super::style::Style;
-use super::table::{Align, FieldTable, shorten, wrap};
+use super::table::{FieldTable, shorten, wrap};
 use super::{TextOptions, Writer};
-use crate::fields::{TYPE_FIELDS, TYPE_LINE_FIELDS, TYPE_ROW_FIELDS, by_id};
-use crate::of_type::{TypeLine, TypeReport};
+use crate::fields::{Field, type_line, type_report, type_row};
+use crate::of_type::{TypeLine, TypeReport, TypeRow};
 
-const LINE_COLUMNS: &[(&str, Align)] = &[
-    ("line", Align::Right),
-    ("layout", Align::Left),
-    ("offset_bytes", Align::Right),
-    ("remote_hitm_count", Align::Right),
-    ("local_hitm_count", Align::Right),
-    ("store_count", Align::Right),
-    ("access_count", Align::Right),
-    ("load_cycles_mean", Align::Right),
-    ("stall_cycles", Align::Right),
-    ("stall_share", Align::Right),
-    ("lost_cycles", Align::Right),
-    ("cpu_count", Align::Right),
-    ("members", Align::Words),
+const LINE_COLUMNS: &[Field<TypeLine>] = &[
+    type_line::line,
+    type_line::layout,
+    type_line::offset_bytes,
+    type_line::remote_hitm_count,
+    type_line::local_hitm_count,
+    type_line::store_count,
+    type_line::access_count,
+    type_line::load_cycles_mean,
+    type_line::stall_cycles,
+    type_line::stall_share,
+    type_line::lost_cycles,
+    type_line::cpu_count,
+    type_line::members,
 ];
-const ROW_COLUMNS: &[(&str, Align)] = &[
-    ("offset", Align::Right),
-    ("member", Align::Name),
-    ("function", Align::Name),
-    ("op", Align::Left),
-    ("remote_hitm_share", Align::Right),
-    ("local_hitm_share", Align::Right),
-    ("store_share", Align::Right),
-    ("load_cycles_mean", Align::Right),
-    ("access_count", Align::Right),
-    ("stall_share", Align::Right),
-    ("cpu_count", Align::Right),
+const ROW_COLUMNS: &[Field<TypeRow>] = &[
+    type_row::offset,
+    type_row::member,
+    type_row::function,
+    type_row::op,
+    type_row::remote_hitm_share,
+    type_row::local_hitm_share,
+    type_row::store_share,
+    type_row::load_cycles_mean,
+    type_row::access_count,
+    type_row::stall_share,
+    type_row::cpu_count,
 ];
 
 /// Columns that a narrow screen leaves out, the first one first.
-const LEAVES_OUT: &[&str] = &[
-    "cpu_count",
-    "stall_cycles",
-    "store_share",
-    "load_cycles_mean",
-    "lost_cycles",
-    "local_hitm_count",
-    "local_hitm_share",
-    "store_count",
-    "op",
+const LINE_LEAVES_OUT: &[Field<TypeLine>] = &[
+    type_line::cpu_count,
+    type_line::stall_cycles,
+    type_line::load_cycles_mean,
+    type_line::lost_cycles,
+    type_line::local_hitm_count,
+    type_line::store_count,
+];
+const ROW_LEAVES_OUT: &[Field<TypeRow>] = &[
+    type_row::cpu_count,
+    type_row::stall_cycles,
+    type_row::store_share,
+    type_row::load_cycles_mean,
+    type_row::local_hitm_share,
+    type_row::op,
 ];
 
 /// The whole report.
@@ -55,10 +60,10 @@ pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
     let command = shorten(&report.command.join(" "), writer.width - 13);
     writer.push(Style::Bold, &format!("hitm report: {command}"));
-    let figure = |id| by_id(TYPE_FIELDS, id).text(report);
+    let figure = |field: Field<_>| field.text(report);
     let text = format!(
         "{} of {} on {}, taken together; lines are counted from the first byte",
-        figure("object_count"),
+        figure(type_report::object_count),
         report.type_name,
         report.machine
     );
@@ -66,23 +71,23 @@ pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
     if report.unaligned_count > 0 {
         let text = format!(
             "{} objects do not begin at the start of a cache line: their lines are others",
-            figure("unaligned_count")
+            figure(type_report::unaligned_count)
         );
         writer.paragraph(Style::Warning, "note", &text);
     }
     if report.moved_count > 0 {
         let text = format!(
             "{} objects were priced in another layout, on lines marked moved; the others keep the compiled one",
-            figure("moved_count")
+            figure(type_report::moved_count)
         );
         writer.paragraph(Style::Plain, "layout", &text);
     }
     writer.title(&format!("Lines of {}", report.type_name));
     let columns = LINE_COLUMNS
         .iter()
-        .filter(|(id, _)| *id != "layout" || report.moved_count > 0);
-    let columns: Vec<(&str, Align)> = columns.copied().collect();
-    let mut table = FieldTable::new(TYPE_LINE_FIELDS, &columns).leave_out(LEAVES_OUT);
+        .filter(|field| field.id != type_line::layout.id || report.moved_count > 0);
+    let columns: Vec<Field<TypeLine>> = columns.copied().collect();
+    let mut table = FieldTable::new(&columns).leave_out(LINE_LEAVES_OUT);
     report.lines.iter().for_each(|line| table.push(line));
     writer.table(&table.table);
     report.lines.iter().for_each(|line| writer.type_line(line));
@@ -93,14 +98,14 @@ impl Writer {
     fn type_line(&mut self, line: &TypeLine) {
         let title = format!(
             "Line {}{} ({} remote HITM, {} local, {} stores)",
-            line.number,
+            line.line,
             if line.is_moved { ", moved" } else { "" },
-            grouped(line.remote_hitm()),
-            grouped(line.local_hitm()),
+            grouped(line.counts.remote_hitm()),
+            grouped(line.counts.local_hitm()),
             grouped(line.store_count())
         );
         self.title(&title);
-        let mut table = FieldTable::new(TYPE_ROW_FIELDS, ROW_COLUMNS).leave_out(LEAVES_OUT);
+        let mut table = FieldTable::new(ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
         line.rows.iter().for_each(|row| table.push(row));
         self.table(&table.table);
         let members = wrap(&line.members.join(" "), self.width - 12);

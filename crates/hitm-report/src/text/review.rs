@@ -2,40 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use hitm::advise::review::{Coverage, Memory, Review, TypeReview};
+use hitm::advise::review::{Coverage, MachineCost, MemberReview, Memory, Review, TypeReview};
+use hitm::layout::Change;
 use hitm_base::{Printout, grouped};
-use hitm_layout::structs::Change;
 
 use super::style::Style;
-use super::table::{Align, Column, FieldTable, Table};
+use super::table::{Align, Column, FieldTable, Shown, Table};
 use super::{TextOptions, Writer};
-use crate::fields::{REVIEW_COST_FIELDS, REVIEW_LINE_FIELDS, REVIEW_MEMBER_FIELDS, Value, by_id};
+use crate::fields::{Field, Value, review_cost, review_line, review_member};
 use crate::review::{
     LAYOUTS, ReviewLine, growth_text, lines, rename_words, unmatched_words, words,
 };
 
-const COST_COLUMNS: &[(&str, Align)] = &[
-    ("machine", Align::Name),
-    ("cpu_count", Align::Right),
-    ("folded_cpu_count", Align::Right),
-    ("cycles_before", Align::Right),
-    ("cycles_after", Align::Right),
-    ("cycles_change", Align::Right),
-    ("confidence", Align::Left),
+const COST_COLUMNS: &[Field<MachineCost>] = &[
+    review_cost::machine,
+    review_cost::cpu_count,
+    review_cost::folded_cpu_count,
+    review_cost::cycles_before,
+    review_cost::cycles_after,
+    review_cost::cycles_change,
+    review_cost::confidence,
 ];
-const MEMBER_COLUMNS: &[(&str, Align)] = &[
-    ("member", Align::Name),
-    ("line_before", Align::Right),
-    ("line_after", Align::Right),
-    ("offset_before_bytes", Align::Right),
-    ("offset_after_bytes", Align::Right),
-    ("size_after_bytes", Align::Right),
-    ("access_count", Align::Right),
-    ("change", Align::Left),
+const MEMBER_COLUMNS: &[Field<MemberReview>] = &[
+    review_member::member,
+    review_member::line_before,
+    review_member::line_after,
+    review_member::offset_before_bytes,
+    review_member::offset_after_bytes,
+    review_member::size_after_bytes,
+    review_member::access_count,
+    review_member::change,
 ];
 /// Columns that a narrow screen leaves out, the first one first.
-const COST_LEAVES_OUT: &[&str] = &["folded_cpu_count", "cpu_count"];
-const MEMBER_LEAVES_OUT: &[&str] = &["size_after_bytes", "offset_before_bytes"];
+const COST_LEAVES_OUT: &[Field<MachineCost>] =
+    &[review_cost::folded_cpu_count, review_cost::cpu_count];
+const MEMBER_LEAVES_OUT: &[Field<MemberReview>] = &[
+    review_member::size_after_bytes,
+    review_member::offset_before_bytes,
+];
 
 /// Most lines of a layout and most members that are shown; the rest is counted.
 const ROWS_MAX: usize = 24;
@@ -120,16 +124,18 @@ impl Writer {
             .any(|cost| cost.folded_cpu_count.is_some());
         let columns = COST_COLUMNS.iter().copied();
         let columns: Vec<_> = columns
-            .filter(|(id, _)| is_folded || *id != "folded_cpu_count")
+            .filter(|field| is_folded || field.id != review_cost::folded_cpu_count.id)
             .collect();
-        let mut table = FieldTable::new(REVIEW_COST_FIELDS, &columns).leave_out(COST_LEAVES_OUT);
+        let mut table = FieldTable::new(&columns).leave_out(COST_LEAVES_OUT);
         for cost in &review.costs {
-            let mut cells = table.cells(cost);
-            let at = columns.iter().position(|(id, _)| *id == "cycles_change");
             let [before, after] = cost.cycles();
             // The head of the column has the per cent sign.
             let change = growth_text(before, after);
-            cells[at.expect("a column of its own")] = change.trim_end_matches('%').to_owned();
+            let change = Shown::new(
+                review_cost::cycles_change,
+                Value::Text(change.trim_end_matches('%').to_owned()),
+            );
+            let cells = table.cells_with(cost, &[change]);
             table.table.push(cells);
         }
         self.out.blank();
@@ -143,7 +149,7 @@ impl Writer {
 
     /// Cycles of each line of a layout, a column for each machine.
     fn review_lines(&mut self, layout: &str, lines: &[&ReviewLine], review: &TypeReview) {
-        let cycles = by_id(REVIEW_LINE_FIELDS, "cycles");
+        let cycles = review_line::cycles;
         let mut rows: BTreeMap<(u32, u64), (f64, Vec<String>, String)> = BTreeMap::new();
         for line in lines {
             let at = (line.line.instance, line.line.line);
@@ -196,13 +202,15 @@ impl Writer {
         let is_counted = members.any(|member| member.access_count.is_some());
         let columns = MEMBER_COLUMNS.iter().copied();
         let columns: Vec<_> = columns
-            .filter(|(id, _)| is_counted || *id != "access_count")
+            .filter(|field| is_counted || field.id != review_member::access_count.id)
             .collect();
-        let mut table =
-            FieldTable::new(REVIEW_MEMBER_FIELDS, &columns).leave_out(MEMBER_LEAVES_OUT);
-        let changed = |member: &&hitm::advise::review::MemberReview| {
-            let sizes = ["size_before_bytes", "size_after_bytes"];
-            let sizes = sizes.map(|id| (by_id(REVIEW_MEMBER_FIELDS, id).value)(member));
+        let mut table = FieldTable::new(&columns).leave_out(MEMBER_LEAVES_OUT);
+        let changed = |member: &&MemberReview| {
+            let sizes = [
+                review_member::size_before_bytes,
+                review_member::size_after_bytes,
+            ];
+            let sizes = sizes.map(|field| (field.value)(member));
             let is_resized = sizes[0] != sizes[1] && sizes[1] != Value::Missing;
             member.places.change != Change::Same || is_resized
         };

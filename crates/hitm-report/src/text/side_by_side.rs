@@ -5,7 +5,7 @@ use hitm_base::{Printout, grouped};
 use super::style::Style;
 use super::table::{Align, Column, Table};
 use super::{TextOptions, Writer};
-use crate::fields::{SIDE_FIELDS, by_id};
+use crate::fields::side;
 use crate::side_by_side::{SideBySide, SideRow};
 
 /// The tables.
@@ -21,8 +21,7 @@ impl Writer {
     fn sides(&mut self, title: &str, sides: &SideBySide, rows: &[SideRow]) {
         self.title(title);
         let mut columns = vec![Column::new("", Align::Name)];
-        for id in ["stall_cycles", "hitm_count"] {
-            let title = by_id(SIDE_FIELDS, id).title;
+        for title in [side::stall_cycles.title, side::hitm_count.title] {
             let heads = sides.labels.iter().map(|label| format!("{title} {label}"));
             columns.extend(heads.map(|head| Column::new(&head, Align::Right)));
         }

@@ -8,24 +8,8 @@ use hitm_base::{Printout, printable};
 
 use super::name::{shorten_name, width_min};
 use super::style::{Painter, Style};
-use crate::fields::{Field, Unit, Value, by_id};
-
-/// Alignment of a column's cells, and how they are shortened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Align {
-    Left,
-    Right,
-    /// To the left, and when the table is too wide shortened in the middle of its path.
-    Name,
-    /// To the left, and when the table is too wide shortened in the middle.
-    Words,
-}
-
-impl Align {
-    const fn is_elastic(self) -> bool {
-        matches!(self, Align::Name | Align::Words)
-    }
-}
+use crate::fields::{Field, Unit, Value};
+pub(crate) use hitm_fields::Align;
 
 /// A column's head.
 #[derive(Debug, Clone)]
@@ -43,9 +27,9 @@ impl Column {
     }
 
     /// The head of a column with a field.
-    pub(crate) fn of_field<T>(field: &Field<T>, align: Align) -> Column {
+    pub(crate) fn of_field<T>(field: &Field<T>) -> Column {
         let per_cent = if field.unit == Unit::Share { "%" } else { "" };
-        Column::new(&format!("{}{per_cent}", field.title), align)
+        Column::new(&format!("{}{per_cent}", field.title), field.align)
     }
 }
 
@@ -269,56 +253,80 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Quantities of an item behind their titles: `loads 12, stores 3`.
+pub(crate) fn pairs<T>(item: &T, fields: &[Field<T>]) -> String {
+    let texts = fields
+        .iter()
+        .map(|field| format!("{} {}", field.title, field.text(item)));
+    texts.collect::<Vec<String>>().join(", ")
+}
+
 /// A table over the fields of one kind of record.
 pub(crate) struct FieldTable<T: 'static> {
-    fields: Vec<&'static Field<T>>,
+    fields: Vec<Field<T>>,
     pub(crate) table: Table,
 }
 
+/// A value that a cell shows in place of its item's own.
+pub(crate) struct Shown<T> {
+    field: Field<T>,
+    value: Value,
+}
+
 impl<T> FieldTable<T> {
-    pub(crate) fn new(fields: &'static [Field<T>], columns: &[(&str, Align)]) -> FieldTable<T> {
-        let picked: Vec<_> = columns.iter().map(|(id, _)| by_id(fields, id)).collect();
-        let heads = picked.iter().zip(columns);
-        let heads = heads.map(|(field, (_, align))| Column::of_field(field, *align));
+    pub(crate) fn new(fields: &[Field<T>]) -> FieldTable<T> {
         FieldTable {
-            table: Table::new(heads.collect()),
-            fields: picked,
+            table: Table::new(fields.iter().map(Column::of_field).collect()),
+            fields: fields.to_vec(),
         }
     }
 
-    /// Leaves the columns of these ids out when there is no room for all, the first one first. An id without a column
-    /// is none of this table's.
-    pub(crate) fn leave_out(mut self, ids: &[&str]) -> FieldTable<T> {
-        let fields = &self.fields;
-        let columns = ids
+    /// Leaves the columns of these fields out when there is no room for all, the first one first. A field without a
+    /// column is none of this table's.
+    pub(crate) fn leave_out(mut self, fields: &[Field<T>]) -> FieldTable<T> {
+        let shown = &self.fields;
+        let columns = fields
             .iter()
-            .filter_map(|id| fields.iter().position(|field| field.id == *id));
+            .filter_map(|field| shown.iter().position(|other| other.id == field.id));
         self.table.leave_out(columns);
         self
     }
 
     pub(crate) fn cells(&self, item: &T) -> Vec<String> {
-        self.fields.iter().map(|field| field.cell(item)).collect()
+        self.cells_with(item, &[])
+    }
+
+    /// The cells of an item, some of which show something else.
+    pub(crate) fn cells_with(&self, item: &T, others: &[Shown<T>]) -> Vec<String> {
+        let cell = |field: &Field<T>| {
+            let other = others.iter().find(|other| other.field.id == field.id);
+            other.map_or_else(|| field.cell(item), Shown::cell)
+        };
+        self.fields.iter().map(cell).collect()
     }
 
     pub(crate) fn push(&mut self, item: &T) {
         self.table.push(self.cells(item));
     }
 
-    /// Adds a row for several items: `name` in the column of that id, figures in theirs, and nothing
-    /// elsewhere.
-    pub(crate) fn push_folded(&mut self, name: (&str, String), figures: &[(&str, Value)]) {
-        let cell = |field: &&'static Field<T>| {
-            if field.id == name.0 {
-                return name.1.clone();
-            }
-            let figure = figures.iter().find(|(id, _)| *id == field.id);
-            figure
-                .and_then(|(_, value)| field.short(value))
-                .unwrap_or_default()
+    /// Adds a row for several items, with nothing in the columns of other fields.
+    pub(crate) fn push_folded(&mut self, shown: &[Shown<T>]) {
+        let cell = |field: &Field<T>| {
+            let shown = shown.iter().find(|one| one.field.id == field.id);
+            shown.map(Shown::cell).unwrap_or_default()
         };
         let cells = self.fields.iter().map(cell).collect();
         self.table.push(cells);
+    }
+}
+
+impl<T> Shown<T> {
+    pub(crate) const fn new(field: Field<T>, value: Value) -> Shown<T> {
+        Shown { field, value }
+    }
+
+    fn cell(&self) -> String {
+        self.value.cell(self.field.unit)
     }
 }
 

@@ -4,8 +4,8 @@ use hitm_base::grouped;
 
 use super::Writer;
 use super::style::Style;
-use super::table::{Align, Column, Table};
-use crate::fields::{MACHINE_FIELDS, RUN_FIELDS, SOURCE_FIELDS, TOTALS_FIELDS, by_id};
+use super::table::{Align, Column, Table, pairs};
+use crate::fields::{Field, machine, run, source, totals};
 use crate::model::Report;
 
 impl Writer {
@@ -25,7 +25,7 @@ impl Writer {
             Column::new("stores", Align::Right),
             Column::new("locked", Align::Right),
         ]);
-        for source in SOURCE_FIELDS {
+        for source in source::ALL {
             let columns = [&counts.loads, &counts.stores, &counts.locked];
             let mut cells = vec![source.title.to_owned()];
             cells.extend(columns.map(|counts| source.text(counts)));
@@ -33,40 +33,44 @@ impl Writer {
                 table.push(cells);
             }
         }
-        let sums = ["load_count", "store_count", "locked_count"];
+        let sums = [
+            totals::load_count,
+            totals::store_count,
+            totals::locked_count,
+        ];
         let mut cells = vec!["all".to_owned()];
-        cells.extend(sums.map(|id| by_id(TOTALS_FIELDS, id).text(totals)));
+        cells.extend(sums.map(|field| field.text(totals)));
         table.push(cells);
         self.table(&table);
-        let figure = |id| by_id(TOTALS_FIELDS, id).text(totals);
+        let figure = |field: Field<_>| field.text(totals);
         if report.run.sampled.is_some() {
-            let mut text = format!("  sampled lines: {}", figure("line_count"));
+            let mut text = format!("  sampled lines: {}", figure(totals::line_count));
             if totals.tlb_known_count > 0 {
                 text += &format!(
                     "; TLB misses: {} of {} samples that say so, {}",
-                    figure("tlb_miss_count"),
-                    figure("tlb_known_count"),
-                    figure("tlb_miss_share")
+                    figure(totals::tlb_miss_count),
+                    figure(totals::tlb_known_count),
+                    figure(totals::tlb_miss_share)
                 );
             }
             self.sentence(Style::Plain, &text);
             return;
         }
-        let private = by_id(RUN_FIELDS, "private_access_count").text(&report.run);
+        let private = run::private_access_count.text(&report.run);
         self.sentence(
             Style::Plain,
             &format!(
                 "private accesses, counted only: {private}; shared lines: {}",
-                figure("line_count")
+                figure(totals::line_count)
             ),
         );
         self.sentence(
             Style::Bold,
             &format!(
                 "lost to contention: {} of {} thread cycles, {}",
-                figure("lost_cycles"),
-                figure("thread_cycles"),
-                figure("run_share")
+                figure(totals::lost_cycles),
+                figure(totals::thread_cycles),
+                figure(totals::run_share)
             ),
         );
         self.machine(report);
@@ -76,31 +80,27 @@ impl Writer {
         let Some(machine) = &report.of_machine else {
             return;
         };
-        let figure = |id| by_id(MACHINE_FIELDS, id).text(machine);
-        let pairs = |ids: &[&'static str]| {
-            let texts = ids.iter().map(|id| {
-                let title = by_id(MACHINE_FIELDS, id).title;
-                format!("{title} {}", figure(id))
-            });
-            texts.collect::<Vec<String>>().join(", ")
-        };
-        let named = pairs(&[
-            "object_hitm_count",
-            "variable_hitm_count",
-            "typed_hitm_count",
-            "slab_hitm_count",
-            "program_hitm_count",
-        ]);
+        let figure = |field: Field<_>| field.text(machine);
+        let named = pairs(
+            machine,
+            &[
+                machine::object_hitm_count,
+                machine::variable_hitm_count,
+                machine::typed_hitm_count,
+                machine::slab_hitm_count,
+                machine::program_hitm_count,
+            ],
+        );
         let text = format!(
             "  HITM with a name: {} of {} ({named})",
-            figure("named_share"),
-            figure("hitm_count")
+            figure(machine::named_share),
+            figure(machine::hitm_count)
         );
         self.sentence(Style::Bold, &text);
         let text = format!(
             "  from user space: {} accesses; left out: {} accesses to devices",
-            figure("user_access_count"),
-            figure("device_access_count")
+            figure(machine::user_access_count),
+            figure(machine::device_access_count)
         );
         self.sentence(Style::Plain, &text);
         let unnamed = machine.unnamed.iter().map(|one| {

@@ -1,80 +1,86 @@
 //! The answer of `hitm whatif` as text.
 
-use hitm::whatif::{MemberChange, ObjectKind};
+use hitm::whatif::{LineChange, MemberChange, MovedObject, ObjectKind};
 use hitm_base::{Printout, grouped};
 
 use super::style::Style;
 use super::table::{Align, Column, FieldTable, Table, shorten};
 use super::{TextOptions, Writer};
 use crate::fields::{
-    Unit, Value, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS, WHATIF_MOVE_FIELDS,
-    WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS, by_id,
+    Field, Unit, Value, whatif_line, whatif_member, whatif_move, whatif_object, whatif_run,
+    whatif_thread,
 };
-use crate::whatif::WhatifView;
+use crate::whatif::{ThreadView, WhatifView};
 
-const THREAD_COLUMNS: &[(&str, Align)] = &[
-    ("thread", Align::Right),
-    ("name", Align::Name),
-    ("instruction_count", Align::Right),
-    ("cycles_before", Align::Right),
-    ("cycles_after", Align::Right),
-    ("cycles_change", Align::Right),
-    ("lost_cycles_before", Align::Right),
-    ("lost_cycles_after", Align::Right),
+const THREAD_COLUMNS: &[Field<ThreadView>] = &[
+    whatif_thread::thread,
+    whatif_thread::name,
+    whatif_thread::instruction_count,
+    whatif_thread::cycles_before,
+    whatif_thread::cycles_after,
+    whatif_thread::cycles_change,
+    whatif_thread::lost_cycles_before,
+    whatif_thread::lost_cycles_after,
 ];
-const ITERATION_COLUMNS: &[(&str, Align)] = &[
-    ("cycles_per_iteration_before", Align::Right),
-    ("cycles_per_iteration_after", Align::Right),
+const ITERATION_COLUMNS: &[Field<ThreadView>] = &[
+    whatif_thread::cycles_per_iteration_before,
+    whatif_thread::cycles_per_iteration_after,
 ];
-const LINE_COLUMNS: &[(&str, Align)] = &[
-    ("name", Align::Name),
-    ("address", Align::Right),
-    ("line_of_object", Align::Right),
-    ("access_count_before", Align::Right),
-    ("access_count_after", Align::Right),
-    ("hitm_count_before", Align::Right),
-    ("hitm_count_after", Align::Right),
-    ("lost_cycles_before", Align::Right),
-    ("lost_cycles_after", Align::Right),
+const LINE_COLUMNS: &[Field<LineChange>] = &[
+    whatif_line::name,
+    whatif_line::address,
+    whatif_line::line_of_object,
+    whatif_line::access_count_before,
+    whatif_line::access_count_after,
+    whatif_line::hitm_count_before,
+    whatif_line::hitm_count_after,
+    whatif_line::lost_cycles_before,
+    whatif_line::lost_cycles_after,
 ];
-const MEMBER_COLUMNS: &[(&str, Align)] = &[
-    ("struct", Align::Name),
-    ("member", Align::Name),
-    ("offset_before_bytes", Align::Right),
-    ("offset_after_bytes", Align::Right),
-    ("access_count_before", Align::Right),
-    ("access_count_after", Align::Right),
-    ("hitm_count_before", Align::Right),
-    ("hitm_count_after", Align::Right),
-    ("lost_cycles_before", Align::Right),
-    ("lost_cycles_after", Align::Right),
+const MEMBER_COLUMNS: &[Field<MemberChange>] = &[
+    whatif_member::r#struct,
+    whatif_member::member,
+    whatif_member::offset_before_bytes,
+    whatif_member::offset_after_bytes,
+    whatif_member::access_count_before,
+    whatif_member::access_count_after,
+    whatif_member::hitm_count_before,
+    whatif_member::hitm_count_after,
+    whatif_member::lost_cycles_before,
+    whatif_member::lost_cycles_after,
 ];
-const OBJECT_COLUMNS: &[(&str, Align)] = &[
-    ("name", Align::Name),
-    ("struct", Align::Name),
-    ("kind", Align::Left),
-    ("moved_access_count", Align::Right),
-    ("address", Align::Right),
-    ("element_count", Align::Right),
-    ("size_before_bytes", Align::Right),
-    ("size_after_bytes", Align::Right),
+const OBJECT_COLUMNS: &[Field<MovedObject>] = &[
+    whatif_object::name,
+    whatif_object::r#struct,
+    whatif_object::kind,
+    whatif_object::moved_access_count,
+    whatif_object::address,
+    whatif_object::element_count,
+    whatif_object::size_before_bytes,
+    whatif_object::size_after_bytes,
 ];
 
 /// Columns of threads that a narrow screen leaves out, the first one first.
-const THREAD_LEAVES_OUT: &[&str] = &[
-    "instruction_count",
-    "cycles_change",
-    "lost_cycles_before",
-    "lost_cycles_after",
+const THREAD_LEAVES_OUT: &[Field<ThreadView>] = &[
+    whatif_thread::instruction_count,
+    whatif_thread::cycles_change,
+    whatif_thread::lost_cycles_before,
+    whatif_thread::lost_cycles_after,
 ];
 /// Columns of lines and members that a narrow screen leaves out.
-const PLACE_LEAVES_OUT: &[&str] = &[
-    "line_of_object",
-    "address",
-    "access_count_before",
-    "access_count_after",
-    "hitm_count_before",
-    "hitm_count_after",
+const LINE_LEAVES_OUT: &[Field<LineChange>] = &[
+    whatif_line::line_of_object,
+    whatif_line::address,
+    whatif_line::access_count_before,
+    whatif_line::access_count_after,
+    whatif_line::hitm_count_before,
+    whatif_line::hitm_count_after,
+];
+const MEMBER_LEAVES_OUT: &[Field<MemberChange>] = &[
+    whatif_member::access_count_before,
+    whatif_member::access_count_after,
+    whatif_member::hitm_count_before,
+    whatif_member::hitm_count_after,
 ];
 
 /// The whole answer.
@@ -111,7 +117,7 @@ impl Writer {
         let heads = heads.map(|(title, align)| Column::new(title, align));
         let mut table = Table::new(heads.into());
         let run = &view.run;
-        for field in WHATIF_RUN_FIELDS {
+        for field in whatif_run::ALL {
             let [before, after] = [&run.before, &run.after].map(|side| (field.value)(side));
             if field.title.is_empty() || (before == Value::Missing && after == Value::Missing) {
                 continue;
@@ -120,13 +126,13 @@ impl Writer {
                 Unit::Count | Unit::Cycles => change(&before, &after),
                 _ => String::new(),
             };
-            let texts = match field.id {
+            let texts = match field.id == whatif_run::cycles_per_iteration.id {
                 // Two digits more than a count needs.
-                "cycles_per_iteration" => [&before, &after].map(|value| match value {
+                true => [&before, &after].map(|value| match value {
                     Value::Number(number) => format!("{number:.2}"),
                     _ => "-".to_owned(),
                 }),
-                _ => [field.text(&run.before), field.text(&run.after)],
+                false => [field.text(&run.before), field.text(&run.after)],
             };
             // A placement names every CPU.
             let [before, after] = texts.map(|text| shorten(&text, self.width / 3));
@@ -143,8 +149,7 @@ impl Writer {
             .any(|thread| thread.cycles_per_iteration.is_some());
         let extra = if iterates { ITERATION_COLUMNS } else { &[] };
         let columns = [THREAD_COLUMNS, extra].concat();
-        let mut table =
-            FieldTable::new(WHATIF_THREAD_FIELDS, &columns).leave_out(THREAD_LEAVES_OUT);
+        let mut table = FieldTable::new(&columns).leave_out(THREAD_LEAVES_OUT);
         let mut shown: Vec<_> = view.threads.iter().collect();
         shown.sort_by_key(|thread| {
             let cycles = thread.change.cycles;
@@ -173,8 +178,7 @@ impl Writer {
             self.push(Style::Plain, "  No line is contended.");
             return;
         }
-        let mut table =
-            FieldTable::new(WHATIF_LINE_FIELDS, LINE_COLUMNS).leave_out(PLACE_LEAVES_OUT);
+        let mut table = FieldTable::new(LINE_COLUMNS).leave_out(LINE_LEAVES_OUT);
         view.report.lines.iter().for_each(|line| table.push(line));
         self.table(&table.table);
         if view.left_out.0 > 0 {
@@ -192,8 +196,7 @@ impl Writer {
             return;
         }
         self.title("Moved members");
-        let mut table =
-            FieldTable::new(WHATIF_MEMBER_FIELDS, MEMBER_COLUMNS).leave_out(PLACE_LEAVES_OUT);
+        let mut table = FieldTable::new(MEMBER_COLUMNS).leave_out(MEMBER_LEAVES_OUT);
         let is_used = |member: &&MemberChange| {
             member.sums.before.accesses > 0 || member.sums.after.accesses > 0
         };
@@ -213,14 +216,14 @@ impl Writer {
             self.sentence(Style::Plain, &text);
         }
         self.title("Moved objects");
-        let mut table = FieldTable::new(WHATIF_OBJECT_FIELDS, OBJECT_COLUMNS);
+        let mut table = FieldTable::new(OBJECT_COLUMNS);
         report.objects.iter().for_each(|object| table.push(object));
         self.table(&table.table);
         if view.left_out.1 > 0 {
             let text = format!("  {} more objects; --top shows more.", view.left_out.1);
             self.sentence(Style::Plain, &text);
         }
-        let figure = |id| by_id(WHATIF_MOVE_FIELDS, id).text(&report.moves);
+        let figure = |field: Field<_>| field.text(&report.moves);
         let kinds = ObjectKind::ALL.map(|kind| (report.moves.objects_of(kind), kind));
         let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
         let kinds: Vec<String> = kinds
@@ -228,15 +231,15 @@ impl Writer {
             .collect();
         let text = format!(
             "  Moved objects: {} ({}).",
-            figure("object_count"),
+            figure(whatif_move::object_count),
             kinds.join(", ")
         );
         self.sentence(Style::Plain, &text);
         let text = format!(
             "  {} accesses moved, {} of them in holes; {} were split.",
-            figure("moved_access_count"),
-            figure("hole_access_count"),
-            figure("split_access_count")
+            figure(whatif_move::moved_access_count),
+            figure(whatif_move::hole_access_count),
+            figure(whatif_move::split_access_count)
         );
         self.sentence(Style::Plain, &text);
     }

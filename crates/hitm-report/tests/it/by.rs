@@ -39,8 +39,8 @@ fn shown(totals: &TotalsBy) -> String {
             row.name,
             row.lost_cycles,
             row.access_count,
-            row.remote_hitm,
-            row.local_hitm,
+            row.remote_hitm_count,
+            row.local_hitm_count,
             row.line_count
         )
     });
@@ -69,9 +69,9 @@ fn check_sums(report: &Report) {
         let counts = &report.totals.counts;
         assert_eq!(sum(&|row| row.access_count), counts.total(), "{what}");
         let hitm = |source| counts.loads_from(source);
-        let remote = sum(&|row| row.remote_hitm.unwrap());
+        let remote = sum(&|row| row.remote_hitm_count.unwrap());
         assert_eq!(remote, hitm(DataSource::RemoteHitm), "{what}");
-        let local = sum(&|row| row.local_hitm.unwrap());
+        let local = sum(&|row| row.local_hitm_count.unwrap());
         assert_eq!(local, hitm(DataSource::LocalHitm), "{what}");
     }
 }

@@ -1,164 +1,213 @@
-//! docs/formats/report.md, live.md, whatif.md and sim.md describe every field.
+//! The tables of fields in docs/formats are those of the declarations: `UPDATE_EXPECT=1` writes them.
 
-use hitm_report::fields::{
-    BOX_FIELDS, CALL_FRAME_FIELDS, CALL_PATH_FIELDS, CELL_FIELDS, COMPARED_FIELDS, FIGHT_FIELDS,
-    FILTERED_FIELDS, FRAME_FIELDS, Field, HANDED_FIELDS, HANDED_ROW_FIELDS, LAYOUT_MEMBER_FIELDS,
-    LINE_FIELDS, MACHINE_FIELDS, MEMBER_RUNS_FIELDS, OBJECT_FIELDS, ONE_RUN_FIELDS, PROCESS_FIELDS,
-    QUIET_FIELDS, REVIEW_COST_FIELDS, REVIEW_COVERAGE_FIELDS, REVIEW_FIELDS, REVIEW_LINE_FIELDS,
-    REVIEW_MEMBER_FIELDS, REVIEW_RENAME_FIELDS, REVIEW_TYPE_FIELDS, REVIEW_UNMATCHED_FIELDS,
-    REVIEW_WORSE_FIELDS, ROW_FIELDS, RUN_FIELDS, RUNS_FIELDS, SEAT_FIELDS, SIDE_FIELDS,
-    SOURCE_FIELDS, STACK_FIELDS, SUMMARY_FIELDS, SWEEP_EFFECT_FIELDS, SWEEP_FAILURE_FIELDS,
-    SWEEP_KEY_FIELDS, SWEEP_METRIC_FIELDS, SWEEP_RUN_FIELDS, THREAD_FIELDS, TIME_FIELDS,
-    TOTAL_ROW_FIELDS, TOTALS_FIELDS, TRANSFER_FIELDS, TYPE_FIELDS, TYPE_LINE_FIELDS,
-    TYPE_ROW_FIELDS, UNKNOWN_FIELDS, UNNAMED_FIELDS, WHATIF_LINE_FIELDS, WHATIF_MEMBER_FIELDS,
-    WHATIF_MOVE_FIELDS, WHATIF_OBJECT_FIELDS, WHATIF_RUN_FIELDS, WHATIF_THREAD_FIELDS,
-};
-use hitm_report::live;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use expect_test::expect_file;
+use hitm_report::fields::{self, Column, Field};
 use hitm_report::review::REVIEW_SCHEMA;
 use hitm_report::sim::fields as sim;
 use hitm_report::whatif::WHATIF_SCHEMA;
-use hitm_report::{SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA};
+use hitm_report::{SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA, live};
 
-const CI: &str = include_str!("../../../../docs/formats/ci.md");
-const LAYOUT: &str = include_str!("../../../../docs/formats/layout.md");
-const LIVE: &str = include_str!("../../../../docs/formats/live.md");
-const PAGE: &str = include_str!("../../../../docs/formats/page.md");
-const REPORT: &str = include_str!("../../../../docs/formats/report.md");
-const TYPE: &str = include_str!("../../../../docs/formats/type.md");
-const REVIEW: &str = include_str!("../../../../docs/formats/review.md");
-const SIDES: &str = include_str!("../../../../docs/formats/side-by-side.md");
-const SIM: &str = include_str!("../../../../docs/formats/sim.md");
-const SWEEP: &str = include_str!("../../../../docs/formats/sweep.md");
-const WHATIF: &str = include_str!("../../../../docs/formats/whatif.md");
-
-/// The part of a document under a heading, up to the next one.
-fn section(document: &'static str, heading: &str) -> &'static str {
-    let start = document.find(&format!("\n## {heading}\n"));
-    let start = start.unwrap_or_else(|| panic!("the document has no section {heading}"));
-    let body = &document[start + 4..];
-    body.split("\n## ").next().unwrap_or(body)
+/// A table of a document.
+struct Documented {
+    document: &'static str,
+    /// The heading of the section that has the table.
+    heading: &'static str,
+    columns: Vec<Column>,
 }
 
-fn check<T>(document: &'static str, heading: &str, fields: &[Field<T>]) {
-    let section = section(document, heading);
-    let described = section
-        .lines()
-        .filter(|line| line.starts_with("| `"))
-        .count();
-    for field in fields {
-        let row = format!(
-            "| `{}` | {} | {} |",
-            field.id,
-            field.unit.label(),
-            field.description
-        );
-        assert!(
-            section.contains(&row),
-            "under {heading}, the document lacks\n{row}"
-        );
+fn table<T>(document: &'static str, heading: &'static str, fields: &[Field<T>]) -> Documented {
+    Documented {
+        document,
+        heading,
+        columns: fields.iter().map(Field::column).collect(),
     }
-    assert_eq!(
-        described,
-        fields.len(),
-        "rows under {heading} that are no field"
-    );
+}
+
+/// Every table of fields.
+fn tables() -> Vec<Documented> {
+    vec![
+        table("report", "run", fields::run::ALL),
+        table("report", "runs", fields::runs::ALL),
+        table("report", "each run", fields::one_run::ALL),
+        table("report", "members of runs", fields::member_runs::ALL),
+        table("report", "totals", fields::totals::ALL),
+        table("report", "counts", fields::source::ALL),
+        table("report", "lines", fields::line::ALL),
+        table("report", "fights", fields::fight::ALL),
+        table("report", "objects", fields::object::ALL),
+        table("report", "rows", fields::row::ALL),
+        table("report", "call_paths", fields::call_path::ALL),
+        table("report", "frames", fields::call_frame::ALL),
+        table("report", "totals_by", fields::total_row::ALL),
+        table("report", "filtered", fields::filtered::ALL),
+        table("report", "quiet", fields::quiet::ALL),
+        table("report", "handed_over", fields::handed::ALL),
+        table("report", "objects and takers", fields::handed_row::ALL),
+        table("report", "waiting", fields::waiting::ALL),
+        table("report", "waits", fields::wait_row::ALL),
+        table("report", "threads", fields::thread::ALL),
+        table("report", "processes", fields::process::ALL),
+        table("report", "of_machine", fields::machine::ALL),
+        table("report", "unnamed", fields::unnamed::ALL),
+        table("ci", "compared", fields::compared::ALL),
+        table("layout", "The table of members", fields::layout_member::ALL),
+        table("sweep", "run", fields::sweep_run::ALL),
+        table("sweep", "keys", fields::sweep_key::ALL),
+        table("sweep", "metrics", fields::sweep_metric::ALL),
+        table("sweep", "effects", fields::sweep_effect::ALL),
+        table("sweep", "failures", fields::sweep_failure::ALL),
+        table("page", "summary", fields::summary::ALL),
+        table("page", "boxes", fields::line_box::ALL),
+        table("page", "seats", fields::seat::ALL),
+        table("page", "cells", fields::cell::ALL),
+        table("page", "transfers", fields::transfer::ALL),
+        table("page", "unknown", fields::unknown::ALL),
+        table("page", "frames", fields::frame::ALL),
+        table("page", "stacks", fields::stack::ALL),
+        table("page", "times", fields::time::ALL),
+        table("live", "run", live::live_run::ALL),
+        table("live", "locks", live::live_lock::ALL),
+        table("live", "callers", live::live_caller::ALL),
+        table("live", "threads", live::live_thread::ALL),
+        table("live", "program", live::live_program::ALL),
+        table("live", "locks of the program", live::live_program_lock::ALL),
+        table("live", "throttled groups", live::live_group::ALL),
+        table("live", "throttled tasks", live::live_throttled::ALL),
+        table("live", "wake-ups", live::live_wakeup::ALL),
+        table("live", "run delays", live::live_run_delay::ALL),
+        table("live", "load", live::whatif::live_load::ALL),
+        table("live", "what-if rows", live::whatif::live_whatif::ALL),
+        table("side-by-side", "rows", fields::side::ALL),
+        table("type", "type", fields::type_report::ALL),
+        table("type", "lines", fields::type_line::ALL),
+        table("type", "rows", fields::type_row::ALL),
+        table("whatif", "run", fields::whatif_run::ALL),
+        table("whatif", "threads", fields::whatif_thread::ALL),
+        table("whatif", "lines", fields::whatif_line::ALL),
+        table("whatif", "members", fields::whatif_member::ALL),
+        table("whatif", "objects", fields::whatif_object::ALL),
+        table("whatif", "moves", fields::whatif_move::ALL),
+        table("review", "review", fields::review::ALL),
+        table("review", "types", fields::review_type::ALL),
+        table("review", "costs", fields::review_cost::ALL),
+        table("review", "lines", fields::review_line::ALL),
+        table("review", "members", fields::review_member::ALL),
+        table("review", "worse", fields::review_worse::ALL),
+        table("review", "unmatched", fields::review_unmatched::ALL),
+        table("review", "renamed", fields::review_rename::ALL),
+        table("review", "coverage", fields::review_coverage::ALL),
+        table("sim", "the scenario", sim::scenario::ALL),
+        table("sim", "variants", sim::variant::ALL),
+        table("sim", "metrics", sim::metric::ALL),
+        table("sim", "runs", sim::outcome::ALL),
+        table("sim", "lines", sim::line::ALL),
+        table("sim", "rows", sim::row::ALL),
+        table("sim", "comparisons", sim::comparison::ALL),
+        table("sim", "crossing", sim::crossing::ALL),
+        table("sim", "sensitivity", sim::varied::ALL),
+        table("sim", "numbers", sim::number::ALL),
+        table("sim", "figures", sim::figure::ALL),
+        table("sim", "effects", sim::effect::ALL),
+    ]
+}
+
+const HEAD: &str = "| field | unit | meaning |\n|---|---|---|\n";
+
+impl Documented {
+    fn text(&self) -> String {
+        let mut text = HEAD.to_owned();
+        for column in &self.columns {
+            let (id, unit) = (column.id, column.unit.label());
+            writeln!(text, "| `{id}` | {unit} | {} |", column.description).unwrap();
+        }
+        text
+    }
+
+    /// The document with this table in the place of the one that it has.
+    fn put_into(&self, document: &str) -> String {
+        let heading = format!("\n## {}\n", self.heading);
+        let (before, section) = document
+            .split_once(&heading)
+            .unwrap_or_else(|| panic!("{} has no section {}", self.document, self.heading));
+        let (text, table) = section
+            .split_once(HEAD)
+            .unwrap_or_else(|| panic!("{} has no table of fields", self.heading));
+        assert!(!text.contains("\n## "), "{} has no table", self.heading);
+        let rows = table.split_inclusive('\n');
+        let length: usize = rows
+            .take_while(|row| row.starts_with("| `"))
+            .map(str::len)
+            .sum();
+        let table = self.text();
+        let rest = &section[text.len() + HEAD.len() + length..];
+        format!("{before}{heading}{text}{table}{rest}")
+    }
+}
+
+fn path(document: &str) -> PathBuf {
+    let formats = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/formats");
+    PathBuf::from(formats).join(format!("{document}.md"))
+}
+
+fn read(document: &str) -> String {
+    std::fs::read_to_string(path(document)).unwrap()
 }
 
 #[test]
-fn every_field_is_described() {
-    check(REPORT, "run", RUN_FIELDS);
-    check(REPORT, "runs", RUNS_FIELDS);
-    check(REPORT, "each run", ONE_RUN_FIELDS);
-    check(REPORT, "members of runs", MEMBER_RUNS_FIELDS);
-    check(REPORT, "totals", TOTALS_FIELDS);
-    check(REPORT, "counts", SOURCE_FIELDS);
-    check(REPORT, "lines", LINE_FIELDS);
-    check(REPORT, "fights", FIGHT_FIELDS);
-    check(REPORT, "objects", OBJECT_FIELDS);
-    check(REPORT, "rows", ROW_FIELDS);
-    check(REPORT, "call_paths", CALL_PATH_FIELDS);
-    check(REPORT, "frames", CALL_FRAME_FIELDS);
-    check(REPORT, "totals_by", TOTAL_ROW_FIELDS);
-    check(REPORT, "filtered", FILTERED_FIELDS);
-    check(REPORT, "quiet", QUIET_FIELDS);
-    check(REPORT, "handed_over", HANDED_FIELDS);
-    check(REPORT, "objects and takers", HANDED_ROW_FIELDS);
-    check(REPORT, "threads", THREAD_FIELDS);
-    check(REPORT, "processes", PROCESS_FIELDS);
-    check(REPORT, "of_machine", MACHINE_FIELDS);
-    check(REPORT, "unnamed", UNNAMED_FIELDS);
-    check(CI, "compared", COMPARED_FIELDS);
-    check(LAYOUT, "The table of members", LAYOUT_MEMBER_FIELDS);
-    check(SWEEP, "run", SWEEP_RUN_FIELDS);
-    check(SWEEP, "keys", SWEEP_KEY_FIELDS);
-    check(SWEEP, "metrics", SWEEP_METRIC_FIELDS);
-    check(SWEEP, "effects", SWEEP_EFFECT_FIELDS);
-    check(SWEEP, "failures", SWEEP_FAILURE_FIELDS);
-    check(PAGE, "summary", SUMMARY_FIELDS);
-    check(PAGE, "boxes", BOX_FIELDS);
-    check(PAGE, "seats", SEAT_FIELDS);
-    check(PAGE, "cells", CELL_FIELDS);
-    check(PAGE, "transfers", TRANSFER_FIELDS);
-    check(PAGE, "unknown", UNKNOWN_FIELDS);
-    check(PAGE, "frames", FRAME_FIELDS);
-    check(PAGE, "stacks", STACK_FIELDS);
-    check(PAGE, "times", TIME_FIELDS);
-    check(LIVE, "run", live::LIVE_RUN_FIELDS);
-    check(LIVE, "locks", live::LIVE_LOCK_FIELDS);
-    check(LIVE, "callers", live::LIVE_CALLER_FIELDS);
-    check(LIVE, "threads", live::LIVE_THREAD_FIELDS);
-    check(LIVE, "program", live::LIVE_PROGRAM_FIELDS);
-    check(LIVE, "locks of the program", live::LIVE_PROGRAM_LOCK_FIELDS);
-    check(LIVE, "throttled groups", live::LIVE_GROUP_FIELDS);
-    check(LIVE, "throttled tasks", live::LIVE_THROTTLED_FIELDS);
-    check(LIVE, "wake-ups", live::LIVE_WAKEUP_FIELDS);
-    check(LIVE, "run delays", live::LIVE_RUN_DELAY_FIELDS);
-    check(LIVE, "load", live::whatif::LIVE_LOAD_FIELDS);
-    check(LIVE, "what-if rows", live::whatif::LIVE_WHATIF_FIELDS);
-    check(SIDES, "rows", SIDE_FIELDS);
-    check(TYPE, "type", TYPE_FIELDS);
-    check(TYPE, "lines", TYPE_LINE_FIELDS);
-    check(TYPE, "rows", TYPE_ROW_FIELDS);
-    check(WHATIF, "run", WHATIF_RUN_FIELDS);
-    check(WHATIF, "threads", WHATIF_THREAD_FIELDS);
-    check(WHATIF, "lines", WHATIF_LINE_FIELDS);
-    check(WHATIF, "members", WHATIF_MEMBER_FIELDS);
-    check(WHATIF, "objects", WHATIF_OBJECT_FIELDS);
-    check(WHATIF, "moves", WHATIF_MOVE_FIELDS);
-    check(REVIEW, "review", REVIEW_FIELDS);
-    check(REVIEW, "types", REVIEW_TYPE_FIELDS);
-    check(REVIEW, "costs", REVIEW_COST_FIELDS);
-    check(REVIEW, "lines", REVIEW_LINE_FIELDS);
-    check(REVIEW, "members", REVIEW_MEMBER_FIELDS);
-    check(REVIEW, "worse", REVIEW_WORSE_FIELDS);
-    check(REVIEW, "unmatched", REVIEW_UNMATCHED_FIELDS);
-    check(REVIEW, "renamed", REVIEW_RENAME_FIELDS);
-    check(REVIEW, "coverage", REVIEW_COVERAGE_FIELDS);
+fn documents_have_the_fields() {
+    let mut documents: Vec<(&str, String)> = Vec::new();
+    for table in tables() {
+        if documents
+            .last()
+            .is_none_or(|(name, _)| *name != table.document)
+        {
+            documents.push((table.document, read(table.document)));
+        }
+        let (_, text) = documents.last_mut().unwrap();
+        *text = table.put_into(text);
+    }
+    for (document, text) in documents {
+        expect_file![path(document)].assert_eq(&text);
+    }
+}
+
+#[test]
+fn ids_are_unique_and_spelled_alike() {
+    for table in tables() {
+        for (index, column) in table.columns.iter().enumerate() {
+            let (id, description) = (column.id, column.description);
+            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+            assert!(!id.is_empty() && id.chars().all(legal), "{id}");
+            let twins = table.columns[..index].iter();
+            assert!(
+                twins.clone().all(|other| other.id != id),
+                "{id} occurs twice"
+            );
+            assert!(!description.is_empty(), "{id} has no description");
+            assert!(!description.ends_with('.'), "{id}: no full stop");
+            assert!(!description.contains('|'), "{id}: no cell of a table");
+        }
+    }
 }
 
 #[test]
 fn the_document_is_about_this_schema() {
-    assert!(REPORT.contains(&format!("`schema` is {SCHEMA}")));
-    assert!(PAGE.contains(&format!("`schema` is {}", hitm_report::page::PAGE_SCHEMA)));
-    assert!(WHATIF.contains(&format!("`schema` is {WHATIF_SCHEMA}")));
-    assert!(REVIEW.contains(&format!("`schema` is {REVIEW_SCHEMA}")));
-    assert!(SIDES.contains(&format!("`schema` is {SIDE_BY_SIDE_SCHEMA}")));
-    assert!(TYPE.contains(&format!("`schema` is {TYPE_SCHEMA}")));
-}
-
-#[test]
-fn every_field_of_a_simulation_is_described() {
-    check(SIM, "the scenario", sim::SCENARIO_FIELDS);
-    check(SIM, "variants", sim::VARIANT_FIELDS);
-    check(SIM, "metrics", sim::METRIC_FIELDS);
-    check(SIM, "runs", sim::RUN_FIELDS);
-    check(SIM, "lines", sim::LINE_FIELDS);
-    check(SIM, "rows", sim::ROW_FIELDS);
-    check(SIM, "comparisons", sim::COMPARISON_FIELDS);
-    check(SIM, "crossing", sim::CROSSING_FIELDS);
-    check(SIM, "sensitivity", sim::VARIED_FIELDS);
-    check(SIM, "numbers", sim::NUMBER_FIELDS);
-    check(SIM, "figures", sim::FIGURE_FIELDS);
-    check(SIM, "effects", sim::EFFECT_FIELDS);
-    assert!(SIM.contains(&format!("`schema` is {}", hitm_report::sim::SCHEMA)));
+    let schemas = [
+        ("report", u64::from(SCHEMA)),
+        ("page", hitm_report::page::PAGE_SCHEMA.into()),
+        ("whatif", WHATIF_SCHEMA),
+        ("review", REVIEW_SCHEMA),
+        ("side-by-side", SIDE_BY_SIDE_SCHEMA.into()),
+        ("type", TYPE_SCHEMA.into()),
+        ("sim", hitm_report::sim::SCHEMA.into()),
+    ];
+    for (document, schema) in schemas {
+        assert!(
+            read(document).contains(&format!("`schema` is {schema}")),
+            "{document}"
+        );
+    }
 }

@@ -41,7 +41,7 @@ fn shares_of_a_line_add_up() {
     assert!((sum(|row| row.store_hit_share) - 1.0).abs() < 1e-9);
     assert!((sum(|row| row.store_miss_share) - 1.0).abs() < 1e-9);
     assert!((sum(|row| row.lost_share) - 1.0).abs() < 1e-9);
-    assert_eq!(line.remote_hitm(), 2000);
+    assert_eq!(line.counts.remote_hitm(), 2000);
     assert_eq!(line.nodes, [0, 1, 2, 3]);
 }
 
@@ -120,7 +120,11 @@ fn rows_of_many_threads_are_folded_and_counted() {
     let report = report(&run.statistics(), 40, OPTIONS);
     let line = &report.lines[0];
     assert_eq!(
-        (line.rows.len(), line.rows_folded, line.rows_left_out),
+        (
+            line.rows.len(),
+            line.rows_folded_count,
+            line.rows_left_out_count
+        ),
         (1, 39, 0)
     );
     assert_eq!(line.rows[0].thread_count, 40);
@@ -148,7 +152,7 @@ fn lines_and_rows_that_do_not_fit_are_counted() {
         report.flagged[1].lost_cycles
     );
     let line = &report.lines[0];
-    assert_eq!((line.rows.len(), line.rows_left_out), (4, 3));
+    assert_eq!((line.rows.len(), line.rows_left_out_count), (4, 3));
     let shown: u64 = line.rows.iter().map(|row| row.lost_cycles).sum();
     assert_eq!(shown + line.rows_left_out_lost_cycles, line.lost_cycles);
 }

@@ -29,7 +29,7 @@ fn objects_of_a_type_are_taken_together() {
     };
     // 60 rounds of 3 threads at 2 members: a load with a HITM and a store each.
     assert_eq!(
-        (line.number, line.local_hitm(), line.store_count()),
+        (line.line, line.counts.local_hitm(), line.store_count()),
         (1, 360, 360)
     );
     let options = TextOptions {
@@ -89,7 +89,7 @@ fn objects_in_another_layout_have_lines_of_their_own() {
     assert_eq!((report.object_count, report.moved_count), (3, 1));
     let lines = report.lines.iter();
     let lines: Vec<_> = lines
-        .map(|line| (line.is_moved, line.number, line.local_hitm()))
+        .map(|line| (line.is_moved, line.line, line.counts.local_hitm()))
         .collect();
     assert_eq!(lines, [(false, 1, 240), (true, 1, 120)]);
     for line in &report.lines {
@@ -123,10 +123,10 @@ fn objects_in_another_layout_have_lines_of_their_own() {
 fn every_hitm_is_known_as_something_or_listed() {
     let run = slots();
     let summary = MachineSummary::build(&run.statistics(), &Symbols, std::iter::empty());
-    let known = summary.object_count + summary.slab_count;
+    let known = summary.object_hitm_count + summary.slab_hitm_count;
     let unnamed: u64 = summary.unnamed.iter().map(|one| one.hitm_count).sum();
-    assert_eq!(summary.slab_count, 360);
-    assert!(summary.object_count > 0 && unnamed > 0);
+    assert_eq!(summary.slab_hitm_count, 360);
+    assert!(summary.object_hitm_count > 0 && unnamed > 0);
     assert_eq!(known + unnamed, summary.hitm_count);
     assert_eq!(summary.unnamed[0].function, "account_add");
     let share = known as f64 / summary.hitm_count as f64;
@@ -146,7 +146,7 @@ fn hitms_of_lines_without_rows_are_known_as_well() {
     let some = MachineSummary::build(&statistics, &Symbols, nameless.into_iter());
     assert!(handed.hitm_count > 0);
     assert_eq!(some.hitm_count, all.hitm_count);
-    assert_eq!(some.slab_count, all.slab_count);
+    assert_eq!(some.slab_hitm_count, all.slab_hitm_count);
     let unnamed = |summary: &MachineSummary| -> u64 {
         summary.unnamed.iter().map(|one| one.hitm_count).sum()
     };

@@ -79,7 +79,7 @@ fn a_page_of_a_hundred_lines_stays_below_two_megabytes() {
     let lost: u64 = stacks.iter().map(|stack| stack.lost_cycles).sum();
     assert_eq!(lost, report.totals.lost_cycles);
     let times = stacks.iter().flat_map(|stack| &stack.times);
-    assert_eq!(times.map(|(_, lost)| lost).sum::<u64>(), lost);
+    assert_eq!(times.map(|time| time.lost_cycles).sum::<u64>(), lost);
     // Each line has a row for the threads that have none of their own.
     for map in &pictures.maps {
         assert_eq!(map.seats.len(), 25);

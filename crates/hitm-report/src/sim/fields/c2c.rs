@@ -1,106 +1,74 @@
 //! The quantities of a line of the simulated kernel's memory, and of a member and a function in it.
 
 use hitm::sim::{C2cLine, C2cRow};
+use hitm_fields::fields;
 
-use super::{field, text};
-use crate::fields::{Field, Unit, Value};
+fields! {
+    /// Of a line of the kernel's memory.
+    pub line for C2cLine {
+        /// Type of the object, all objects of a type together; with `->` what the member points to.
+        object => known name "Object";
+        /// Objects of the type that were in use.
+        object_count => count "Objects";
+        /// Where the line begins in the object.
+        offset_bytes => offset "Offset";
+        /// Loads that found the line modified in another package.
+        remote_hitm_count => count "Rmt HITM", |l| l.remote_hitm;
+        /// Loads that found it modified in another core of the package.
+        local_hitm_count => count "Lcl HITM", |l| l.local_hitm;
+        /// Loads that found it modified in another NUMA node, of the package or not.
+        node_hitm_count => count "Node HITM", |l| l.node_hitm;
+        /// Loads and locked operations.
+        load_count => count "Loads", |l| l.loads;
+        /// Stores and locked operations.
+        store_count => count "Stores", |l| l.stores;
+        /// Cycles that its loads took.
+        load_cycles => cycles "Load cycles", |l| l.load_cycles.0;
+        /// Mean cycles of a load.
+        load_cycles_mean => cycles "Cycles/load", |l| l.load_cycles_mean();
+        /// The least mean of a row with 1 % of the loads.
+        load_cycles_row_min => cycles "Least", |l| l.load_cycles_range().map(|range| range.0);
+        /// The largest mean of such a row.
+        load_cycles_row_max => cycles "Largest", |l| l.load_cycles_range().map(|range| range.1);
+    }
+}
 
-/// Of a line of the kernel's memory.
-pub const LINE_FIELDS: &[Field<C2cLine>] = &[
-    field(
-        "object",
-        "Object",
-        Unit::None,
-        "Type of the object, all objects of a type together; with `->` what the member points to",
-        |l| text(&l.object),
-    ),
-    field(
-        "object_count",
-        "Objects",
-        Unit::Count,
-        "Objects of the type that were in use",
-        |l| Value::Whole(l.object_count),
-    ),
-    field(
-        "offset_bytes",
-        "Offset",
-        Unit::Offset,
-        "Where the line begins in the object",
-        |l| Value::Whole(l.offset_bytes),
-    ),
-    field(
-        "remote_hitm_count",
-        "Rmt HITM",
-        Unit::Count,
-        "Loads that found the line modified in another package",
-        |l| Value::Whole(l.remote_hitm),
-    ),
-    field(
-        "local_hitm_count",
-        "Lcl HITM",
-        Unit::Count,
-        "Loads that found it modified in another core of the package",
-        |l| Value::Whole(l.local_hitm),
-    ),
-    field(
-        "node_hitm_count",
-        "Node HITM",
-        Unit::Count,
-        "Loads that found it modified in another NUMA node, of the package or not",
-        |l| Value::Whole(l.node_hitm),
-    ),
-    field(
-        "load_count",
-        "Loads",
-        Unit::Count,
-        "Loads and locked operations",
-        |l| Value::Whole(l.loads),
-    ),
-    field(
-        "store_count",
-        "Stores",
-        Unit::Count,
-        "Stores and locked operations",
-        |l| Value::Whole(l.stores),
-    ),
-    field(
-        "load_cycles",
-        "Load cycles",
-        Unit::Cycles,
-        "Cycles that its loads took",
-        |l| Value::Whole(l.load_cycles.0),
-    ),
-    field(
-        "load_cycles_mean",
-        "Cycles/load",
-        Unit::Cycles,
-        "Mean cycles of a load",
-        |l| Value::Number(l.load_cycles_mean()),
-    ),
-    field(
-        "load_cycles_row_min",
-        "Least",
-        Unit::Cycles,
-        "The least mean of a row with 1 % of the loads",
-        |l| Value::number_or_missing(l.load_cycles_range().map(|range| range.0)),
-    ),
-    field(
-        "load_cycles_row_max",
-        "Largest",
-        Unit::Cycles,
-        "The largest mean of such a row",
-        |l| Value::number_or_missing(l.load_cycles_range().map(|range| range.1)),
-    ),
-];
-
-/// A row with its parts of the line.
-#[derive(Debug, Clone)]
-pub struct RowView {
-    row: C2cRow,
-    remote_hitm_share: f64,
-    local_hitm_share: f64,
-    node_hitm_share: f64,
-    store_share: f64,
+fields! {
+    /// A row with its parts of the line.
+    #[derive(Debug, Clone)]
+    pub struct RowView in row {
+        /// The row.
+        row: C2cRow;
+        /// Where the member begins in the line.
+        offset_bytes => offset "Offset", |r| r.row.offset_bytes;
+        /// The member's path in the object.
+        member => known name "Member", |r| r.row.member;
+        /// The kernel's function.
+        function => name "Function", |r| r.row.function;
+        /// Its part of the line's remote HITMs.
+        remote_hitm_share: f64 => share "Rmt";
+        /// Its part of the line's local HITMs.
+        local_hitm_share: f64 => share "Lcl";
+        /// Its part of the line's HITMs from another NUMA node.
+        node_hitm_share: f64 => share "Node";
+        /// Its part of the line's stores.
+        store_share: f64 => share "Store";
+        /// Mean cycles of its loads.
+        load_cycles_mean => cycles "Cycles/load", |r| {
+            let some = r.row.loads > 0;
+            some.then(|| r.row.load_cycles_mean())
+        };
+        /// The longest of its loads, warm-up included.
+        load_cycles_max => cycles "Max", |r| r.row.load_cycles_max.0;
+        /// Loads and locked operations.
+        load_count => count "Loads", |r| r.row.loads;
+        /// Stores and locked operations.
+        store_count => count "Stores", |r| r.row.stores;
+        /// Locked operations, which are among the loads and the stores.
+        locked_count => count "Locked", |r| r.row.locked;
+        /// CPUs that did it, warm-up included: numbers and ranges with spaces between.
+        cpus => label "CPUs", |r| r.row.cpus.to_string();
+    }
 }
 
 impl RowView {
@@ -123,101 +91,3 @@ impl RowView {
         line.rows.iter().map(view).collect()
     }
 }
-
-/// Of a member and a function in a line.
-pub const ROW_FIELDS: &[Field<RowView>] = &[
-    field(
-        "offset_bytes",
-        "Offset",
-        Unit::Offset,
-        "Where the member begins in the line",
-        |r| Value::Whole(r.row.offset_bytes),
-    ),
-    field(
-        "member",
-        "Member",
-        Unit::None,
-        "The member's path in the object",
-        |r| text(&r.row.member),
-    ),
-    field(
-        "function",
-        "Function",
-        Unit::None,
-        "The kernel's function",
-        |r| Value::Text(r.row.function.to_owned()),
-    ),
-    field(
-        "remote_hitm_share",
-        "Rmt",
-        Unit::Share,
-        "Its part of the line's remote HITMs",
-        |r| Value::Number(r.remote_hitm_share),
-    ),
-    field(
-        "local_hitm_share",
-        "Lcl",
-        Unit::Share,
-        "Its part of the line's local HITMs",
-        |r| Value::Number(r.local_hitm_share),
-    ),
-    field(
-        "node_hitm_share",
-        "Node",
-        Unit::Share,
-        "Its part of the line's HITMs from another NUMA node",
-        |r| Value::Number(r.node_hitm_share),
-    ),
-    field(
-        "store_share",
-        "Store",
-        Unit::Share,
-        "Its part of the line's stores",
-        |r| Value::Number(r.store_share),
-    ),
-    field(
-        "load_cycles_mean",
-        "Cycles/load",
-        Unit::Cycles,
-        "Mean cycles of its loads",
-        |r| {
-            let some = r.row.loads > 0;
-            Value::number_or_missing(some.then(|| r.row.load_cycles_mean()))
-        },
-    ),
-    field(
-        "load_cycles_max",
-        "Max",
-        Unit::Cycles,
-        "The longest of its loads, warm-up included",
-        |r| Value::Whole(r.row.load_cycles_max.0),
-    ),
-    field(
-        "load_count",
-        "Loads",
-        Unit::Count,
-        "Loads and locked operations",
-        |r| Value::Whole(r.row.loads),
-    ),
-    field(
-        "store_count",
-        "Stores",
-        Unit::Count,
-        "Stores and locked operations",
-        |r| Value::Whole(r.row.stores),
-    ),
-    field(
-        "locked_count",
-        "Locked",
-        Unit::Count,
-        "Locked operations, which are among the loads and the stores",
-        |r| Value::Whole(r.row.locked),
-    ),
-    field(
-        "cpus",
-        "CPUs",
-        Unit::None,
-        "CPUs that did it, warm-up included: numbers and ranges with spaces between",
-        |r| Value::Text(r.row.cpus.to_string()),
-    ),
-];

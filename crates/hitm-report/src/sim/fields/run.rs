@@ -1,176 +1,64 @@
 //! The quantities of one run.
 
 use hitm::sim::Outcome;
+use hitm_fields::fields;
 
-use super::field;
-use crate::fields::{Field, Unit, Value};
+fields! {
+    /// Of one run.
+    pub outcome for Outcome {
+        /// Seed of the run.
+        seed => number "Seed", |o| o.header.seed;
+        /// Simulated nanoseconds.
+        virtual_ns => count "Virtual";
+        /// Nanoseconds before counting began.
+        warm_up_ns => count "Warm-up";
+        /// Cycles after the warm-up that a CPU did not stand still for lines, idle ones among them; mean over the CPUs.
+        work_cycles_mean => cycles "Work";
+        /// User code's part of all CPU time.
+        user_share => share "User", |o| o.modes.user;
+        /// The part of kernel code of tasks, lock waits apart.
+        kernel_share => share "Kernel", |o| o.modes.kernel;
+        /// The part of lock waits.
+        spin_share => share "Spin", |o| o.modes.spin;
+        /// The part of interrupt handlers.
+        irq_share => share "Irq", |o| o.modes.irq;
+        /// The part without anything to do.
+        idle_share => share "Idle", |o| o.modes.idle;
+        /// Tasks woken after the warm-up.
+        wakeup_count => count "Wakeups", |o| o.counts.wakeups;
+        /// Context switches after the warm-up.
+        switch_count => count "Switches", |o| o.counts.switches;
+        /// Tasks put on another CPU.
+        migration_count => count "Migrations", |o| o.counts.migrations;
+        /// RT tasks pushed.
+        push_count => count "Pushes", |o| o.counts.pushes;
+        /// RT tasks pulled.
+        pull_count => count "Pulls", |o| o.counts.pulls;
+        /// Interrupts sent to other CPUs.
+        ipi_count => count "IPIs", |o| o.counts.ipis;
+        /// Accesses priced in the whole run.
+        access_count => count "Accesses", |o| o.accesses;
+        /// Accesses and suspensions in the whole run.
+        event_count => count "Events", |o| o.events;
+        /// Hash over every access with its time, CPU, price and value: equal runs have equal hashes.
+        event_hash => label "Event hash", |o| format!("{:016x}", o.event_hash);
+        /// Mean nanoseconds from wake-up to CPU.
+        wakeup_ns_mean => count "Mean", |o| o.latencies.mean_ns;
+        /// Half of the wake-ups took at most this long.
+        wakeup_ns_p50 => count "p50", |o| quantile(o, 0.5);
+        /// 90 % of them took at most this long.
+        wakeup_ns_p90 => count "p90", |o| quantile(o, 0.9);
+        /// 99 % of them took at most this long.
+        wakeup_ns_p99 => count "p99", |o| quantile(o, 0.99);
+        /// 99.9 % of them took at most this long.
+        wakeup_ns_p999 => count "p99.9", |o| quantile(o, 0.999);
+        /// The longest of them.
+        wakeup_ns_max => count "Max", |o| o.latencies.max_ns;
+    }
+}
 
-/// Of one run.
-pub const RUN_FIELDS: &[Field<Outcome>] = &[
-    field("seed", "Seed", Unit::None, "Seed of the run", |o| {
-        Value::Whole(o.header.seed)
-    }),
-    field(
-        "virtual_ns",
-        "Virtual",
-        Unit::Count,
-        "Simulated nanoseconds",
-        |o| Value::Whole(o.virtual_ns),
-    ),
-    field(
-        "warm_up_ns",
-        "Warm-up",
-        Unit::Count,
-        "Nanoseconds before counting began",
-        |o| Value::Whole(o.warm_up_ns),
-    ),
-    field(
-        "work_cycles_mean",
-        "Work",
-        Unit::Cycles,
-        "Cycles after the warm-up that a CPU did not stand still for lines, idle ones among them; mean over the CPUs",
-        |o| Value::Number(o.work_cycles_mean),
-    ),
-    field(
-        "user_share",
-        "User",
-        Unit::Share,
-        "User code's part of all CPU time",
-        |o| Value::Number(o.modes.user),
-    ),
-    field(
-        "kernel_share",
-        "Kernel",
-        Unit::Share,
-        "The part of kernel code of tasks, lock waits apart",
-        |o| Value::Number(o.modes.kernel),
-    ),
-    field(
-        "spin_share",
-        "Spin",
-        Unit::Share,
-        "The part of lock waits",
-        |o| Value::Number(o.modes.spin),
-    ),
-    field(
-        "irq_share",
-        "Irq",
-        Unit::Share,
-        "The part of interrupt handlers",
-        |o| Value::Number(o.modes.irq),
-    ),
-    field(
-        "idle_share",
-        "Idle",
-        Unit::Share,
-        "The part without anything to do",
-        |o| Value::Number(o.modes.idle),
-    ),
-    field(
-        "wakeup_count",
-        "Wakeups",
-        Unit::Count,
-        "Tasks woken after the warm-up",
-        |o| Value::Whole(o.counts.wakeups),
-    ),
-    field(
-        "switch_count",
-        "Switches",
-        Unit::Count,
-        "Context switches after the warm-up",
-        |o| Value::Whole(o.counts.switches),
-    ),
-    field(
-        "migration_count",
-        "Migrations",
-        Unit::Count,
-        "Tasks put on another CPU",
-        |o| Value::Whole(o.counts.migrations),
-    ),
-    field(
-        "push_count",
-        "Pushes",
-        Unit::Count,
-        "RT tasks pushed",
-        |o| Value::Whole(o.counts.pushes),
-    ),
-    field("pull_count", "Pulls", Unit::Count, "RT tasks pulled", |o| {
-        Value::Whole(o.counts.pulls)
-    }),
-    field(
-        "ipi_count",
-        "IPIs",
-        Unit::Count,
-        "Interrupts sent to other CPUs",
-        |o| Value::Whole(o.counts.ipis),
-    ),
-    field(
-        "access_count",
-        "Accesses",
-        Unit::Count,
-        "Accesses priced in the whole run",
-        |o| Value::Whole(o.accesses),
-    ),
-    field(
-        "event_count",
-        "Events",
-        Unit::Count,
-        "Accesses and suspensions in the whole run",
-        |o| Value::Whole(o.events),
-    ),
-    field(
-        "event_hash",
-        "Event hash",
-        Unit::None,
-        "Hash over every access with its time, CPU, price and value: equal runs have equal hashes",
-        |o| Value::Text(format!("{:016x}", o.event_hash)),
-    ),
-    field(
-        "wakeup_ns_mean",
-        "Mean",
-        Unit::Count,
-        "Mean nanoseconds from wake-up to CPU",
-        |o| Value::Number(o.latencies.mean_ns),
-    ),
-    field(
-        "wakeup_ns_p50",
-        "p50",
-        Unit::Count,
-        "Half of the wake-ups took at most this long",
-        |o| quantile(o, 0.5),
-    ),
-    field(
-        "wakeup_ns_p90",
-        "p90",
-        Unit::Count,
-        "90 % of them took at most this long",
-        |o| quantile(o, 0.9),
-    ),
-    field(
-        "wakeup_ns_p99",
-        "p99",
-        Unit::Count,
-        "99 % of them took at most this long",
-        |o| quantile(o, 0.99),
-    ),
-    field(
-        "wakeup_ns_p999",
-        "p99.9",
-        Unit::Count,
-        "99.9 % of them took at most this long",
-        |o| quantile(o, 0.999),
-    ),
-    field(
-        "wakeup_ns_max",
-        "Max",
-        Unit::Count,
-        "The longest of them",
-        |o| Value::Whole(o.latencies.max_ns),
-    ),
-];
-
-fn quantile(outcome: &Outcome, quantile: f64) -> Value {
+fn quantile(outcome: &Outcome, quantile: f64) -> Option<u64> {
     let most = outcome.latencies.max_ns;
     let value = outcome.latencies.histogram.value_at_quantile(quantile);
-    Value::whole_or_missing(value.map(|value| value.min(most)))
+    value.map(|value| value.min(most))
 }

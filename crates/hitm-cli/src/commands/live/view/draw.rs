@@ -4,7 +4,7 @@ use hitm_base::Printout;
 use hitm_live::throttle::{self, Source};
 use hitm_live::wakeups::{self, Measured};
 use hitm_report::fields::by_id;
-use hitm_report::live::{LIVE_RUN_FIELDS, screen};
+use hitm_report::live::{live_run, screen};
 use ratatui::Frame;
 
 use super::state::{Detail, Row, Seen, State, Tab};
@@ -43,8 +43,8 @@ fn top(state: &State) -> Lines {
     let seconds = state.window.as_secs_f64();
     let mut title = format!("hitm live: {}, every {seconds:.1} s", state.target);
     if let Some(locks) = state.locks.window() {
-        let run = |id| by_id(LIVE_RUN_FIELDS, id).text(&locks.run);
-        title += &format!(" ({} CPUs, Linux {})", run("cpu_count"), run("kernel"));
+        let run = |field: Field<_>| field.text(&locks.run);
+        title += &format!(" ({} CPUs, Linux {})", run(live_run::cpu_count), run(live_run::kernel));
     }
     let tabs = Tab::ALL.map(|tab| match tab == state.tab {
         true => format!("[{} {}]", tab as usize + 1, tab.title()),
@@ -164,7 +164,7 @@ fn notes(state: &State) -> Vec<String> {
             let missing = run.missing.iter();
             let mut notes: Vec<String> = missing.map(|text| format!("not used: {text}")).collect();
             for id in ["lost_count", "left_out_count"] {
-                let field = by_id(LIVE_RUN_FIELDS, id);
+                let field = by_id(live_run::ALL, id);
                 let count = field.text(run);
                 if count != "0" {
                     notes.push(format!("{} {count}: {}", field.title, field.description));
