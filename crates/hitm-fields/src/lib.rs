@@ -117,6 +117,11 @@ impl<T> Field<T> {
         self
     }
 
+    /// Returns true if both are one field, whatever their heads.
+    pub fn is(&self, other: &Field<T>) -> bool {
+        self.id == other.id
+    }
+
     /// Returns true if a run has it.
     pub fn is_of(&self, is_sampled: bool) -> bool {
         match self.of {

@@ -8,8 +8,8 @@ use hitm::types_files::{self, TypesError};
 use hitm::whatif::{HeapInstances, WhatifConfig};
 use hitm_layout::structs::{self, ListOptions, ShowOptions};
 use hitm_report::fields::{
-    layout_member, line, row, thread, Unit, Value, whatif_line,
-    whatif_member, whatif_object, whatif_run, whatif_thread,
+    Column, Unit, Value, layout_member, line, row, thread, whatif_line, whatif_member,
+    whatif_object, whatif_run, whatif_thread,
 };
 use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{Report, ReportOptions, Selection, json};
@@ -18,7 +18,7 @@ use pyo3::prelude::*;
 
 use crate::error::{HitmError, raise};
 use crate::interrupt::{Cancel, detached};
-use crate::table::{ColumnFacts, Table, columns, values};
+use crate::table::{Table, columns, values};
 
 /// Reads a recording or perf.data; returns the report's JSON (docs/formats/report.md) and its lines,
 /// their rows and the threads as tables.
@@ -43,14 +43,12 @@ pub(crate) fn report(
         call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
     };
     let report = py.detach(|| Report::of_selection(&recording, &options, &Selection::default()));
-    let mut facts = columns(line::ALL);
-    facts.truncate(1);
+    let mut facts = columns(&[line::rank]);
     facts.extend(columns(row::ALL));
     let mut rows = Vec::new();
     for line in &report.lines {
         for row in &line.rows {
-            let mut cells = values(line::ALL, line);
-            cells.truncate(1);
+            let mut cells = values(&[line::rank], line);
             cells.extend(values(row::ALL, row));
             rows.push(cells);
         }
@@ -125,7 +123,7 @@ pub(crate) fn whatif(
 }
 
 fn whatif_tables(view: &WhatifView) -> WhatifTables {
-    let mut facts = vec![ColumnFacts {
+    let mut facts = vec![Column {
         id: "run",
         unit: Unit::None,
         description: "before (as recorded) or after (as replayed)",

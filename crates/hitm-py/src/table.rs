@@ -12,7 +12,7 @@ use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::{ArrowError, DataType, Field as ArrowField, Schema, SchemaRef};
-use hitm_report::fields::{Field, Unit, Value};
+use hitm_report::fields::{Column, Field, Unit, Value};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyList};
@@ -39,32 +39,20 @@ pub(crate) struct Table {
     rows: Rows,
 }
 
-/// A column's name, unit and description.
-pub(crate) struct ColumnFacts {
-    pub(crate) id: &'static str,
-    pub(crate) unit: Unit,
-    pub(crate) description: &'static str,
-}
-
 /// Columns of a table of fields.
-pub(crate) fn columns<T>(fields: &'static [Field<T>]) -> Vec<ColumnFacts> {
-    let column = |field: &Field<T>| ColumnFacts {
-        id: field.id,
-        unit: field.unit,
-        description: field.description,
-    };
-    fields.iter().map(column).collect()
+pub(crate) fn columns<T>(fields: &[Field<T>]) -> Vec<Column> {
+    fields.iter().map(Field::column).collect()
 }
 
 /// Values of one item.
-pub(crate) fn values<T>(fields: &'static [Field<T>], item: &T) -> Vec<Value> {
+pub(crate) fn values<T>(fields: &[Field<T>], item: &T) -> Vec<Value> {
     fields.iter().map(|field| (field.value)(item)).collect()
 }
 
 impl Table {
     /// A table of fields, one row an item.
     pub(crate) fn of_fields<'t, T: 'static>(
-        fields: &'static [Field<T>],
+        fields: &[Field<T>],
         items: impl IntoIterator<Item = &'t T>,
     ) -> Table {
         let rows = items.into_iter().map(|item| values(fields, item)).collect();
@@ -72,17 +60,17 @@ impl Table {
     }
 
     /// A table of rows with a value for each column.
-    pub(crate) fn of_rows(columns: Vec<ColumnFacts>, rows: Vec<Vec<Value>>) -> Table {
+    pub(crate) fn of_rows(columns: Vec<Column>, rows: Vec<Vec<Value>>) -> Table {
         let mut fields = Vec::new();
         let mut arrays = Vec::new();
-        for (index, facts) in columns.into_iter().enumerate() {
+        for (index, column) in columns.into_iter().enumerate() {
             let values: Vec<&Value> = rows.iter().map(|row| &row[index]).collect();
-            let array = array(&values, facts.unit);
+            let array = array(&values, column.unit);
             let metadata = [
-                ("description".to_owned(), facts.description.to_owned()),
-                ("unit".to_owned(), facts.unit.label().to_owned()),
+                ("description".to_owned(), column.description.to_owned()),
+                ("unit".to_owned(), column.unit.label().to_owned()),
             ];
-            let field = ArrowField::new(facts.id, array.data_type().clone(), true);
+            let field = ArrowField::new(column.id, array.data_type().clone(), true);
             fields.push(field.with_metadata(metadata.into()));
             arrays.push(array);
         }

@@ -1,4 +1,4 @@
-//! A program's own locks, and their quantities. docs/formats/live.md is checked against them.
+//! A program's own locks, and their quantities.
 
 use std::cmp::Reverse;
 

@@ -1,9 +1,9 @@
-//! Quantities of throttled groups and of wake-ups. docs/formats/live.md is checked against them, and the JSON of
-//! `hitm live throttle` and `hitm live wakeups` by a test below.
+//! Quantities of throttled groups and of wake-ups. A test below checks the JSON of `hitm live throttle` and
+//! `hitm live wakeups` against them.
 
 use hitm_fields::fields;
 use hitm_live::cgroups::Bandwidth;
-use hitm_live::throttle::{GroupRow, TaskRow};
+use hitm_live::throttle::{Causes, GroupRow, TaskRow};
 use hitm_live::wakeups::{RunDelay, TaskLatencies, quantile_ns};
 
 fields! {
@@ -13,10 +13,7 @@ fields! {
         path => name "group";
         /// CPU time that it may use in a period, in microseconds.
         quota_us => number "quota us", |group| group.bandwidth.map(|own| own.quota_us);
-        /// Length of a period, in microseconds.
-        period_us => number "period us", |group| group.bandwidth.map(|own| own.period_us);
-        /// Unused time of earlier periods that it may use besides, in microseconds.
-        burst_us => number "burst us", |group| group.bandwidth.map(|own| own.burst_us);
+        ..Limits: period_us, burst_us;
         /// CPUs that the quota is worth: quota_us over period_us.
         quota_cpus => decimal "quota CPUs", |group| group.bandwidth.map(Bandwidth::cpus);
         /// Periods in which it ran.
@@ -33,16 +30,7 @@ fields! {
         episodes => count "times", |group| group.spread.count();
         /// Time for which its tasks stood still, each throttling from leaving the CPU to running again.
         total_ns => nanos "throttled", |group| group.causes.total_ns();
-        /// Its part until the timer was due that gave the quota.
-        quota_ns => nanos "quota", |group| group.causes.quota_ns;
-        /// Its part until the timer reached the task's CPU: late, or walking.
-        timer_ns => nanos "timer", |group| group.causes.timer_ns;
-        /// Its part until that CPU had put its tasks back.
-        ipi_ns => nanos "interrupt", |group| group.causes.ipi_ns;
-        /// Its part until the task had a CPU.
-        cpu_ns => nanos "CPU", |group| group.causes.cpu_ns;
-        /// Its part without a known cause.
-        unassigned_ns => nanos "no cause", |group| group.causes.unassigned_ns;
+        ..Parts: quota_ns, timer_ns, ipi_ns, cpu_ns, unassigned_ns;
         /// Time that half of the throttlings do not exceed.
         p50_ns => nanos "p50", |group| group.spread.quantile_ns(500);
         /// Time that 99 of 100 throttlings do not exceed.
@@ -75,16 +63,7 @@ fields! {
         episodes => count "times";
         /// Time for which it stood still, each throttling from leaving the CPU to running again.
         total_ns => nanos "throttled", |task| task.causes.total_ns();
-        /// Its part until the timer was due that gave the quota.
-        quota_ns => nanos "quota", |task| task.causes.quota_ns;
-        /// Its part until the timer reached the task's CPU: late, or walking.
-        timer_ns => nanos "timer", |task| task.causes.timer_ns;
-        /// Its part until that CPU had put its tasks back.
-        ipi_ns => nanos "interrupt", |task| task.causes.ipi_ns;
-        /// Its part until the task had a CPU.
-        cpu_ns => nanos "CPU", |task| task.causes.cpu_ns;
-        /// Its part without a known cause.
-        unassigned_ns => nanos "no cause", |task| task.causes.unassigned_ns;
+        ..Parts: quota_ns, timer_ns, ipi_ns, cpu_ns, unassigned_ns;
         /// The longest of them.
         longest_ns => nanos "longest";
     }
@@ -126,10 +105,66 @@ fields! {
     }
 }
 
+/// Whatever stands still by throttling, for known causes.
+trait Throttled {
+    /// The time by cause.
+    fn causes(&self) -> &Causes;
+}
+
+impl Throttled for GroupRow {
+    fn causes(&self) -> &Causes {
+        &self.causes
+    }
+}
+
+impl Throttled for TaskRow {
+    fn causes(&self) -> &Causes {
+        &self.causes
+    }
+}
+
+fields! {
+    /// Parts of the time for which something stood still.
+    Parts for T: Throttled {
+        /// Its part until the timer was due that gave the quota.
+        quota_ns => nanos "quota", |item| item.causes().quota_ns;
+        /// Its part until the timer reached the task's CPU: late, or walking.
+        timer_ns => nanos "timer", |item| item.causes().timer_ns;
+        /// Its part until that CPU had put its tasks back.
+        ipi_ns => nanos "interrupt", |item| item.causes().ipi_ns;
+        /// Its part until the task had a CPU.
+        cpu_ns => nanos "CPU", |item| item.causes().cpu_ns;
+        /// Its part without a known cause.
+        unassigned_ns => nanos "no cause", |item| item.causes().unassigned_ns;
+    }
+}
+
+/// Whatever has a quota, perhaps.
+pub(super) trait Limited {
+    /// The quota.
+    fn bandwidth(&self) -> Option<Bandwidth>;
+}
+
+impl Limited for GroupRow {
+    fn bandwidth(&self) -> Option<Bandwidth> {
+        self.bandwidth
+    }
+}
+
+fields! {
+    /// Periods and bursts of quotas.
+    pub(super) Limits for T: Limited {
+        /// Length of a period, in microseconds.
+        period_us => number "period us", |item| item.bandwidth().map(|own| own.period_us);
+        /// Unused time of earlier periods that it may use besides, in microseconds.
+        burst_us => number "burst us", |item| item.bandwidth().map(|own| own.burst_us);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use hitm_live::cgroups::CpuStat;
-    use hitm_live::throttle::{Causes, Source, ThrottleReport, WorkTimes};
+    use hitm_live::throttle::{Source, ThrottleReport, WorkTimes};
     use hitm_live::wakeups::{Latencies, Measured, WakeupReport, WakeupTable};
     use serde_json::Value as Json;
 

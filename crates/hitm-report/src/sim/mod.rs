@@ -1,7 +1,6 @@
 //! Results of simulations as text and JSON.
 //!
-//! As for recordings, every quantity is declared once, in [`fields`]; docs/formats/sim.md is checked
-//! against it.
+//! As for recordings, every quantity is declared once, in [`fields`].
 
 pub mod fields;
 mod json;

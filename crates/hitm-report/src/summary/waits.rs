@@ -6,7 +6,7 @@ use hitm_base::counted;
 use hitm_trace::WaitKind;
 
 use crate::allocators::{self, is_of_allocator};
-use crate::fields::{Field, wait_row, waiting};
+use crate::fields::{Field, Unit, Value, wait_row, waiting};
 use crate::model::share;
 use crate::names::{brief, without_numbers};
 use crate::waiting::{WaitRow, kind_text};
@@ -19,6 +19,7 @@ const ONE_IS_ALL: f64 = 0.8;
 pub(super) fn lost(report: &Report) -> String {
     let waiting = &report.waiting;
     let of_whole = |cycles| share(cycles, waiting.whole_cycles);
+    let percent = |share| Value::Number(share).text(Unit::Share);
     let lines = report.totals.lost_cycles;
     let all = waiting.run_share() + of_whole(lines);
     let kinds = [
@@ -131,8 +132,4 @@ pub(super) fn advice(wait: &WaitRow) -> String {
         "Let {name} change sooner: do less until then. If it is a lock, take it less often or split what it \
          guards; if a flag or a barrier, spread the work evenly. No layout helps."
     )
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1}%", share * 100.0)
 }

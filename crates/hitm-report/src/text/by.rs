@@ -1,6 +1,7 @@
 //! Totals by name, what filters leave, and rows that are too small to be shown one by one.
 
 use hitm_base::grouped;
+use hitm_fields::of_run;
 
 use super::style::Style;
 use super::table::{FieldTable, Shown};
@@ -28,23 +29,10 @@ const TOTAL_LEAVES_OUT: &[Field<TotalRow>] = &[
     total_row::remote_hitm_count,
     total_row::access_count,
 ];
-/// The same for samples, which know no time of threads.
-const SAMPLED_TOTAL_COLUMNS: &[Field<TotalRow>] = &[
-    total_row::lost_share,
-    total_row::remote_hitm_count,
-    total_row::local_hitm_count,
-    total_row::access_count,
-    total_row::line_count,
-    total_row::name,
-];
-
 /// The table of totals, without rows.
 pub(crate) fn total_table(is_sampled: bool) -> FieldTable<TotalRow> {
-    let columns = match is_sampled {
-        true => SAMPLED_TOTAL_COLUMNS,
-        false => TOTAL_COLUMNS,
-    };
-    FieldTable::new(columns).leave_out(TOTAL_LEAVES_OUT)
+    let columns: Vec<_> = of_run(TOTAL_COLUMNS, is_sampled).copied().collect();
+    FieldTable::new(&columns).leave_out(TOTAL_LEAVES_OUT)
 }
 
 /// The least share that a row of text needs to be shown: thousandths of a per cent.

@@ -1,6 +1,7 @@
 //! One line: its verdict and advice, what it cost, and its table by offset, thread and code.
 
 use hitm_base::{AccessOp, grouped};
+use hitm_fields::of_run;
 
 use super::name::shorten_name;
 use super::sources::{SourceRow, by_source};
@@ -43,6 +44,14 @@ const ROW_LEAVES_OUT: &[Field<RowReport>] = &[
     row::offset,
 ];
 
+/// What a line cost.
+const COST: &[Field<LineReport>] = &[
+    line::lost_cycles,
+    line::stall_cycles,
+    line::lost_share,
+    line::run_share,
+];
+
 impl Writer {
     pub(super) fn line(&mut self, line: &LineReport, is_sampled: bool) {
         let figure = |field: Field<_>| field.text(line);
@@ -57,16 +66,8 @@ impl Writer {
         self.fights(line, is_sampled);
         self.objects(line);
         let pairs = |fields: &[Field<LineReport>]| pairs(line, fields);
-        let cost = match is_sampled {
-            true => pairs(&[line::lost_share]),
-            false => pairs(&[
-                line::lost_cycles,
-                line::stall_cycles,
-                line::lost_share,
-                line::run_share,
-            ]),
-        };
-        self.paragraph(Style::Plain, "cost", &cost);
+        let cost: Vec<_> = of_run(COST, is_sampled).copied().collect();
+        self.paragraph(Style::Plain, "cost", &pairs(&cost));
         let accesses = pairs(&[line::load_count, line::store_count, line::locked_count]);
         let stores = pairs(&[line::store_hit_count, line::store_miss_count]);
         self.paragraph(Style::Plain, "accesses", &format!("{accesses}; {stores}"));

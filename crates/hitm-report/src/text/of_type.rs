@@ -85,7 +85,7 @@ pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
     writer.title(&format!("Lines of {}", report.type_name));
     let columns = LINE_COLUMNS
         .iter()
-        .filter(|field| field.id != type_line::layout.id || report.moved_count > 0);
+        .filter(|field| report.moved_count > 0 || !field.is(&type_line::layout));
     let columns: Vec<Field<TypeLine>> = columns.copied().collect();
     let mut table = FieldTable::new(&columns).leave_out(LINE_LEAVES_OUT);
     report.lines.iter().for_each(|line| table.push(line));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hitm::advise::review::{Coverage, MachineCost, MemberReview, Memory, Review, TypeReview};
-use hitm::layout::Change;
+use hitm::layout::{Change, MemberPlace};
 use hitm_base::{Printout, grouped};
 
 use super::style::Style;
@@ -124,17 +124,15 @@ impl Writer {
             .any(|cost| cost.folded_cpu_count.is_some());
         let columns = COST_COLUMNS.iter().copied();
         let columns: Vec<_> = columns
-            .filter(|field| is_folded || field.id != review_cost::folded_cpu_count.id)
+            .filter(|field| is_folded || !field.is(&review_cost::folded_cpu_count))
             .collect();
         let mut table = FieldTable::new(&columns).leave_out(COST_LEAVES_OUT);
         for cost in &review.costs {
             let [before, after] = cost.cycles();
             // The head of the column has the per cent sign.
             let change = growth_text(before, after);
-            let change = Shown::new(
-                review_cost::cycles_change,
-                Value::Text(change.trim_end_matches('%').to_owned()),
-            );
+            let change = Value::Text(change.trim_end_matches('%').to_owned());
+            let change = Shown::new(review_cost::cycles_change, change);
             let cells = table.cells_with(cost, &[change]);
             table.table.push(cells);
         }
@@ -202,16 +200,13 @@ impl Writer {
         let is_counted = members.any(|member| member.access_count.is_some());
         let columns = MEMBER_COLUMNS.iter().copied();
         let columns: Vec<_> = columns
-            .filter(|field| is_counted || field.id != review_member::access_count.id)
+            .filter(|field| is_counted || !field.is(&review_member::access_count))
             .collect();
         let mut table = FieldTable::new(&columns).leave_out(MEMBER_LEAVES_OUT);
         let changed = |member: &&MemberReview| {
-            let sizes = [
-                review_member::size_before_bytes,
-                review_member::size_after_bytes,
-            ];
-            let sizes = sizes.map(|field| (field.value)(member));
-            let is_resized = sizes[0] != sizes[1] && sizes[1] != Value::Missing;
+            let (places, size) = (&member.places, |place: &MemberPlace| place.size_bytes);
+            let [before, after] = [&places.before, &places.after].map(|at| at.as_ref().map(size));
+            let is_resized = before != after && after.is_some();
             member.places.change != Change::Same || is_resized
         };
         let mut rows: Vec<_> = review.members.iter().filter(changed).collect();

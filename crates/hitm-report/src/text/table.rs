@@ -287,7 +287,7 @@ impl<T> FieldTable<T> {
         let shown = &self.fields;
         let columns = fields
             .iter()
-            .filter_map(|field| shown.iter().position(|other| other.id == field.id));
+            .filter_map(|field| shown.iter().position(|other| other.is(field)));
         self.table.leave_out(columns);
         self
     }
@@ -299,7 +299,7 @@ impl<T> FieldTable<T> {
     /// The cells of an item, some of which show something else.
     pub(crate) fn cells_with(&self, item: &T, others: &[Shown<T>]) -> Vec<String> {
         let cell = |field: &Field<T>| {
-            let other = others.iter().find(|other| other.field.id == field.id);
+            let other = others.iter().find(|other| other.field.is(field));
             other.map_or_else(|| field.cell(item), Shown::cell)
         };
         self.fields.iter().map(cell).collect()
@@ -312,7 +312,7 @@ impl<T> FieldTable<T> {
     /// Adds a row for several items, with nothing in the columns of other fields.
     pub(crate) fn push_folded(&mut self, shown: &[Shown<T>]) {
         let cell = |field: &Field<T>| {
-            let shown = shown.iter().find(|one| one.field.id == field.id);
+            let shown = shown.iter().find(|one| one.field.is(field));
             shown.map(Shown::cell).unwrap_or_default()
         };
         let cells = self.fields.iter().map(cell).collect();

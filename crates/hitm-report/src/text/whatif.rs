@@ -126,7 +126,7 @@ impl Writer {
                 Unit::Count | Unit::Cycles => change(&before, &after),
                 _ => String::new(),
             };
-            let texts = match field.id == whatif_run::cycles_per_iteration.id {
+            let texts = match field.is(&whatif_run::cycles_per_iteration) {
                 // Two digits more than a count needs.
                 true => [&before, &after].map(|value| match value {
                     Value::Number(number) => format!("{number:.2}"),

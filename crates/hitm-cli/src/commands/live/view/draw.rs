@@ -3,7 +3,7 @@
 use hitm_base::Printout;
 use hitm_live::throttle::{self, Source};
 use hitm_live::wakeups::{self, Measured};
-use hitm_report::fields::by_id;
+use hitm_report::fields::Field;
 use hitm_report::live::{live_run, screen};
 use ratatui::Frame;
 
@@ -44,7 +44,11 @@ fn top(state: &State) -> Lines {
     let mut title = format!("hitm live: {}, every {seconds:.1} s", state.target);
     if let Some(locks) = state.locks.window() {
         let run = |field: Field<_>| field.text(&locks.run);
-        title += &format!(" ({} CPUs, Linux {})", run(live_run::cpu_count), run(live_run::kernel));
+        title += &format!(
+            " ({} CPUs, Linux {})",
+            run(live_run::cpu_count),
+            run(live_run::kernel)
+        );
     }
     let tabs = Tab::ALL.map(|tab| match tab == state.tab {
         true => format!("[{} {}]", tab as usize + 1, tab.title()),
@@ -163,11 +167,10 @@ fn notes(state: &State) -> Vec<String> {
             let run = &locks.run;
             let missing = run.missing.iter();
             let mut notes: Vec<String> = missing.map(|text| format!("not used: {text}")).collect();
-            for id in ["lost_count", "left_out_count"] {
-                let field = by_id(live_run::ALL, id);
+            for field in [live_run::lost_count, live_run::left_out_count] {
                 let count = field.text(run);
                 if count != "0" {
-                    notes.push(format!("{} {count}: {}", field.title, field.description));
+                    notes.push(format!("{} {count}: {}", field.title, field.description()));
                 }
             }
             notes
