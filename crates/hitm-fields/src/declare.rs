@@ -111,6 +111,10 @@ macro_rules! fields {
             ($($field)* { ($($doc)+) $id ($($kind)+) $title, |item| &item.$id }) $($rest)*);
     };
 
+    (@parse $head:tt $table:tt $members:tt $fields:tt $($rest:tt)+) => {
+        compile_error!(concat!("expected a member or field with its meaning: ", stringify!($($rest)+)));
+    };
+
     (@table ($vis:vis $table:ident $item:ident: $bound:path, $doc:expr) $($field:tt)*) => {
         #[doc = $doc]
         #[derive(Debug)]

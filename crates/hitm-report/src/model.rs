@@ -15,7 +15,7 @@ use crate::runs::Runs;
 use crate::waiting::Waiting;
 
 pub use counts::{AccessCounts, source};
-pub(crate) use counts::{Counted, Counts, store_hits, upgrades_of};
+pub(crate) use counts::{Counted, Counts, HitmCounts, Hitms, store_hits, upgrades_of};
 pub use header::{
     ProcessSummary, Quiet, RunHeader, SampledEvent, ThreadSummary, Totals, process, quiet, run,
     thread, totals,

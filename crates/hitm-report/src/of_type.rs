@@ -13,7 +13,7 @@ use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE};
 use hitm_coherence::stats::{RowStats, Statistics};
 
 use crate::Names;
-use crate::model::{AccessCounts, Counted, Counts, op_text, share};
+use crate::model::{AccessCounts, Counted, Counts, HitmCounts, op_text, share};
 
 /// Version of the JSON form.
 pub const TYPE_SCHEMA: u32 = 1;
@@ -55,7 +55,7 @@ fields! {
         offset_bytes => offset "from", |line| (line.line - 1) * hitm_base::LINE_SIZE;
         /// Accesses by operation and source.
         pub counts: AccessCounts;
-        ..Counts: remote_hitm_count, local_hitm_count;
+        ..HitmCounts: remote_hitm_count, local_hitm_count;
         /// Stores and locked operations.
         store_count => count "stores", |line| line.store_count();
         ..Counts: access_count;

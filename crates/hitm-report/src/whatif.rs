@@ -5,6 +5,7 @@ mod fields;
 use hitm::whatif::{Change, Run, ThreadChange, WhatifReport};
 use hitm_fields::fields;
 
+use crate::model::{HitmCounts, Hitms};
 pub use fields::{whatif_line, whatif_member, whatif_move, whatif_object};
 
 /// Version of the JSON; docs/formats/whatif.md describes it.
@@ -43,10 +44,7 @@ fields! {
         pub cycles_per_iteration: Option<f64> => cycles "cycles/iteration";
         /// Accesses to lines that several threads use.
         access_count => count "accesses", |item| item.run.totals.accesses;
-        /// Loads and locked operations that found the line modified in a cache of the same package.
-        local_hitm_count => count "local HITM", |item| item.run.totals.local_hitm;
-        /// Loads and locked operations that found the line modified in another package.
-        remote_hitm_count => count "remote HITM", |item| item.run.totals.remote_hitm;
+        ..HitmCounts: local_hitm_count "local HITM", remote_hitm_count "remote HITM";
         /// Time that threads waited for memory, whatever the source.
         stall_cycles => cycles "stalled", |item| item.run.totals.stall.0;
         /// Part of stall_cycles whose source is another CPU's use of the line.
@@ -104,6 +102,16 @@ pub struct WhatifView {
     pub threads: Vec<ThreadView>,
     /// Lines and objects that are not shown.
     pub left_out: (usize, usize),
+}
+
+impl Hitms for RunView {
+    fn remote_hitm(&self) -> u64 {
+        self.run.totals.remote_hitm
+    }
+
+    fn local_hitm(&self) -> u64 {
+        self.run.totals.local_hitm
+    }
 }
 
 impl WhatifView {

@@ -133,13 +133,37 @@ pub(crate) trait Counted {
     fn counts(&self) -> &AccessCounts;
 }
 
+/// Whatever counts what found its line modified.
+pub(crate) trait Hitms {
+    /// Remote HITM of loads and locked operations.
+    fn remote_hitm(&self) -> u64;
+    /// Local HITM of loads and locked operations.
+    fn local_hitm(&self) -> u64;
+}
+
+impl<T: Counted> Hitms for T {
+    fn remote_hitm(&self) -> u64 {
+        self.counts().remote_hitm()
+    }
+
+    fn local_hitm(&self) -> u64 {
+        self.counts().local_hitm()
+    }
+}
+
+fields! {
+    /// Counts of what found its line modified.
+    pub(crate) HitmCounts for T: Hitms {
+        /// Loads and locked operations that found the line modified in another package.
+        remote_hitm_count => count "rmt HITM", |item| item.remote_hitm();
+        /// Loads and locked operations that found the line modified in a cache of the same package.
+        local_hitm_count => count "lcl HITM", |item| item.local_hitm();
+    }
+}
+
 fields! {
     /// Counts of whatever has accesses by operation and source.
     pub(crate) Counts for T: Counted {
-        /// Loads and locked operations that found the line modified in another package.
-        remote_hitm_count => count "rmt HITM", |item| item.counts().remote_hitm();
-        /// Loads and locked operations that found the line modified in a cache of the same package.
-        local_hitm_count => count "lcl HITM", |item| item.counts().local_hitm();
         /// All accesses.
         access_count => count "accesses", |item| item.counts().total();
         /// Plain loads.

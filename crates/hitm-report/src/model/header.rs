@@ -3,7 +3,7 @@
 use hitm_base::ThreadId;
 use hitm_fields::fields;
 
-use super::counts::{AccessCounts, Counted, Counts};
+use super::counts::{AccessCounts, Counted, Counts, HitmCounts};
 use super::share;
 
 fields! {
@@ -61,8 +61,9 @@ fields! {
         pub counts: AccessCounts;
         /// Recorded accesses.
         access_count => count "accesses", |totals| totals.counts.total();
-        ..Counts: load_count, store_count, locked_count, local_hitm_count "local HITM",
-            remote_hitm_count "remote HITM", store_hit_count, store_miss_count;
+        ..Counts: load_count, store_count, locked_count;
+        ..HitmCounts: local_hitm_count "local HITM", remote_hitm_count "remote HITM";
+        ..Counts: store_hit_count, store_miss_count;
         /// Lines with at least one recorded access.
         pub line_count: u64 => count "lines";
         /// Lines with a verdict other than no-contention.

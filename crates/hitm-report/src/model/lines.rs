@@ -4,7 +4,7 @@ use hitm_base::LineAddr;
 use hitm_coherence::sharing::{FightKind, Verdict};
 use hitm_fields::fields;
 
-use super::counts::{AccessCounts, Counted, Counts};
+use super::counts::{AccessCounts, Counted, Counts, HitmCounts};
 use super::rows::RowReport;
 use crate::names::brief;
 
@@ -40,8 +40,8 @@ fields! {
         pub stall_cycles: u64 => recorded cycles "stall cycles";
         /// Accesses by operation and source.
         pub counts: AccessCounts;
-        ..Counts: remote_hitm_count, local_hitm_count, access_count, load_count, store_count, locked_count,
-            store_hit_count, store_miss_count;
+        ..HitmCounts: remote_hitm_count, local_hitm_count;
+        ..Counts: access_count, load_count, store_count, locked_count, store_hit_count, store_miss_count;
         /// Mean latency of loads and locked operations, hits included.
         pub load_latency_cycles_mean: f64 => cycles "load mean";
         /// Largest latency of a load or locked operation.

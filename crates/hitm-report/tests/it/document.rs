@@ -28,6 +28,17 @@ fn table<T>(document: &'static str, heading: &'static str, fields: &[Field<T>]) 
 
 /// Every table of fields.
 fn tables() -> Vec<Documented> {
+    let documents = [
+        of_reports(),
+        of_pages(),
+        of_hosts(),
+        of_changes(),
+        of_models(),
+    ];
+    documents.into_iter().flatten().collect()
+}
+
+fn of_reports() -> Vec<Documented> {
     vec![
         table("report", "run", fields::run::ALL),
         table("report", "runs", fields::runs::ALL),
@@ -53,12 +64,15 @@ fn tables() -> Vec<Documented> {
         table("report", "of_machine", fields::machine::ALL),
         table("report", "unnamed", fields::unnamed::ALL),
         table("ci", "compared", fields::compared::ALL),
-        table("layout", "The table of members", fields::layout_member::ALL),
-        table("sweep", "run", fields::sweep_run::ALL),
-        table("sweep", "keys", fields::sweep_key::ALL),
-        table("sweep", "metrics", fields::sweep_metric::ALL),
-        table("sweep", "effects", fields::sweep_effect::ALL),
-        table("sweep", "failures", fields::sweep_failure::ALL),
+        table("type", "type", fields::type_report::ALL),
+        table("type", "lines", fields::type_line::ALL),
+        table("type", "rows", fields::type_row::ALL),
+        table("side-by-side", "rows", fields::side::ALL),
+    ]
+}
+
+fn of_pages() -> Vec<Documented> {
+    vec![
         table("page", "summary", fields::summary::ALL),
         table("page", "boxes", fields::line_box::ALL),
         table("page", "seats", fields::seat::ALL),
@@ -68,6 +82,11 @@ fn tables() -> Vec<Documented> {
         table("page", "frames", fields::frame::ALL),
         table("page", "stacks", fields::stack::ALL),
         table("page", "times", fields::time::ALL),
+    ]
+}
+
+fn of_hosts() -> Vec<Documented> {
+    vec![
         table("live", "run", live::live_run::ALL),
         table("live", "locks", live::live_lock::ALL),
         table("live", "callers", live::live_caller::ALL),
@@ -80,10 +99,12 @@ fn tables() -> Vec<Documented> {
         table("live", "run delays", live::live_run_delay::ALL),
         table("live", "load", live::whatif::live_load::ALL),
         table("live", "what-if rows", live::whatif::live_whatif::ALL),
-        table("side-by-side", "rows", fields::side::ALL),
-        table("type", "type", fields::type_report::ALL),
-        table("type", "lines", fields::type_line::ALL),
-        table("type", "rows", fields::type_row::ALL),
+    ]
+}
+
+fn of_changes() -> Vec<Documented> {
+    vec![
+        table("layout", "The table of members", fields::layout_member::ALL),
         table("whatif", "run", fields::whatif_run::ALL),
         table("whatif", "threads", fields::whatif_thread::ALL),
         table("whatif", "lines", fields::whatif_line::ALL),
@@ -99,6 +120,16 @@ fn tables() -> Vec<Documented> {
         table("review", "unmatched", fields::review_unmatched::ALL),
         table("review", "renamed", fields::review_rename::ALL),
         table("review", "coverage", fields::review_coverage::ALL),
+    ]
+}
+
+fn of_models() -> Vec<Documented> {
+    vec![
+        table("sweep", "run", fields::sweep_run::ALL),
+        table("sweep", "keys", fields::sweep_key::ALL),
+        table("sweep", "metrics", fields::sweep_metric::ALL),
+        table("sweep", "effects", fields::sweep_effect::ALL),
+        table("sweep", "failures", fields::sweep_failure::ALL),
         table("sim", "the scenario", sim::scenario::ALL),
         table("sim", "variants", sim::variant::ALL),
         table("sim", "metrics", sim::metric::ALL),

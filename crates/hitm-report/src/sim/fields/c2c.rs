@@ -18,10 +18,7 @@ fields! {
         local_hitm_count => count "Lcl HITM", |l| l.local_hitm;
         /// Loads that found it modified in another NUMA node, of the package or not.
         node_hitm_count => count "Node HITM", |l| l.node_hitm;
-        /// Loads and locked operations.
-        load_count => count "Loads", |l| l.loads;
-        /// Stores and locked operations.
-        store_count => count "Stores", |l| l.stores;
+        ..Accesses: load_count, store_count;
         /// Cycles that its loads took.
         load_cycles => cycles "Load cycles", |l| l.load_cycles.0;
         /// Mean cycles of a load.
@@ -60,10 +57,7 @@ fields! {
         };
         /// The longest of its loads, warm-up included.
         load_cycles_max => cycles "Max", |r| r.row.load_cycles_max.0;
-        /// Loads and locked operations.
-        load_count => count "Loads", |r| r.row.loads;
-        /// Stores and locked operations.
-        store_count => count "Stores", |r| r.row.stores;
+        ..Accesses: load_count, store_count;
         /// Locked operations, which are among the loads and the stores.
         locked_count => count "Locked", |r| r.row.locked;
         /// CPUs that did it, warm-up included: numbers and ranges with spaces between.
@@ -89,5 +83,41 @@ impl RowView {
             store_share: share(row.stores, line.stores),
         };
         line.rows.iter().map(view).collect()
+    }
+}
+
+/// Whatever counts the accesses that it is about.
+trait Accessed {
+    fn loads(&self) -> u64;
+    fn stores(&self) -> u64;
+}
+
+impl Accessed for C2cLine {
+    fn loads(&self) -> u64 {
+        self.loads
+    }
+
+    fn stores(&self) -> u64 {
+        self.stores
+    }
+}
+
+impl Accessed for RowView {
+    fn loads(&self) -> u64 {
+        self.row.loads
+    }
+
+    fn stores(&self) -> u64 {
+        self.row.stores
+    }
+}
+
+fields! {
+    /// Counts of accesses.
+    Accesses for T: Accessed {
+        /// Loads and locked operations.
+        load_count => count "Loads", |item| item.loads();
+        /// Stores and locked operations.
+        store_count => count "Stores", |item| item.stores();
     }
 }
