@@ -141,7 +141,7 @@ macro_rules! fields {
         }
     };
     (@constant $vis:vis $type:ty, { from $from:ident; $id:ident $($title:literal)? }) => {
-        #[doc = concat!("As [`", stringify!($from), "`] have it.")]
+        #[doc = concat!("One of `", stringify!($from), "`.")]
         $vis const $id: $crate::Field<$type> = $from::<$type>::$id$(.titled($title))?;
     };
     (@constant $vis:vis $type:ty, { ($($doc:literal)+) $id:ident ($($kind:ident)+) $title:literal, |$item:ident| $value:expr }) => {

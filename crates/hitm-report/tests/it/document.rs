@@ -1,5 +1,6 @@
 //! The tables of fields in docs/formats are those of the declarations: `UPDATE_EXPECT=1` writes them.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -16,6 +17,8 @@ struct Documented {
     /// The heading of the section that has the table.
     heading: &'static str,
     columns: Vec<Column>,
+    /// Ids of the columns that samples do not have.
+    recorded: Vec<&'static str>,
 }
 
 fn table<T>(document: &'static str, heading: &'static str, fields: &[Field<T>]) -> Documented {
@@ -23,6 +26,11 @@ fn table<T>(document: &'static str, heading: &'static str, fields: &[Field<T>]) 
         document,
         heading,
         columns: fields.iter().map(Field::column).collect(),
+        recorded: fields
+            .iter()
+            .filter(|field| !field.is_of(true))
+            .map(|field| field.id)
+            .collect(),
     }
 }
 
@@ -145,37 +153,46 @@ fn of_models() -> Vec<Documented> {
     ]
 }
 
-const HEAD: &str = "| field | unit | meaning |\n|---|---|---|\n";
-
 impl Documented {
-    fn text(&self) -> String {
-        let mut text = HEAD.to_owned();
+    fn rows(&self) -> String {
+        let mut rows = String::new();
         for column in &self.columns {
             let (id, unit) = (column.id, column.unit.label());
-            writeln!(text, "| `{id}` | {unit} | {} |", column.description).unwrap();
+            writeln!(rows, "| `{id}` | {unit} | {} |", column.description).unwrap();
         }
-        text
+        rows
     }
+}
 
-    /// The document with this table in the place of the one that it has.
-    fn put_into(&self, document: &str) -> String {
-        let heading = format!("\n## {}\n", self.heading);
-        let (before, section) = document
-            .split_once(&heading)
-            .unwrap_or_else(|| panic!("{} has no section {}", self.document, self.heading));
-        let (text, table) = section
-            .split_once(HEAD)
-            .unwrap_or_else(|| panic!("{} has no table of fields", self.heading));
-        assert!(!text.contains("\n## "), "{} has no table", self.heading);
-        let rows = table.split_inclusive('\n');
-        let length: usize = rows
-            .take_while(|row| row.starts_with("| `"))
-            .map(str::len)
-            .sum();
-        let table = self.text();
-        let rest = &section[text.len() + HEAD.len() + length..];
-        format!("{before}{heading}{text}{table}{rest}")
+/// What reports of samples leave out, by table.
+fn left_out_rows() -> String {
+    let mut rows = String::new();
+    for table in tables().iter().filter(|table| !table.recorded.is_empty()) {
+        let ids = table.recorded.join("`, `");
+        writeln!(rows, "| {} | `{ids}` |", table.heading).unwrap();
     }
+    rows
+}
+
+/// A document with these rows in the place of those that the first table with this head below a heading has.
+fn with_rows(document: &str, heading: &str, head: &str, rows: &str) -> String {
+    let heading = format!("\n## {heading}\n");
+    let (before, section) = document
+        .split_once(&heading)
+        .unwrap_or_else(|| panic!("no section {heading}"));
+    let head = format!(
+        "{head}|---{}|\n",
+        "|---".repeat(head.matches(" | ").count())
+    );
+    let (text, table) = section
+        .split_once(&head)
+        .unwrap_or_else(|| panic!("no table {heading}{head}"));
+    assert!(!text.contains("\n## "), "no table {heading}{head}");
+    let old = table
+        .split_inclusive('\n')
+        .take_while(|row| row.starts_with('|'));
+    let rest = &table[old.map(str::len).sum::<usize>()..];
+    format!("{before}{heading}{text}{head}{rows}{rest}")
 }
 
 fn path(document: &str) -> PathBuf {
@@ -189,17 +206,21 @@ fn read(document: &str) -> String {
 
 #[test]
 fn documents_have_the_fields() {
-    let mut documents: Vec<(&str, String)> = Vec::new();
+    let mut documents: BTreeMap<&str, String> = BTreeMap::new();
     for table in tables() {
-        if documents
-            .last()
-            .is_none_or(|(name, _)| *name != table.document)
-        {
-            documents.push((table.document, read(table.document)));
-        }
-        let (_, text) = documents.last_mut().unwrap();
-        *text = table.put_into(text);
+        let document = documents
+            .entry(table.document)
+            .or_insert_with(|| read(table.document));
+        let head = "| field | unit | meaning |\n";
+        *document = with_rows(document, table.heading, head, &table.rows());
     }
+    let report = documents.get_mut("report").unwrap();
+    *report = with_rows(
+        report,
+        "Samples",
+        "| table | left out |\n",
+        &left_out_rows(),
+    );
     for (document, text) in documents {
         expect_file![path(document)].assert_eq(&text);
     }
