@@ -6,9 +6,9 @@
 //! on line boundaries; lock smaller chunks; assert the placement at compile time. True sharing has
 //! no layout remedy, and the sentence says so.
 
-use hitm::recording::SyncKind;
 use hitm_base::{counted, grouped};
 use hitm_coherence::sharing::{FIGHT_SHARE_DIVISOR, Fight, FightKind, Sharing, Verdict};
+use hitm_recording::SyncKind;
 
 use crate::build::{LineLock, LineNames};
 use crate::model::ObjectUse;

@@ -8,9 +8,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use hitm::recording::Recording;
 use hitm::sim::Outcome;
 use hitm_base::{AccessOp, CodeAddr};
+use hitm_recording::Recording;
 use hitm_trace::CALLS_OF;
 
 use crate::tables::name_field;

@@ -3,9 +3,9 @@
 use hitm_fields::fields;
 use std::collections::BTreeMap;
 
-use hitm::recording::KnownAs;
 use hitm_base::CodeAddr;
 use hitm_coherence::stats::Statistics;
+use hitm_recording::KnownAs;
 
 use crate::Names;
 use crate::model::share;

@@ -1,7 +1,7 @@
 //! Names of addresses and threads, as the report needs them.
 
-use hitm::recording::{KnownAs, SyncObject, TypePlace};
 use hitm_base::{CodeAddr, ThreadId};
+use hitm_recording::{KnownAs, SyncObject, TypePlace};
 
 /// Names for what a recording knows as numbers only. Every method must answer the same for the same
 /// argument, or the report's bytes change from run to run.

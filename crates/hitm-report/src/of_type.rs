@@ -8,9 +8,9 @@
 use hitm_fields::fields;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hitm::recording::TypePlace;
 use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE};
 use hitm_coherence::stats::{RowStats, Statistics};
+use hitm_recording::TypePlace;
 
 use crate::Names;
 use crate::model::{AccessCounts, Counted, Counts, HitmCounts, op_text, share};

@@ -11,10 +11,10 @@ mod transfers;
 
 use std::path::Path;
 
-use hitm::advise::{Inputs, structure_at};
-use hitm::recording::{AddressNames, Recording};
+use hitm_advise::{Inputs, structure_at};
 use hitm_base::{LineAddr, Topology};
 use hitm_coherence::stats::{RowKey, Statistics, Traffic, TrafficPlan};
+use hitm_recording::{AddressNames, Recording};
 
 pub use line_map::{LineBox, LineCell, LineMap, Seat, cell, line_box, seat};
 pub use stacks::{Frame, FrameKind, Stack, StackTime, Stacks, frame, stack, time};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hitm::recording::{AddressNames, CodeLabel, KnownAs, Recording, SyncObject, TypePlace};
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
+use hitm_recording::{AddressNames, CodeLabel, KnownAs, Recording, SyncObject, TypePlace};
 use hitm_trace::EndReason;
 
 use crate::{

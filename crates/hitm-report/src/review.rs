@@ -2,12 +2,12 @@
 
 mod fields;
 
-use hitm::advise::review::{
+use hitm_advise::review::{
     Alike, LineReport, MachineCost, Rename, TypeReview, Unmatched, Worse, WorseKind,
 };
-use hitm::layout::MemberPlace;
 use hitm_base::grouped;
 use hitm_fields::fields;
+use hitm_layout::structs::MemberPlace;
 
 pub use fields::{
     review, review_cost, review_coverage, review_member, review_rename, review_type,

@@ -6,7 +6,7 @@
 use hitm_fields::fields;
 use std::collections::BTreeMap;
 
-use hitm::recording::Recording;
+use hitm_recording::Recording;
 
 use crate::Names;
 

@@ -9,9 +9,9 @@ use fxprof_processed_profile::{
     CategoryColor, CategoryPairHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Profile,
     ReferenceTimestamp, SamplingInterval, ThreadHandle, Timestamp, WeightType,
 };
-use hitm::recording::Recording;
 use hitm_base::{Clock, CodeAddr, Cycles, ThreadId, printable};
 use hitm_coherence::stats::Statistics;
+use hitm_recording::Recording;
 
 use crate::Names;
 

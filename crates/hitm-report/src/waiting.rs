@@ -5,9 +5,9 @@
 use hitm_fields::fields;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hitm::recording::SyncKind;
 use hitm_base::{AccessOp, CodeAddr, LineAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
+use hitm_recording::SyncKind;
 use hitm_trace::{WaitKind, Waits};
 
 use crate::model::share;

@@ -2,8 +2,8 @@
 
 mod fields;
 
-use hitm::whatif::{Change, Run, ThreadChange, WhatifReport};
 use hitm_fields::fields;
+use hitm_whatif::{Change, Run, ThreadChange, WhatifReport};
 
 use crate::model::{HitmCounts, Hitms};
 pub use fields::{whatif_line, whatif_member, whatif_move, whatif_object};

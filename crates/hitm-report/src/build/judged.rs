@@ -3,10 +3,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use hitm::recording::SyncKind;
 use hitm_base::LineAddr;
 use hitm_coherence::sharing::{Known, Sharing, judge};
 use hitm_coherence::stats::{LineStats, RowKey};
+use hitm_recording::SyncKind;
 
 use super::locks::{self, LineLock, LineObjects};
 use crate::Names;

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hitm::recording::{SyncKind, SyncObject};
 use hitm_base::{CodeAddr, LINE_SIZE, LineAddr};
 use hitm_coherence::stats::{LineStats, byte_mask};
+use hitm_recording::{SyncKind, SyncObject};
 
 use crate::{CodeName, Names};
 

@@ -1,7 +1,7 @@
 //! The members of a structure, as a flat table.
 
-use hitm::layout::MemberRow;
 use hitm_fields::fields;
+use hitm_layout::structs::MemberRow;
 
 fields! {
     /// A member of a structure, or of one of its members.

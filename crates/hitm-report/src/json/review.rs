@@ -1,6 +1,6 @@
 //! The answer of `hitm review` as JSON; docs/formats/review.md describes the form.
 
-use hitm::advise::review::{Review, TypeReview};
+use hitm_advise::review::{Review, TypeReview};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Fields, list};

@@ -1,6 +1,6 @@
 //! The answer of `hitm whatif` as JSON; docs/formats/whatif.md describes the form.
 
-use hitm::whatif::Change;
+use hitm_whatif::Change;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Fields, list};

@@ -1,6 +1,6 @@
 //! The page of a review: two layouts of each changed type beside each other, and their costs.
 
-use hitm::advise::review::{Review, TypeReview};
+use hitm_advise::review::{Review, TypeReview};
 use serde_json::{Value, json};
 
 use super::data::{item, printable_value, table};

@@ -1,7 +1,7 @@
 //! The same tables as JSON: each column under its id.
 
-use hitm::perf_data::C2cReport;
 use hitm_perf::c2c::Display;
+use hitm_recording::perf_data::C2cReport;
 use serde_json::{Map, Value, json};
 
 use super::columns::{Head, line_columns, row_columns};

@@ -10,9 +10,9 @@ mod totals;
 
 use std::fmt::Write as _;
 
-use hitm::perf_data::{C2cReport, RowPlace};
 use hitm_base::{Printout, printable};
 use hitm_perf::c2c::{Display, Line, Physical, Row, Tables};
+use hitm_recording::perf_data::{C2cReport, RowPlace};
 
 use columns::{Head, line_columns, row_columns};
 use hitm_fields::ranges;

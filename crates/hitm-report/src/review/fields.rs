@@ -1,11 +1,10 @@
 //! The quantities of `hitm review`.
 
-use hitm::advise::review::{
+use hitm_advise::review::{
     Coverage, MachineCost, MemberReview, Rename, Review, TypeReview, Unmatched, Worse,
 };
-use hitm::layout;
-use hitm::whatif::{Change, Took};
 use hitm_fields::fields;
+use hitm_whatif::{Change, Took};
 
 use super::{alike_words, growth, rename_words, unmatched_words, words};
 
@@ -118,11 +117,11 @@ fields! {
         member => name "member", |item| item.places.name;
         /// same, moved (within its lines), moved-line, added or removed.
         change => label "change", |item| match item.places.change {
-            layout::Change::Same => "same",
-            layout::Change::Moved => "moved",
-            layout::Change::MovedLine => "moved-line",
-            layout::Change::Added => "added",
-            layout::Change::Removed => "removed",
+            hitm_layout::structs::Change::Same => "same",
+            hitm_layout::structs::Change::Moved => "moved",
+            hitm_layout::structs::Change::MovedLine => "moved-line",
+            hitm_layout::structs::Change::Added => "added",
+            hitm_layout::structs::Change::Removed => "removed",
         };
         /// First byte before; null for an added member.
         offset_before_bytes => bytes "offset before",

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use hitm_base::counted;
 use hitm_trace::WaitKind;
 
-use crate::allocators::{self, is_of_allocator};
+use crate::allocators::is_of_allocator;
 use crate::fields::{Field, Unit, Value, wait_row, waiting};
 use crate::model::share;
 use crate::names::{brief, without_numbers};
+use crate::sentences::line as say;
 use crate::waiting::{WaitRow, kind_text};
 use crate::{Report, WORTH_SHARE_MIN};
 
@@ -118,18 +119,11 @@ pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
 pub(super) fn advice(wait: &WaitRow) -> String {
     let mut functions = wait.waiters.iter().chain(&wait.releasers);
     if functions.any(|function| is_of_allocator(function)) {
-        return allocators::advice(&brief(&wait.name));
+        return say::of_allocator(brief(&wait.name));
     }
     let name = brief(&wait.name);
     if wait.is_of_runtime && !wait.releasers.is_empty() {
-        return format!(
-            "{name} is the C library's or a runtime's: call what takes it ({}) less often, or use what keeps \
-             its state in each caller's memory; no layout helps.",
-            wait.releasers.join(", ")
-        );
+        return say::wait_of_runtime(name, wait.releasers.join(", "));
     }
-    format!(
-        "Let {name} change sooner: do less until then. If it is a lock, take it less often or split what it \
-         guards; if a flag or a barrier, spread the work evenly. No layout helps."
-    )
+    say::change_sooner(name)
 }

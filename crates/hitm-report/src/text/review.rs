@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use hitm::advise::review::{Coverage, MachineCost, MemberReview, Memory, Review, TypeReview};
-use hitm::layout::{Change, MemberPlace};
+use hitm_advise::review::{Coverage, MachineCost, MemberReview, Memory, Review, TypeReview};
 use hitm_base::{Printout, grouped};
+use hitm_layout::structs::{Change, MemberPlace};
 
 use super::style::Style;
 use super::table::{Align, Column, FieldTable, Shown, Table};

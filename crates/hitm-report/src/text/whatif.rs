@@ -1,7 +1,7 @@
 //! The answer of `hitm whatif` as text.
 
-use hitm::whatif::{LineChange, MemberChange, MovedObject, ObjectKind};
 use hitm_base::{Printout, grouped};
+use hitm_whatif::{LineChange, MemberChange, MovedObject, ObjectKind};
 
 use super::style::Style;
 use super::table::{Align, Column, FieldTable, Table, shorten};

@@ -1,7 +1,7 @@
 //! The quantities of `hitm whatif`.
 
-use hitm::whatif::{Change, LineChange, MemberChange, MoveCounts, MovedObject, ObjectKind, Sums};
 use hitm_fields::fields;
+use hitm_whatif::{Change, LineChange, MemberChange, MoveCounts, MovedObject, ObjectKind, Sums};
 
 /// Whatever has sums in both runs.
 trait Summed {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use hitm::recording::{KnownAs, TypePlace};
 use hitm_base::machine::{
     CacheShape, Caches, Contention, CoreModel, Dram, Machine, MachineCosts, Protocol, Transfer,
     UpgradeRatio,
@@ -12,6 +11,7 @@ use hitm_base::{
     ThreadId, Topology, TopologyShape,
 };
 use hitm_coherence::stats::{Collector, LineTally, Statistics};
+use hitm_recording::{KnownAs, TypePlace};
 use hitm_report::{
     CodeName, DataName, Names, Report, ReportOptions, RunFacts, Selection, ThreadFacts,
 };

@@ -1,8 +1,8 @@
 //! One type of a recording, and how well a recorded machine is known.
 
-use hitm::recording::TypePlace;
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::Handovers;
+use hitm_recording::TypePlace;
 use hitm_report::text::{PercentLimit, TextOptions, of_type};
 use hitm_report::{CodeName, DataName, MachineSummary, Names, TypeReport, json};
 
