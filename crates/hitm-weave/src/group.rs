@@ -392,6 +392,13 @@ impl Group {
         }
     }
 
+    /// A thread that was started has not gone on: it is released still.
+    pub fn release_later(&mut self, slot: Slot, budget: u64) {
+        if self.members[slot.0].state == State::Running {
+            self.members[slot.0].state = State::Released(budget);
+        }
+    }
+
     /// A parked thread has waited for too long: it runs a block.
     pub fn time_out(&mut self) {
         self.counters.timed_out_parks += 1;

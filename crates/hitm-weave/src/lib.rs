@@ -21,6 +21,7 @@ mod pages;
 mod placement;
 mod relocation;
 pub mod replay;
+pub mod session;
 mod thread;
 mod wakes;
 mod weave;

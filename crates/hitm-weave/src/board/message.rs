@@ -163,6 +163,11 @@ impl<'a> Message<'a> {
         let bytes = &bytes[..bytes.len().min(BUFFER_LEN)];
         Message { bytes, ..self }
     }
+
+    /// Its bytes as a text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(self.bytes).into_owned()
+    }
 }
 
 /// Bytes that say something impossible.

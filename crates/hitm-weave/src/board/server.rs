@@ -24,6 +24,18 @@ pub struct Incoming {
 }
 
 impl Incoming {
+    /// A message of the process of this name.
+    #[cfg(test)]
+    pub(crate) fn of(channel: u32, process: u32, message: Message<'_>) -> Incoming {
+        Incoming {
+            channel,
+            process,
+            request: Some(message.request),
+            args: message.args,
+            bytes: message.bytes.to_vec(),
+        }
+    }
+
     /// The request; none when it is none of this version.
     pub fn message(&self) -> Option<Message<'_>> {
         Some(Message {
@@ -309,14 +321,13 @@ impl Board {
         true
     }
 
-    /// Empties a mailbox for another process; none beyond the last one.
-    pub fn mailbox_for(&self, number: u32) -> u32 {
+    /// Empties a mailbox for another process, if there is one of that number.
+    pub fn empty_mailbox(&self, number: u32) {
         if (number as usize) < MAILBOXES {
             let mailbox = self.shared.mailbox(number as usize);
             let written = mailbox.written.load(Ordering::Relaxed);
             mailbox.read.store(written, Ordering::Release);
         }
-        number
     }
 
     /// The programs' time passes as the host's, from its time `now` on.

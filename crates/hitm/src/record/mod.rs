@@ -7,7 +7,6 @@
 //! ([`RecordConfig::keeps_running`] leaves it alone).
 
 mod allocators;
-mod caveats;
 mod child;
 mod command;
 mod control;
@@ -27,15 +26,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
-use hitm_files::output_file::OutputError;
 use hitm_trace::Header;
 use hitm_weave::{CpuChoice, CpuError, Placement, ProgramCpus};
 use thiserror::Error;
 
+use crate::output_file::OutputError;
+
 pub use allocators::{AllocatorError, AllocatorRule, AllocatorRules};
 pub(crate) use child::{end_with_this_thread, inherit};
 pub use control::{Begin, ControlFiles};
-pub use hitm_recording::Caveat;
+pub use hitm_weave::session::Caveat;
 pub(crate) use region::Region;
 pub use run::{Ended, StoppedBy};
 pub(crate) use signals::Signals;
@@ -43,7 +43,7 @@ pub use sink::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use target::find_in_path;
 pub use target::{Architecture, Target, TargetError};
-pub(crate) use tools::library_directory;
+pub(crate) use tools::{HEAP_OBSERVER, library_directory};
 pub use tools::{Qemu, Tools, ToolsError};
 
 /// Default window. Windows of 1,000 and 10,000 give the same HITM counts, and one of 100,000 loses

@@ -18,6 +18,7 @@ use hitm_recording::generated;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Header, Loss};
 use hitm_weave::board::Switch;
+use hitm_weave::session::{self, Account, Caveat, Session};
 use hitm_weave::{Group, Output, Placement, ProgramCpus, Weave};
 
 use super::command::command;
@@ -130,8 +131,8 @@ pub(crate) fn run(
         ends_programs: !config.keeps_running,
     };
     let wishes = (&signals, &mut control);
-    let status = recorded.follow(&mut region.consumer, &mut sink, wishes, news);
-    let status = status.map_err(system("wait for the program"))?;
+    let followed = recorded.follow(&mut region.consumer, &mut sink, wishes, news);
+    let (status, account) = followed.map_err(system("wait for the program"))?;
     let not_started = || RecordError::NotStarted {
         qemu: tools.qemu.path.clone(),
         status: format!("{status}{}", limits::memory_hint()),
@@ -140,23 +141,20 @@ pub(crate) fn run(
         return Err(not_started());
     }
     let progress = sink.finish()?;
-    let programs = shared.programs.lock().expect("no holder panics").clone();
-    generated::keep(&programs, &config.output)?;
+    generated::keep(&account.programs, &config.output)?;
     // QEMU loads the recorder before it makes room for the program; a program that ran took time.
     let has_time = progress.time > Cycles::ZERO || config.begin != Begin::AtOnce;
     if !has_time && !status.success() && status.code().is_some() {
         return Err(not_started());
     }
-    let left_alone = shared.left_alone.lock().expect("no holder panics");
-    let ends = shared.ends.lock().expect("no holder panics");
     Ok(Ended {
         exit_code: exit_code(status),
         progress,
-        end: ends.first,
-        losses: ends.losses.clone(),
-        left_alone: left_alone.clone(),
+        end: account.end,
         unknown_commands: control.unknown_commands(),
-        caveats: shared.caveats.found(),
+        caveats: account.caveats.found(),
+        losses: account.losses,
+        left_alone: account.left_alone,
         stopped_by: stopped_by(&signals, &control),
     })
 }
@@ -166,7 +164,7 @@ fn engine(
     (config, cpus): (&RecordConfig, &ProgramCpus),
     region: &Region,
     shared: &Arc<Shared>,
-) -> std::io::Result<(JoinHandle<()>, Switch)> {
+) -> std::io::Result<(JoinHandle<Account>, Switch)> {
     let (machine, _) = &config.machine;
     let weave = Weave::new(machine.clone(), Capacity::Finite);
     let output = Output::new(region.producer()?, |producer| {
@@ -177,14 +175,18 @@ fn engine(
     let switch = board.switch();
     let group = Group::new(weave, output, cpus.clone());
     let shared = Arc::clone(shared);
-    let engine = Engine::new(board, backing, (group, config.window), config.stall, shared)
-        .with_callers(config.has_callers);
+    let settings = session::Config {
+        window: config.window,
+        has_callers: config.has_callers,
+    };
+    let session = Session::new(group, settings);
+    let engine = Engine::new(session, board, backing, config.stall, shared);
     let thread = std::thread::Builder::new().name("engine".into());
     Ok((thread.spawn(move || engine.run())?, switch))
 }
 
 /// Ends the engine of a program that could not be started.
-fn end_early(shared: &Shared, consumer: &mut Consumer, engine: &JoinHandle<()>) {
+fn end_early(shared: &Shared, consumer: &mut Consumer, engine: &JoinHandle<Account>) {
     let ended = EndReason::Exited { status: 0 };
     *shared.first_end.lock().expect("no holder panics") = Some(ended);
     while !engine.is_finished() {
@@ -230,7 +232,7 @@ struct Recorded {
     child: Child,
     /// Exit status of the first process, once it has ended.
     status: Option<ExitStatus>,
-    engine: JoinHandle<()>,
+    engine: JoinHandle<Account>,
     shared: Arc<Shared>,
     /// Programs end with their recording.
     ends_programs: bool,
@@ -244,7 +246,7 @@ impl Recorded {
         sink: &mut Sink,
         (signals, control): (&Signals, &mut Control),
         news: &mut dyn FnMut(News<'_>),
-    ) -> std::io::Result<ExitStatus> {
+    ) -> std::io::Result<(ExitStatus, Account)> {
         let mut stop = Stop::default();
         let mut reported_at = Instant::now();
         let mut stalled = None;
@@ -257,10 +259,10 @@ impl Recorded {
             let drained = sink.drain(consumer);
             if let (Some(status), true) = (self.status, is_over) {
                 sink.drain(consumer);
-                if let Err(panic) = self.engine.join() {
-                    std::panic::resume_unwind(panic);
-                }
-                return Ok(status);
+                return match self.engine.join() {
+                    Ok(account) => Ok((status, account)),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                };
             }
             self.look()?;
             control.look();

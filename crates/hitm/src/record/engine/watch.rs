@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use hitm_base::Cycles;
 use hitm_trace::{EndReason, Loss};
 use hitm_weave::board::Request;
-use hitm_weave::{Doubt, State};
+use hitm_weave::{Doubt, Group};
 
-use super::{Engine, processes};
+use super::Engine;
+use super::proc::status;
 use crate::record::Stall;
 
 /// Threads that a message names.
@@ -57,8 +58,9 @@ impl Engine {
     /// Tells, once, that the recording stands still, and ends it if the user wants that. Threads that wait in
     /// system calls may do so for ever, and so may a program that runs unrecorded for a while.
     pub(super) fn watch(&mut self) {
-        let somebody_should_run = self.group.present_count() > 0 || self.group.has_doubts();
-        let now = self.group.now();
+        let group = self.session.group();
+        let somebody_should_run = group.present_count() > 0 || group.has_doubts();
+        let now = group.now();
         let has_passed = std::mem::replace(&mut self.watch.virtual_time, now) != now;
         if !somebody_should_run || has_passed || self.board.is_paused() {
             return self.watch.note_move();
@@ -70,41 +72,40 @@ impl Engine {
         let text = format!(
             "nothing has moved for {} s: {}",
             passed.as_secs(),
-            self.waiting().join("; ")
+            waiting(self.session.group()).join("; ")
         );
         let ends = self.watch.stall.ends;
         *self.shared.stall.lock().expect("no holder panics") = Some(Stalled { text, ends });
         if ends {
             let loss = Loss::Stalled;
-            self.finish(EndReason::Lost { loss });
+            self.ask(|session, _| session.finish(EndReason::Lost { loss }));
         }
     }
+}
 
-    /// Threads that do not come, each with what the kernel says of it.
-    fn waiting(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for slot in self.group.running() {
-            let tid = self.group.tid(slot);
-            found.push(format!("{} should run and {}", name(tid), kernel_says(tid)));
-        }
-        for (doubt, tids) in self.group.doubts() {
-            let what = match doubt {
-                Doubt::Newcomer(_) => "was created and has not come".to_owned(),
-                Doubt::Futex(at) => format!("was woken at {at:#x} and has not come back"),
-                Doubt::Alarm(_) => "has slept for its time and has not come back".to_owned(),
-            };
-            for tid in tids {
-                found.push(format!("{} {what}, and {}", name(tid), kernel_says(tid)));
-            }
-        }
-        let states = (0..self.threads.len()).map(|index| self.group.state(hitm_weave::Slot(index)));
-        let parked = states.filter(|state| matches!(state, State::Parked | State::Released(_)));
-        let (more, parked) = (found.len().saturating_sub(NAMED_MAX), parked.count());
-        found.truncate(NAMED_MAX);
-        found.extend((more > 0).then(|| format!("and {more} more")));
-        found.extend((parked > 0).then(|| format!("{parked} threads wait for them")));
-        found
+/// Threads that do not come, each with what the kernel says of it.
+fn waiting(group: &Group) -> Vec<String> {
+    let mut found = Vec::new();
+    for slot in group.running() {
+        let tid = group.tid(slot);
+        found.push(format!("{} should run and {}", name(tid), kernel_says(tid)));
     }
+    for (doubt, tids) in group.doubts() {
+        let what = match doubt {
+            Doubt::Newcomer(_) => "was created and has not come".to_owned(),
+            Doubt::Futex(at) => format!("was woken at {at:#x} and has not come back"),
+            Doubt::Alarm(_) => "has slept for its time and has not come back".to_owned(),
+        };
+        for tid in tids {
+            found.push(format!("{} {what}, and {}", name(tid), kernel_says(tid)));
+        }
+    }
+    let parked = group.present_count() - group.running().count();
+    let more = found.len().saturating_sub(NAMED_MAX);
+    found.truncate(NAMED_MAX);
+    found.extend((more > 0).then(|| format!("and {more} more")));
+    found.extend((parked > 0).then(|| format!("{parked} threads wait for them")));
+    found
 }
 
 /// A message of the watchdog.
@@ -127,7 +128,7 @@ fn kernel_says(tid: u32) -> String {
         "" | "0" => String::new(),
         place => format!(" in {place}"),
     };
-    match processes::state_of(tid) {
+    match status(tid).map(|status| status.state) {
         Some('R') => "has a CPU or waits for one".into(),
         Some('D') => format!("waits for a device{place}"),
         Some('T' | 't') => "is stopped".into(),

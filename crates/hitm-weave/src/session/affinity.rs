@@ -1,23 +1,24 @@
 //! CPUs of the modelled machine, as programs ask for them.
 
 use hitm_base::CpuId;
-use hitm_weave::board::{Answer, Message, Request};
-use hitm_weave::{Pinned, Slot};
 
-use super::Engine;
+use super::{Session, Speaker};
+use crate::board::{Answer, Message, Request};
+use crate::{Pinned, Slot};
 
 /// Words of a mask in one answer.
 const ANSWER_WORDS: usize = 4;
 
-impl Engine {
+impl Session {
     /// Pins a thread, or tells on which CPUs it may run.
-    pub(super) fn serve_affinity(&mut self, slot: Slot, channel: u32, message: &Message<'_>) {
+    pub(super) fn serve_affinity(&mut self, speaker: Speaker, message: &Message<'_>) {
+        let Speaker { slot, channel } = speaker;
         let [tid, word, ..] = message.args;
         let answer = match message.request {
             Request::Pin => self.pin(slot, tid as u32, message.bytes),
             _ => self.words_of_mask(slot, tid as u32, word as usize),
         };
-        self.board.answer(channel, &answer);
+        self.answer(channel, &answer);
     }
 
     fn pin(&mut self, slot: Slot, tid: u32, bytes: &[u8]) -> Answer {
