@@ -159,12 +159,16 @@ impl Session {
     /// Frees the channels of threads that have ended with their process.
     fn free_ended(&mut self, pid: u32) {
         let (threads, processes) = (&self.threads, &self.processes);
-        let ended = self.slots.extract_if(.., |_, slot| {
+        let has_ended = |slot: Slot| {
             let thread = &threads[slot.0];
             thread.has_ended && processes.pid(thread.process) == pid
-        });
-        let actions = ended.map(|(channel, _)| Action::Free { channel });
-        self.actions.extend(actions);
+        };
+        let ended = self.slots.iter().filter(|(_, slot)| has_ended(**slot));
+        let channels = ended.map(|(channel, _)| *channel);
+        for channel in channels.collect::<Vec<u32>>() {
+            self.slots.remove(&channel);
+            self.actions.push(Action::Free { channel });
+        }
     }
 
     /// Frees whatever channels the last program of the process has.

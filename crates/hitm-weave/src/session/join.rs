@@ -1,7 +1,6 @@
 //! Processes that attach, and threads that begin.
 
-use hitm_base::Cycles;
-use hitm_trace::Record;
+use hitm_trace::{EndReason, Record};
 
 use super::processes::Begin;
 use super::threads::Thread;
@@ -69,31 +68,36 @@ impl Session {
             self.group.give_up(&Doubt::Newcomer(pid));
             return self.leave_alone(incoming, message, "too many processes");
         };
-        let number = start.process;
         let caveats = &mut self.account.caveats;
         caveats.note_if(Caveat::HostCpus, sees_cpus == 1);
         caveats.note_if(Caveat::HostClock, sees_clock == 1);
+        let number = start.process;
         if parent.is_none() {
             self.account.programs.insert(own_pid as u32, number);
         }
         self.group.record(&Record::ProcessStart(start));
         self.tell_running();
-        let mailbox = self.processes.mailbox(number).unwrap_or(u32::MAX);
+        self.welcome(incoming.channel, number, kept);
+    }
+
+    /// Answers a process that has begun. It keeps the timer of the program before it.
+    fn welcome(&mut self, channel: u32, process: u32, kept: Option<TimerTimes>) {
+        let mailbox = self.processes.mailbox(process).unwrap_or(u32::MAX);
         self.actions.push(Action::EmptyMailbox { mailbox });
         let mut times = [0; 2];
         if let Some(kept) = kept {
-            self.group.set_timer((number, INTERVAL_TIMER), Some(kept));
-            times = [kept.next, kept.interval].map(|Cycles(time)| time);
+            self.group.set_timer((process, INTERVAL_TIMER), Some(kept));
+            times = [kept.next.0, kept.interval.0];
         }
         let [next, interval] = times;
-        let answer = [number.into(), mailbox.into(), 1, next, interval];
-        self.answer(incoming.channel, &answer);
+        let answer = [process.into(), mailbox.into(), 1, next, interval];
+        self.answer(channel, &answer);
     }
 
     /// Another program runs in the process from here on; its timer, which the new program keeps.
     fn is_taken_over(&mut self, pid: u32, before: u32) -> Option<TimerTimes> {
         let kept = self.group.take_timer((before, INTERVAL_TIMER));
-        self.process_ends(pid, hitm_trace::EndReason::Exec);
+        self.process_ends(pid, EndReason::Exec);
         self.group.counters().exec_calls += 1;
         kept
     }

@@ -35,7 +35,7 @@ use self::doubts::Doubts;
 use self::processes::Processes;
 use self::threads::Thread;
 use self::timers::Ringers;
-use crate::board::{BadMessage, Incoming, Message, Request};
+use crate::board::{Answer, BadMessage, Incoming, Message, Request};
 use crate::{Group, Slot};
 
 /// Settings of a session.
@@ -176,7 +176,7 @@ impl Session {
 
     /// Answers a request: its thread continues. Words of the answer that are not given are 0.
     fn answer(&mut self, channel: u32, words: &[u64]) {
-        let mut answer = [0; _];
+        let mut answer = Answer::default();
         answer[..words.len()].copy_from_slice(words);
         self.actions.push(Action::Answer { channel, answer });
     }

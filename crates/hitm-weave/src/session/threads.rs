@@ -77,30 +77,14 @@ impl Session {
         host: &mut dyn Host,
     ) -> Result<(), BadMessage> {
         let args = &message.args;
-        let process = self.threads[slot.0].process;
         match message.request {
-            Request::Take => self.take_in(slot, message.bytes)?,
-            Request::Leave => {
+            Request::Take
+            | Request::Leave
+            | Request::Exec
+            | Request::ThreadExit
+            | Request::ProcessExit => {
                 self.take_in(slot, message.bytes)?;
-                self.leave(slot, args)?;
-            }
-            Request::Exec => {
-                self.take_in(slot, message.bytes)?;
-                self.leave(slot, args)?;
-                self.group.bequeath(slot, self.processes.pid(process));
-            }
-            Request::ThreadExit => {
-                self.take_in(slot, message.bytes)?;
-                let insn = self.threads[slot.0].position.insn.min(args[0]);
-                self.group.end_thread(Wake { slot, insn });
-                self.threads[slot.0].ending = Some(args[1] as i32);
-                self.leave(slot, &[0; 8])?;
-            }
-            Request::ProcessExit => {
-                self.take_in(slot, message.bytes)?;
-                let status = args[0] as i32;
-                let pid = self.processes.pid(process);
-                self.process_ends(pid, EndReason::Exited { status });
+                self.goes(slot, message)?;
             }
             Request::Calls => {
                 let calls = unpack_calls(message.bytes)?;
@@ -118,8 +102,33 @@ impl Session {
             }
             Request::Woken => self.group.end_wake(args[1], args[0] as u32),
             Request::Rename => self.group.rename(slot, message.text()),
-            Request::SetTimer => self.set_timer(process, args)?,
+            Request::SetTimer => self.set_timer(self.threads[slot.0].process, args)?,
             _ => self.note_of_process(slot, message, host)?,
+        }
+        Ok(())
+    }
+
+    /// The thread, whose work is taken in, goes into a system call or ends, if it says so.
+    fn goes(&mut self, slot: Slot, message: &Message<'_>) -> Result<(), BadMessage> {
+        let args = &message.args;
+        let pid = self.processes.pid(self.threads[slot.0].process);
+        match message.request {
+            Request::Leave => self.leave(slot, args)?,
+            Request::Exec => {
+                self.leave(slot, args)?;
+                self.group.bequeath(slot, pid);
+            }
+            Request::ThreadExit => {
+                let insn = self.threads[slot.0].position.insn.min(args[0]);
+                self.group.end_thread(Wake { slot, insn });
+                self.threads[slot.0].ending = Some(args[1] as i32);
+                self.leave(slot, &[0; 8])?;
+            }
+            Request::ProcessExit => {
+                let status = args[0] as i32;
+                self.process_ends(pid, EndReason::Exited { status });
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -352,7 +352,8 @@ fn a_line_that_one_thread_uses_alone_is_given_back() {
             tell time 821
             release 50: 5821 821 5000
             release 60: 10000 821 821 1 4179
-    "#]].assert_eq(&world.transcript());
+    "#]]
+    .assert_eq(&world.transcript());
     world.session.finish(EndReason::Stopped);
     expect![[r#"
         process 0 is 50, of 0
@@ -364,5 +365,6 @@ fn a_line_that_one_thread_uses_alone_is_given_back() {
         program_cpus: 4
         lines_made_private_again: 1
         end: Stopped
-    "#]].assert_eq(&world.records());
+    "#]]
+    .assert_eq(&world.records());
 }
