@@ -4,7 +4,6 @@
 //! at its addresses. Files come through `hitm_files`.
 
 mod cache;
-mod caveat;
 pub mod generated;
 mod kernel_files;
 mod kernel_names;
@@ -12,7 +11,6 @@ pub mod perf_data;
 pub mod recording;
 
 pub use cache::default_cache;
-pub use caveat::Caveat;
 pub use kernel_files::{KERNEL_PATH, KernelFiles, build_id};
 pub use kernel_names::MOVED;
 pub use recording::*;

@@ -29,11 +29,11 @@ use hitm_trace::{
 };
 use thiserror::Error;
 
-use crate::Caveat;
 use crate::generated::GeneratedCode;
 use crate::perf_data::ExtraNames;
 pub use budget::Budget;
 pub use file::RecordingFile;
+use hitm_trace::Caveat;
 pub use locks::is_sync_type;
 pub use locks::{SyncKind, SyncObject};
 pub use machine::{KnownAs, TypePlace};

@@ -17,6 +17,7 @@
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod block;
+mod caveat;
 mod chunk;
 mod declare;
 mod end;
@@ -37,6 +38,7 @@ pub use block::{
     BLOCK_LEN_MAX, BlockDecoder, BlockEncoder, BlockMeta, BlockSummary, DecodeError, DecodeFault,
     EncodeError, Visitor, decode_block,
 };
+pub use caveat::Caveat;
 pub use chunk::{CHUNK_HEADER_LEN, ChunkDecoder, DecodedBlock, RawChunk, decode_chunk};
 pub use end::{EndReason, Loss};
 pub use header::{

@@ -1,8 +1,9 @@
 //! Ends: of threads, of processes, and of the recording.
 
+use hitm_trace::Caveat;
 use hitm_trace::{Counter, EndReason, Loss, ProcessExit, Record};
 
-use super::{Action, Caveat, Host, Session};
+use super::{Action, Host, Session};
 use crate::Slot;
 use crate::board::Incoming;
 

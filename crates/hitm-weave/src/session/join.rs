@@ -1,10 +1,11 @@
 //! Processes that attach, and threads that begin.
 
+use hitm_trace::Caveat;
 use hitm_trace::{EndReason, Record};
 
 use super::processes::Begin;
 use super::threads::Thread;
-use super::{Action, Caveat, Host, Session};
+use super::{Action, Host, Session};
 use crate::board::{BadMessage, INTERVAL_TIMER, Incoming, Message, Request};
 use crate::{Doubt, Newcomer, TimerTimes};
 

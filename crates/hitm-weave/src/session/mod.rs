@@ -23,7 +23,7 @@ mod timers;
 
 pub use account::Account;
 pub use action::Action;
-pub use caveats::{Caveat, Caveats};
+pub use caveats::Caveats;
 pub use host::{Host, Status};
 
 use std::collections::BTreeMap;

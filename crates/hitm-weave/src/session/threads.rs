@@ -1,9 +1,10 @@
 //! Requests of threads that run recorded.
 
 use hitm_base::{AccessOp, AddrRange, Cycles};
+use hitm_trace::Caveat;
 use hitm_trace::{COUNT_MAX, EndReason, SHARED_END, SHARED_FIRST};
 
-use super::{Action, Caveat, Host, Session, Speaker};
+use super::{Action, Host, Session, Speaker};
 use crate::board::{
     BadMessage, Message, Request, unpack_calls, unpack_doings, unpack_paths, unpack_records,
 };

@@ -35,7 +35,7 @@ use crate::output_file::OutputError;
 pub use allocators::{AllocatorError, AllocatorRule, AllocatorRules};
 pub(crate) use child::{end_with_this_thread, inherit};
 pub use control::{Begin, ControlFiles};
-pub use hitm_weave::session::Caveat;
+pub use hitm_trace::Caveat;
 pub(crate) use region::Region;
 pub use run::{Ended, StoppedBy};
 pub(crate) use signals::Signals;
@@ -43,7 +43,7 @@ pub use sink::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use target::find_in_path;
 pub use target::{Architecture, Target, TargetError};
-pub(crate) use tools::{HEAP_OBSERVER, library_directory};
+pub(crate) use tools::library_directory;
 pub use tools::{Qemu, Tools, ToolsError};
 
 /// Default window. Windows of 1,000 and 10,000 give the same HITM counts, and one of 100,000 loses

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use hitm_base::Cycles;
 use hitm_coherence::directory::Capacity;
 use hitm_files::limits;
-use hitm_recording::Caveat;
 use hitm_recording::generated;
+use hitm_trace::Caveat;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Header, Loss};
 use hitm_weave::board::Switch;
-use hitm_weave::session::{self, Account, Caveat, Session};
+use hitm_weave::session::{self, Account, Session};
 use hitm_weave::{Group, Output, Placement, ProgramCpus, Weave};
 
 use super::command::command;
