@@ -208,4 +208,116 @@ mod tests {
         assert_eq!(value["threads"][2]["start_max_us"], 20041);
         assert_eq!(value["iterations"][0][3]["first_cpu"], 2);
     }
+
+    #[test]
+    fn json_of_the_whole() {
+        expect![[r#"
+            {
+              "cpus": [
+                0,
+                1,
+                2,
+                3,
+                4
+              ],
+              "iterations": [
+                [
+                  {
+                    "first_cpu": 0,
+                    "last_cpu": 0,
+                    "length_us": 20036,
+                    "loops": 167789,
+                    "start_us": 36
+                  },
+                  {
+                    "first_cpu": 1,
+                    "last_cpu": 1,
+                    "length_us": 20033,
+                    "loops": 167693,
+                    "start_us": 33
+                  },
+                  {
+                    "first_cpu": 3,
+                    "last_cpu": 3,
+                    "length_us": 40041,
+                    "loops": 227167,
+                    "start_us": 20041
+                  },
+                  {
+                    "first_cpu": 2,
+                    "last_cpu": 2,
+                    "length_us": 20039,
+                    "loops": 167829,
+                    "start_us": 39
+                  },
+                  {
+                    "first_cpu": 3,
+                    "last_cpu": 3,
+                    "length_us": 20033,
+                    "loops": 167814,
+                    "start_us": 33
+                  }
+                ]
+              ],
+              "late": [
+                {
+                  "could_have_run": [
+                    {
+                      "cpu": 0,
+                      "task": 0
+                    },
+                    {
+                      "cpu": 1,
+                      "task": 1
+                    },
+                    {
+                      "cpu": 4,
+                      "task": null
+                    }
+                  ],
+                  "cpu": 3,
+                  "iteration": 0,
+                  "late_us": 20008,
+                  "start_us": 20041,
+                  "task": 2
+                }
+              ],
+              "max_err_us": 1000,
+              "passed": false,
+              "run_time_us": 20000,
+              "schema": 1,
+              "threads": [
+                {
+                  "prio": 2,
+                  "start_avg_us": 36,
+                  "start_max_us": 36,
+                  "start_min_us": 36
+                },
+                {
+                  "prio": 3,
+                  "start_avg_us": 33,
+                  "start_max_us": 33,
+                  "start_min_us": 33
+                },
+                {
+                  "prio": 4,
+                  "start_avg_us": 20041,
+                  "start_max_us": 20041,
+                  "start_min_us": 20041
+                },
+                {
+                  "prio": 5,
+                  "start_avg_us": 39,
+                  "start_max_us": 39,
+                  "start_min_us": 39
+                },
+                {
+                  "prio": 6,
+                  "start_avg_us": 33,
+                  "start_max_us": 33,
+                  "start_min_us": 33
+                }
+              ]
+            }"#]].assert_eq(&serde_json::to_string_pretty(&json(&published())).unwrap());
+    }
 }

@@ -343,3 +343,176 @@ fn the_report_as_json_has_the_same_sums() {
     assert_eq!(value["period_timer"]["histogram"][0]["from_ns"], 16_384);
     assert_eq!(value["tasks"][1]["comm"], "hog\u{1b}[31m");
 }
+
+#[test]
+fn json_of_the_whole() {
+    let mut report = observed(None);
+    report.source = Source::Counters("no \"root\"".to_owned());
+    report.groups[0].run_delay_ns = Some(7);
+    report.groups[0].stat.periods = 3;
+    report.groups.push(GroupRow::default());
+    expect![[r#"
+        {
+          "counts": {
+            "episodes": 0,
+            "handlers": 0,
+            "lost_events": 0,
+            "lost_tasks": 0,
+            "not_followed": 0,
+            "timers": 0
+          },
+          "duration_ns": 100000000,
+          "groups": [
+            {
+              "burst_us": 0,
+              "bursts": 0,
+              "causes": {
+                "cpu_ns": 4000000,
+                "ipi_ns": 34000,
+                "quota_ns": 32000000,
+                "timer_ns": 84000,
+                "total_ns": 36118000,
+                "unassigned_ns": 0
+              },
+              "cpu_stat_throttled_ns": 16000000,
+              "episodes": 2,
+              "locks": [
+                {
+                  "holder": 11,
+                  "lock": "0xffff888000001000",
+                  "waiter": 30,
+                  "waiter_comm": "writer",
+                  "waits": 1
+                }
+              ],
+              "longest": {
+                "causes": {
+                  "cpu_ns": 2000000,
+                  "ipi_ns": 34000,
+                  "quota_ns": 16000000,
+                  "timer_ns": 25000,
+                  "total_ns": 18059000,
+                  "unassigned_ns": 0
+                },
+                "comm": "hog",
+                "in_cpu": 1,
+                "out_cpu": 0,
+                "out_ns": 100000000,
+                "tid": 11
+              },
+              "longest_ns": 18059000,
+              "p50_ns": 18059000,
+              "p99_ns": 18059000,
+              "path": "/hogs",
+              "period_us": 20000,
+              "periods": 3,
+              "queues_ns": 16059000,
+              "quota_cpus": 0.2,
+              "quota_us": 4000,
+              "run_delay_ns": 7,
+              "throttled_p50_ns": 15990784,
+              "throttled_p99_ns": 15990784,
+              "throttled_periods": 1,
+              "throttled_share": 0.3333333333333333,
+              "timer_walks": 1
+            },
+            {
+              "burst_us": null,
+              "bursts": 0,
+              "causes": {
+                "cpu_ns": 0,
+                "ipi_ns": 0,
+                "quota_ns": 0,
+                "timer_ns": 0,
+                "total_ns": 0,
+                "unassigned_ns": 0
+              },
+              "cpu_stat_throttled_ns": 0,
+              "episodes": 0,
+              "locks": [],
+              "longest": null,
+              "longest_ns": 0,
+              "p50_ns": 0,
+              "p99_ns": 0,
+              "path": "",
+              "period_us": null,
+              "periods": 0,
+              "queues_ns": 0,
+              "quota_cpus": null,
+              "quota_us": null,
+              "run_delay_ns": null,
+              "throttled_p50_ns": 0,
+              "throttled_p99_ns": 0,
+              "throttled_periods": 0,
+              "throttled_share": null,
+              "timer_walks": 0
+            }
+          ],
+          "handlers": {
+            "count": 1,
+            "histogram": [
+              {
+                "count": 1,
+                "from_ns": 2048
+              }
+            ],
+            "longest_ns": 4000,
+            "sum_ns": 4000
+          },
+          "left_out": 0,
+          "limited_groups": 1,
+          "period_timer": {
+            "count": 1,
+            "histogram": [
+              {
+                "count": 1,
+                "from_ns": 16384
+              }
+            ],
+            "longest_ns": 23000,
+            "sum_ns": 23000
+          },
+          "reason": "no \"root\"",
+          "schema": 1,
+          "slack_timer": {
+            "count": 0,
+            "histogram": [],
+            "longest_ns": 0,
+            "sum_ns": 0
+          },
+          "source": "counters",
+          "tasks": [
+            {
+              "causes": {
+                "cpu_ns": 2000000,
+                "ipi_ns": 34000,
+                "quota_ns": 16000000,
+                "timer_ns": 25000,
+                "total_ns": 18059000,
+                "unassigned_ns": 0
+              },
+              "comm": "hog",
+              "episodes": 1,
+              "longest_ns": 18059000,
+              "pid": 10,
+              "tid": 11
+            },
+            {
+              "causes": {
+                "cpu_ns": 2000000,
+                "ipi_ns": 0,
+                "quota_ns": 16000000,
+                "timer_ns": 59000,
+                "total_ns": 18059000,
+                "unassigned_ns": 0
+              },
+              "comm": "hog\u001b[31m",
+              "episodes": 1,
+              "longest_ns": 18059000,
+              "pid": 10,
+              "tid": 12
+            }
+          ],
+          "throttled_still": 0
+        }"#]].assert_eq(&serde_json::to_string_pretty(&json(&report)).unwrap());
+}

@@ -127,3 +127,121 @@ fn the_report_as_json_has_rows_of_tasks_and_cpus() {
         serde_json::json!({ "from_ns": 65_536, "count": 6 })
     );
 }
+
+#[test]
+fn json_of_the_whole() {
+    expect![[r#"
+        {
+          "count": 100,
+          "cpus": [
+            {
+              "count": 54,
+              "cpu": 0,
+              "histogram": [
+                {
+                  "count": 50,
+                  "from_ns": 1024
+                },
+                {
+                  "count": 4,
+                  "from_ns": 65536
+                }
+              ],
+              "longest_ns": 70000,
+              "p50_ns": 1152,
+              "p99_ns": 70000,
+              "sum_ns": 335000
+            },
+            {
+              "count": 46,
+              "cpu": 3,
+              "histogram": [
+                {
+                  "count": 40,
+                  "from_ns": 1024
+                },
+                {
+                  "count": 6,
+                  "from_ns": 65536
+                }
+              ],
+              "longest_ns": 70000,
+              "p50_ns": 1152,
+              "p99_ns": 70000,
+              "sum_ns": 464000
+            }
+          ],
+          "duration_ns": 2000000000,
+          "lost_tasks": 2,
+          "lost_wakes": 0,
+          "schema": 1,
+          "source": "bpf",
+          "tasks": [
+            {
+              "comm": "fast",
+              "count": 30,
+              "histogram": [
+                {
+                  "count": 30,
+                  "from_ns": 1024
+                }
+              ],
+              "longest_ns": 1200,
+              "p50_ns": 1152,
+              "p99_ns": 1152,
+              "pid": 7,
+              "sum_ns": 33000,
+              "tid": 7
+            },
+            {
+              "comm": "slow\n",
+              "count": 70,
+              "histogram": [
+                {
+                  "count": 60,
+                  "from_ns": 1024
+                },
+                {
+                  "count": 10,
+                  "from_ns": 65536
+                }
+              ],
+              "longest_ns": 70000,
+              "p50_ns": 1152,
+              "p99_ns": 70000,
+              "pid": 9,
+              "sum_ns": 766000,
+              "tid": 9
+            }
+          ]
+        }"#]].assert_eq(&serde_json::to_string_pretty(&json(&report())).unwrap());
+    let delays = vec![RunDelay {
+        tid: 4,
+        comm: "busy".to_owned(),
+        delay_ns: 80_000_000,
+        runs: 40,
+    }];
+    let measured = Measured::RunDelays {
+        reason: "no root".to_owned(),
+        delays,
+    };
+    let report = WakeupReport {
+        duration_ns: 1,
+        measured,
+    };
+    expect![[r#"
+        {
+          "duration_ns": 1,
+          "reason": "no root",
+          "schema": 1,
+          "source": "schedstat",
+          "tasks": [
+            {
+              "comm": "busy",
+              "run_delay_ns": 80000000,
+              "runs": 40,
+              "tid": 4
+            }
+          ]
+        }"#]].assert_eq(&serde_json::to_string_pretty(&json(&report)).unwrap());
+}
