@@ -102,6 +102,13 @@ impl Terminal {
         self.write_out(text)
     }
 
+    /// Writes one line of a result that comes line by line.
+    pub(crate) fn line(&mut self, line: &str) -> Result<()> {
+        let mut out = Printout::new();
+        out.line(line);
+        self.out(&out)
+    }
+
     /// Writes a result that may be longer than the screen.
     pub(crate) fn long_out(&mut self, text: &Printout) -> Result<()> {
         if let Some((rows, pager)) = &self.pager

@@ -14,11 +14,11 @@ mod threads;
 use std::io;
 use std::time::Duration;
 
-use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig};
+use hitm_base::rt_migrate::RtMigrateConfig;
 use thiserror::Error;
 
-pub use late::{CpuChoice, Late, late};
-pub use report::{json, text, verdict_text};
+pub use late::{CpuChoice, Late, cpu_choice, late, late_thread};
+pub use report::{Place, RtRun, ThreadSample, ThreadStarts, rt_run, thread_sample, thread_starts};
 
 /// The most threads of a test: those of the simulated one.
 pub const TASKS_MAX: usize = 4096;
@@ -61,26 +61,6 @@ pub enum RtError {
         /// The system's answer.
         source: io::Error,
     },
-}
-
-/// The CPUs of a thread in an iteration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Place {
-    /// The CPU of its first instruction behind the barrier.
-    pub first_cpu: u32,
-    /// The CPU at the end of its busy loop.
-    pub last_cpu: u32,
-}
-
-/// A test that has run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RtRun {
-    /// The samples, for rule and table.
-    pub results: RtMigrate,
-    /// By iteration and thread.
-    pub places: Vec<Vec<Place>>,
-    /// CPUs that the threads were allowed, in the order of their numbers.
-    pub allowed: Vec<u32>,
 }
 
 /// CPUs that this process may use, in the order of their numbers.

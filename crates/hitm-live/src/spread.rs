@@ -81,20 +81,6 @@ fn start_of(slot: u64) -> u64 {
     }
 }
 
-/// Formats a duration with three digits and its unit: `4.20 s`, `812 us`.
-pub fn span(ns: u64) -> String {
-    let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us")];
-    let Some((size, unit)) = units.into_iter().find(|(size, _)| ns >= *size) else {
-        return format!("{ns} ns");
-    };
-    let value = ns as f64 / size as f64;
-    match value {
-        0.0..9.995 => format!("{value:.2} {unit}"),
-        9.995..99.95 => format!("{value:.1} {unit}"),
-        _ => format!("{value:.0} {unit}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -118,15 +104,6 @@ mod tests {
         );
         let rows: Vec<_> = spread.rows().collect();
         assert_eq!(rows, [(1, 1), (2, 1), (3, 1), (992, 1)]);
-    }
-
-    #[test]
-    fn spans_have_three_digits() {
-        let spans = [0, 999, 1000, 9_996, 99_960, 1_234_567, 61_000_000_000].map(span);
-        let expected = [
-            "0 ns", "999 ns", "1.00 us", "10.0 us", "100 us", "1.23 ms", "61.0 s",
-        ];
-        assert_eq!(spans, expected);
     }
 
     proptest! {

@@ -6,9 +6,8 @@
 
 mod demand;
 mod episodes;
-mod json;
+mod report;
 mod run;
-mod text;
 mod trace;
 
 #[cfg(test)]
@@ -16,18 +15,19 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Histogram, Nanos, grouped, printable};
-pub use hitm_bpf::ThrottleCounts;
-use hitm_bpf::{Episode, LockWaiter, ThrottleEvent, Work};
+pub use hitm_bpf::{Episode, ThrottleCounts};
+use hitm_bpf::{LockWaiter, ThrottleEvent, Work};
 
-use crate::cgroups::{Bandwidth, CpuStat, Tree};
+use crate::cgroups::{CpuStat, Tree};
 use crate::spread::Spread;
 
 pub use demand::{Demand, OtherGroup, ThreadDemand, Weight};
 pub use episodes::{Causes, Queues};
-pub use json::json;
+pub use report::{
+    Caused, GroupRow, HasCauses, HeldLock, Source, TaskRow, ThrottleReport, WorkTimes, causes,
+    episode, group_row, held_lock, task_row, throttle_counts, throttle_report, work_times,
+};
 pub use run::{Error, Options, ThrottleWindows, observe, observe_load};
-pub use text::{losses, text};
 pub use trace::trace_lines;
 
 /// Limit on rows of tasks.
@@ -38,149 +38,6 @@ const GROUPS_MAX: usize = 4096;
 
 /// Limit on rows of locks.
 const LOCKS_MAX: usize = 1024;
-
-/// Durations of one kind of work.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct WorkTimes {
-    /// Durations by powers of two.
-    pub histogram: Histogram,
-    /// The same durations, for percentiles.
-    pub spread: Spread,
-}
-
-impl WorkTimes {
-    fn add(&mut self, work: &Work) {
-        let ns = work.end_ns.saturating_sub(work.begin_ns);
-        self.histogram.record(Nanos(ns as f64));
-        self.spread.add(ns);
-    }
-}
-
-/// Episodes of one task.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TaskRow {
-    /// The thread.
-    pub tid: u32,
-    /// Its process.
-    pub pid: u32,
-    /// Its name.
-    pub comm: String,
-    /// The number of its group.
-    pub cgroup: u64,
-    /// Number of the group whose quota throttles it: its own, or an ancestor.
-    pub throttled_by: u64,
-    /// The number of its throttlings.
-    pub episodes: u64,
-    /// Time of its episodes by cause.
-    pub causes: Causes,
-    /// Its longest episode.
-    pub longest_ns: u64,
-}
-
-/// A kernel lock that a throttled task held while others waited for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HeldLock {
-    /// The lock's address.
-    pub lock: u64,
-    /// The throttled thread that held it.
-    pub holder: u32,
-    /// Waits that began meanwhile.
-    pub waits: u64,
-    /// The last thread that began to wait.
-    pub waiter: u32,
-    /// Its name.
-    pub waiter_comm: String,
-}
-
-/// A group with a quota, and the effect on its tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct GroupRow {
-    /// The number of the group.
-    pub id: u64,
-    /// Its folder below the root of the hierarchy.
-    pub path: String,
-    /// Its quota; none when the group or its quota has been removed.
-    pub bandwidth: Option<Bandwidth>,
-    /// Growth of the counters of its cpu.stat.
-    pub stat: CpuStat,
-    /// Sums over all episodes of its tasks.
-    pub causes: Causes,
-    /// The lengths of the episodes.
-    pub spread: Spread,
-    /// Like `spread`, without the wait for a CPU afterwards.
-    pub throttled: Spread,
-    /// The episode that lasted longest.
-    pub longest: Option<Episode>,
-    /// Time that its queues were throttled, each CPU's once: the quantity of cpu.stat.
-    pub queues_ns: u64,
-    /// Walks of its timers.
-    pub walks: Spread,
-    /// Locks that its tasks held while throttled.
-    pub locks: Vec<HeldLock>,
-    /// CPU time that its tasks waited for while ready, by /proc/TID/schedstat; without BPF only.
-    pub run_delay_ns: Option<u64>,
-}
-
-/// The source of figures.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// Every episode, from BPF programs.
-    Bpf {
-        /// Timers ask other CPUs to unthrottle (Linux 6.4 and later).
-        is_asynchronous: bool,
-    },
-    /// The kernel's counters alone, with the reason.
-    Counters(String),
-}
-
-/// Result of an observation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThrottleReport {
-    /// The source of figures.
-    pub source: Source,
-    /// Length of the observation.
-    pub duration_ns: u64,
-    /// Walks of period timers.
-    pub period_timer: WorkTimes,
-    /// Walks of slack timers, which give back quota that other CPUs did not use.
-    pub slack_timer: WorkTimes,
-    /// Work of CPUs that unthrottled at a timer's request.
-    pub handlers: WorkTimes,
-    /// Throttled groups, longest time first.
-    pub groups: Vec<GroupRow>,
-    /// Throttled tasks, longest time first.
-    pub tasks: Vec<TaskRow>,
-    /// Groups that have a quota.
-    pub limited_groups: u64,
-    /// Tasks that are throttled at the end.
-    pub throttled_still: u64,
-    /// The programs' own totals and losses.
-    pub counts: ThrottleCounts,
-    /// Rows of tasks and of groups that did not fit into tables.
-    pub left_out: u64,
-}
-
-impl ThrottleReport {
-    /// Returns true if each throttling was observed, with its causes; otherwise only the kernel's
-    /// counters are known.
-    pub fn has_causes(&self) -> bool {
-        matches!(self.source, Source::Bpf { .. })
-    }
-}
-
-impl HeldLock {
-    /// Describes the lock, its holder and its waiters in one line.
-    pub fn text(&self) -> String {
-        format!(
-            "lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {} ({})",
-            self.lock,
-            self.holder,
-            grouped(self.waits),
-            printable(&self.waiter_comm),
-            self.waiter
-        )
-    }
-}
 
 /// Sums of one group.
 #[derive(Debug, Default)]
@@ -417,21 +274,6 @@ impl GroupSum {
             walks: self.walks,
             locks: self.locks.into_values().collect(),
             run_delay_ns: None,
-        }
-    }
-}
-
-impl TaskRow {
-    fn of(episode: &Episode, throttled_by: u64) -> TaskRow {
-        TaskRow {
-            tid: episode.tid,
-            pid: episode.pid,
-            comm: episode.comm.clone(),
-            cgroup: episode.cgroup,
-            throttled_by,
-            episodes: 0,
-            causes: Causes::default(),
-            longest_ns: 0,
         }
     }
 }

@@ -2,7 +2,6 @@
 
 mod growth;
 mod run;
-mod text;
 
 #[cfg(test)]
 mod tests;
@@ -10,25 +9,123 @@ mod tests;
 use hitm_base::{Histogram, Nanos};
 use hitm_bpf::slot_start_ns;
 pub use hitm_bpf::{Latencies, TaskLatencies, WakeupTable};
-use serde_json::{Value, json};
+use hitm_fields::{Align, Field, Reported as _, Unit, fields};
 
 pub use run::{Error, Options, Target, WakeupWindows, measure};
-pub use text::{losses, text};
 
-/// Rises when a member changes its meaning or disappears.
-const SCHEMA: u32 = 1;
+/// What has latencies.
+pub trait HasLatencies {
+    /// The latencies.
+    fn latencies(&self) -> &Latencies;
+}
 
-/// Time that one task was ready to run and did not, by /proc/TID/schedstat.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunDelay {
-    /// The thread.
-    pub tid: u32,
-    /// Its name.
-    pub comm: String,
-    /// Growth of its run delay.
-    pub delay_ns: u64,
-    /// Number of times that it was put on a CPU.
-    pub runs: u64,
+impl HasLatencies for Latencies {
+    fn latencies(&self) -> &Latencies {
+        self
+    }
+}
+
+impl HasLatencies for TaskLatencies {
+    fn latencies(&self) -> &Latencies {
+        &self.latencies
+    }
+}
+
+/// Fields of everything that has latencies.
+#[derive(Debug)]
+pub struct Latent<T>(std::marker::PhantomData<T>);
+
+const NANOS: (Unit, Align) = (Unit::Nanos, Align::Right);
+
+#[expect(non_upper_case_globals, reason = "as the fields that `fields!` makes")]
+impl<T: HasLatencies> Latent<T> {
+    /// Number of latencies.
+    pub const count: Field<T> = Field::new(
+        "count",
+        "wake-ups",
+        (Unit::Count, Align::Right),
+        "Times that it was woken and ran",
+        |item| item.latencies().count.value(),
+    );
+    /// Sum of latencies.
+    pub const sum_ns: Field<T> = Field::new(
+        "sum_ns",
+        "in all",
+        NANOS,
+        "Time from waking to running in all",
+        |item| item.latencies().sum_ns.value(),
+    );
+    /// Half of them.
+    pub const p50_ns: Field<T> = Field::new(
+        "p50_ns",
+        "p50",
+        NANOS,
+        "Time that half of them do not exceed",
+        |item| quantile_ns(item.latencies(), 500).value(),
+    );
+    /// Most of them.
+    pub const p99_ns: Field<T> = Field::new(
+        "p99_ns",
+        "p99",
+        NANOS,
+        "Time that 99 of 100 do not exceed",
+        |item| quantile_ns(item.latencies(), 990).value(),
+    );
+    /// Longest latency.
+    pub const longest_ns: Field<T> = Field::new(
+        "longest_ns",
+        "longest",
+        NANOS,
+        "The longest; of a window of the view that of its histogram, where an earlier window had a longer one",
+        |item| item.latencies().longest_ns.value(),
+    );
+}
+
+fields! {
+    /// Latencies.
+    pub latencies for Latencies {
+        ..Latent: count, sum_ns, p50_ns, p99_ns, longest_ns;
+    }
+}
+
+fields! {
+    /// A task that was woken.
+    pub task_latencies for TaskLatencies {
+        /// Its number.
+        tid => number "thread";
+        /// Its process.
+        pid => number "process";
+        /// Its name at the first wake-up.
+        comm => name "name";
+        ..Latent: count, sum_ns, p50_ns, p99_ns, longest_ns;
+    }
+}
+
+fields! {
+    /// All wake-ups of a window.
+    pub wakeup_table for WakeupTable {
+        /// Wake-ups that ended.
+        count => count "wake-ups";
+        /// Wake-ups that are missing because too many tasks waited for a CPU already.
+        lost_wakes => count "lost wake-ups";
+        /// Wake-ups that are in the rows of CPUs alone, because too many tasks have rows.
+        lost_tasks => count "without a row";
+    }
+}
+
+fields! {
+    /// Time that one task was ready to run and did not, by /proc/TID/schedstat.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct RunDelay in run_delay {
+        /// Its number.
+        pub tid: u32 => number "thread";
+        /// Its name.
+        pub comm: String => name "name";
+        /// Time for which it was ready and did not run, preempted or woken.
+        pub run_delay_ns: u64 => nanos "delay";
+        /// Times that it was put on a CPU.
+        pub runs: u64 => count "runs";
+    }
 }
 
 /// Results, by the means that work here.
@@ -45,13 +142,27 @@ pub enum Measured {
     },
 }
 
-/// Wake-ups of a window.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WakeupReport {
-    /// Length of the window.
-    pub duration_ns: u64,
-    /// The figures.
-    pub measured: Measured,
+impl Measured {
+    /// The means in JSON.
+    pub const fn id(&self) -> &'static str {
+        match self {
+            Measured::Wakeups(_) => "bpf",
+            Measured::RunDelays { .. } => "schedstat",
+        }
+    }
+}
+
+fields! {
+    /// Wake-ups of a window.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct WakeupReport in wakeup_report {
+        /// Length of the window.
+        pub duration_ns: u64 => nanos "time";
+        /// The figures.
+        pub measured: Measured;
+        /// The means.
+        source => label "source", |report| report.measured.id();
+    }
 }
 
 impl WakeupReport {
@@ -79,17 +190,24 @@ pub fn quantile_ns(latencies: &Latencies, permille: u64) -> u64 {
     0
 }
 
+/// Start of each slot in use, and the latencies in it.
+pub fn slots(latencies: &Latencies) -> impl Iterator<Item = (u64, u64)> {
+    let slots = latencies.slots.iter().enumerate();
+    let used = slots.filter(|(_, count)| **count > 0);
+    used.map(|(slot, count)| (slot_start_ns(slot), u64::from(*count)))
+}
+
 /// Histogram of latencies by powers of two: slots are quarters of bpftrace's buckets.
 pub fn histogram(latencies: &Latencies) -> Histogram {
     let mut histogram = Histogram::default();
-    for (slot, &count) in latencies.slots.iter().enumerate() {
-        histogram.record_many(Nanos(slot_start_ns(slot) as f64), u64::from(count));
+    for (start_ns, count) in slots(latencies) {
+        histogram.record_many(Nanos(start_ns as f64), count);
     }
     histogram
 }
 
 /// Sum of histograms.
-fn sum<'a>(all: impl Iterator<Item = &'a Latencies>) -> Latencies {
+pub fn sum<'a>(all: impl Iterator<Item = &'a Latencies>) -> Latencies {
     let mut total = Latencies {
         count: 0,
         sum_ns: 0,
@@ -105,58 +223,4 @@ fn sum<'a>(all: impl Iterator<Item = &'a Latencies>) -> Latencies {
         }
     }
     total
-}
-
-/// The report as JSON; docs/formats/live.md describes the members. Times are nanoseconds.
-pub fn json(report: &WakeupReport) -> Value {
-    let duration_ns = report.duration_ns;
-    match &report.measured {
-        Measured::Wakeups(table) => json!({
-            "schema": SCHEMA,
-            "source": "bpf",
-            "duration_ns": duration_ns,
-            "count": table.count,
-            "tasks": table.tasks.iter().map(|task| {
-                let mut row = latencies_json(&task.latencies);
-                row["tid"] = json!(task.tid);
-                row["pid"] = json!(task.pid);
-                row["comm"] = json!(task.comm);
-                row
-            }).collect::<Vec<_>>(),
-            "cpus": table.cpus.iter().map(|(cpu, latencies)| {
-                let mut row = latencies_json(latencies);
-                row["cpu"] = json!(cpu);
-                row
-            }).collect::<Vec<_>>(),
-            "lost_wakes": table.lost_wakes,
-            "lost_tasks": table.lost_tasks,
-        }),
-        Measured::RunDelays { reason, delays } => json!({
-            "schema": SCHEMA,
-            "source": "schedstat",
-            "reason": reason,
-            "duration_ns": duration_ns,
-            "tasks": delays.iter().map(|delay| json!({
-                "tid": delay.tid,
-                "comm": delay.comm,
-                "run_delay_ns": delay.delay_ns,
-                "runs": delay.runs,
-            })).collect::<Vec<_>>(),
-        }),
-    }
-}
-
-fn latencies_json(latencies: &Latencies) -> Value {
-    let slots = latencies.slots.iter().enumerate();
-    let slots = slots.filter(|(_, count)| **count > 0);
-    json!({
-        "count": latencies.count,
-        "sum_ns": latencies.sum_ns,
-        "p50_ns": quantile_ns(latencies, 500),
-        "p99_ns": quantile_ns(latencies, 990),
-        "longest_ns": latencies.longest_ns,
-        "histogram": slots
-            .map(|(slot, count)| json!({ "from_ns": slot_start_ns(slot), "count": count }))
-            .collect::<Vec<_>>(),
-    })
 }

@@ -28,6 +28,7 @@ mod machine;
 pub mod machine_file;
 mod model;
 mod names;
+mod object;
 mod of_type;
 pub mod page;
 pub mod perf_c2c;

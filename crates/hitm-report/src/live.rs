@@ -1,11 +1,15 @@
 //! Locks of a running host as tables.
 
+mod declared;
+mod fixed;
 mod json;
 mod lock;
 mod program;
-mod scheduling;
+pub mod rt;
 pub mod screen;
 mod text;
+pub mod throttle;
+pub mod wakeups;
 pub mod whatif;
 
 use hitm_live::locks;
@@ -14,7 +18,6 @@ use hitm_live::recording::LiveRecording;
 pub use json::render as json;
 pub use lock::{LiveRun, LockView, live_caller, live_lock, live_run, live_thread};
 pub use program::{ProgramLock, ProgramLocks, live_program, live_program_lock};
-pub use scheduling::{live_group, live_run_delay, live_throttled, live_wakeup};
 pub use text::render as text;
 
 /// The version of the JSON form.

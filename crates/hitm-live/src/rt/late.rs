@@ -1,31 +1,37 @@
 //! Late threads, and the CPUs on which they could have run.
 
+use hitm_fields::fields;
+
 use super::RtRun;
 
-/// A CPU on which a thread could have run while it waited.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CpuChoice {
-    /// Number of the CPU in the operating system.
-    pub cpu: u32,
-    /// Thread of lower priority that started there meanwhile; `None` when none of the test did.
-    pub task: Option<usize>,
+fields! {
+    /// A CPU on which a thread could have run while it waited.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct CpuChoice in cpu_choice {
+        /// Number of the CPU in the operating system.
+        pub cpu: u32 => number "CPU";
+        /// Thread of lower priority that started there meanwhile; none when none of the test did.
+        pub task: Option<usize> => number "task";
+    }
 }
 
-/// A thread that started late while one of lower priority ran.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Late {
-    /// Number of the iteration, from 0.
-    pub iteration: usize,
-    /// The thread.
-    pub task: usize,
-    /// From the opening of the barrier to its start.
-    pub start_us: u64,
-    /// The time by which it started later than the next lower thread it started.
-    pub late_us: u64,
-    /// The CPU on which it ran in the end.
-    pub cpu: u32,
-    /// CPUs that it could have run on before, in the order of the CPUs.
-    pub choices: Vec<CpuChoice>,
+fields! {
+    /// A thread that started late while one of lower priority ran.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Late in late_thread {
+        /// Number of the iteration, from 0.
+        pub iteration: usize => number "iteration";
+        /// The thread.
+        pub task: usize => number "task";
+        /// From the opening of the barrier to its start.
+        pub start_us: u64 => number "start";
+        /// The time by which it started later than the next lower thread it started.
+        pub late_us: u64 => number "late";
+        /// The CPU on which it ran in the end.
+        pub cpu: u32 => number "CPU";
+        /// CPUs that it could have run on before, in the order of the CPUs.
+        pub choices: Vec<CpuChoice>;
+    }
 }
 
 /// Threads for which the failed iterations fail, one each, by the rule of rt-migrate-test.

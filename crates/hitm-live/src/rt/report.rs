@@ -1,323 +1,105 @@
-//! The test's table, verdict and late threads, as text and JSON.
+//! A test that has run, and the quantities that are reported of it.
 
-use std::fmt::Write as _;
+use hitm_base::rt_migrate::RtMigrate;
+use hitm_fields::fields;
 
-use hitm_base::{Printout, grouped};
-use serde_json::{Value, json};
+use super::late;
 
-use super::{CpuChoice, Late, RtRun, late};
-
-/// Shows the table in the form of rt-migrate-test, then the late threads and their CPUs.
-pub fn text(run: &RtRun) -> Printout {
-    let mut out = Printout::new();
-    for line in run.results.text().lines() {
-        out.line(line);
-    }
-    add_late(&mut out, run);
-    out
+/// The CPUs of a thread in an iteration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Place {
+    /// The CPU of its first instruction behind the barrier.
+    pub first_cpu: u32,
+    /// The CPU at the end of its busy loop.
+    pub last_cpu: u32,
 }
 
-/// Shows the verdict and the late threads alone.
-pub fn verdict_text(run: &RtRun) -> Printout {
-    let mut out = Printout::new();
-    let failed = run.results.failures().len();
-    let iterations = run.results.iterations.len();
-    out.line(&match failed {
-        0 => format!("Passed: {iterations} iterations"),
-        _ => format!("Failed: {failed} of {iterations} iterations"),
-    });
-    add_late(&mut out, run);
-    out
-}
-
-fn add_late(out: &mut Printout, run: &RtRun) {
-    for late in late(run) {
-        out.blank();
-        out.line(&started(run, &late));
-        out.line(&format!("   {}", could_have_run(run, &late.choices)));
+fields! {
+    /// A test that has run.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct RtRun in rt_run {
+        /// The samples, for rule and table.
+        pub results: RtMigrate;
+        /// By iteration and thread.
+        pub places: Vec<Vec<Place>>;
+        /// CPUs that the threads were allowed, in the order of their numbers.
+        pub allowed: Vec<u32>;
+        /// No iteration failed.
+        passed => label "passed", |run| late(run).is_empty();
+        /// Time for which each thread is busy.
+        run_time_us => number "run time", |run| (run.results.config.run_time.0 / 1e3) as u64;
+        /// Time by which a thread may start later than the next lower one.
+        max_err_us => number "allowed error", |run| (run.results.config.max_err.0 / 1e3) as u64;
+        /// The CPUs that the threads may use.
+        cpus => number "CPUs", |run| run.allowed.clone();
     }
 }
 
-fn started(run: &RtRun, late: &Late) -> String {
-    let prio = |task| run.results.config.prio(task);
-    let lower = late.task - 1;
-    format!(
-        " Iteration {}: task {} (prio {}) started on CPU {} after {} us, {} us later than task {lower} (prio {})",
-        late.iteration,
-        late.task,
-        prio(late.task),
-        late.cpu,
-        grouped(late.start_us),
-        grouped(late.late_us),
-        prio(lower),
-    )
-}
-
-fn could_have_run(run: &RtRun, choices: &[CpuChoice]) -> String {
-    if choices.is_empty() {
-        return "All CPUs ran tasks of its priority or a higher one until then".to_owned();
+fields! {
+    /// Starts of a thread, over all iterations.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct ThreadStarts in thread_starts {
+        /// Its priority.
+        pub prio: u8 => number "prio";
+        /// Its earliest start behind the barrier.
+        pub start_min_us: Option<u64> => number "min";
+        /// Its mean start.
+        pub start_avg_us: Option<u64> => number "avg";
+        /// Its latest start.
+        pub start_max_us: Option<u64> => number "max";
     }
-    let mut text = String::from("It could have run on");
-    for (index, choice) in choices.iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        let _ = match choice.task {
-            Some(task) => write!(
-                text,
-                "{comma} CPU {} (task {task}, prio {})",
-                choice.cpu,
-                run.results.config.prio(task)
-            ),
-            None => write!(text, "{comma} CPU {} (no task of the test)", choice.cpu),
-        };
+}
+
+fields! {
+    /// A thread in an iteration.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct ThreadSample in thread_sample {
+        /// Its start behind the barrier.
+        pub start_us: u64 => number "start";
+        /// The end of its busy loop.
+        pub length_us: u64 => number "end";
+        /// Passes of its busy loop.
+        pub loops: u64 => number "loops";
+        /// The CPU of its first instruction behind the barrier.
+        pub first_cpu: u32 => number "first CPU";
+        /// The CPU at the end of its busy loop.
+        pub last_cpu: u32 => number "last CPU";
     }
-    text
 }
 
-/// Shows the same as an object: `schema` is 1; docs/formats/live.md lists the keys.
-pub fn json(run: &RtRun) -> Value {
-    let config = &run.results.config;
-    let threads: Vec<Value> = (0..config.tasks).map(|task| thread(run, task)).collect();
-    let iterations: Vec<Value> = (0..run.results.iterations.len())
-        .map(|iteration| samples(run, iteration))
-        .collect();
-    let late: Vec<Value> = late(run).iter().map(late_thread).collect();
-    json!({
-        "schema": 1,
-        "passed": late.is_empty(),
-        "run_time_us": (config.run_time.0 / 1e3) as u64,
-        "max_err_us": (config.max_err.0 / 1e3) as u64,
-        "cpus": run.allowed,
-        "threads": threads,
-        "iterations": iterations,
-        "late": late,
-    })
-}
-
-fn thread(run: &RtRun, task: usize) -> Value {
-    let starts = run.results.iterations.iter();
-    let starts: Vec<u64> = starts.map(|samples| samples[task].start_us).collect();
-    let total: u64 = starts.iter().sum();
-    json!({
-        "prio": run.results.config.prio(task),
-        "start_min_us": starts.iter().min(),
-        "start_avg_us": total.checked_div(starts.len() as u64),
-        "start_max_us": starts.iter().max(),
-    })
-}
-
-fn samples(run: &RtRun, iteration: usize) -> Value {
-    let both = run.results.iterations[iteration]
-        .iter()
-        .zip(&run.places[iteration]);
-    both.map(|(sample, place)| {
-        json!({
-            "start_us": sample.start_us,
-            "length_us": sample.length_us,
-            "loops": sample.loops,
-            "first_cpu": place.first_cpu,
-            "last_cpu": place.last_cpu,
-        })
-    })
-    .collect()
-}
-
-fn late_thread(late: &Late) -> Value {
-    let choice = |choice: &CpuChoice| json!({ "cpu": choice.cpu, "task": choice.task });
-    let choices: Vec<Value> = late.choices.iter().map(choice).collect();
-    json!({
-        "iteration": late.iteration,
-        "task": late.task,
-        "cpu": late.cpu,
-        "start_us": late.start_us,
-        "late_us": late.late_us,
-        "could_have_run": choices,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-
-    use super::*;
-    use crate::rt::late::tests::published;
-
-    #[test]
-    fn a_late_thread_is_told_where_it_could_have_run() {
-        let out = text(&published());
-        expect![[r#"
-            Iter:       0       1       2       3       4 
-               0:      36      33   20041      39      33 
-             len:   20036   20033   40041   20039   20033 
-             loops: 167789  167693  227167  167829  167814 
-
-             Task 0 (prio 2):
-               Max: 36 us
-               Min: 36 us
-               Tot: 36 us
-               Avg: 36 us
-
-             Task 1 (prio 3):
-               Max: 33 us
-               Min: 33 us
-               Tot: 33 us
-               Avg: 33 us
-
-             Task 2 (prio 4):
-               Max: 20041 us
-               Min: 20041 us
-               Tot: 20041 us
-               Avg: 20041 us
-
-             Task 3 (prio 5):
-               Max: 39 us
-               Min: 39 us
-               Tot: 39 us
-               Avg: 39 us
-
-             Task 4 (prio 6):
-               Max: 33 us
-               Min: 33 us
-               Tot: 33 us
-               Avg: 33 us
-
-             Failed at iteration 0!
-
-             Iteration 0: task 2 (prio 4) started on CPU 3 after 20,041 us, 20,008 us later than task 1 (prio 3)
-               It could have run on CPU 0 (task 0, prio 2), CPU 1 (task 1, prio 3), CPU 4 (no task of the test)
-        "#]]
-        .assert_eq(out.as_str());
+impl RtRun {
+    /// Starts of each thread.
+    pub fn threads(&self) -> Vec<ThreadStarts> {
+        let tasks = 0..self.results.config.tasks;
+        tasks.map(|task| self.starts(task)).collect()
     }
 
-    #[test]
-    fn the_verdict_counts_iterations() {
-        let out = verdict_text(&published());
-        let first = out.as_str().lines().next();
-        assert_eq!(first, Some("Failed: 1 of 1 iterations"));
-        let mut good = published();
-        good.results.iterations[0][2].start_us = 60;
-        assert_eq!(verdict_text(&good).as_str(), "Passed: 1 iterations\n");
+    fn starts(&self, task: usize) -> ThreadStarts {
+        let starts = self.results.iterations.iter();
+        let starts: Vec<u64> = starts.map(|samples| samples[task].start_us).collect();
+        let total: u64 = starts.iter().sum();
+        ThreadStarts {
+            prio: self.results.config.prio(task),
+            start_min_us: starts.iter().min().copied(),
+            start_avg_us: total.checked_div(starts.len() as u64),
+            start_max_us: starts.iter().max().copied(),
+        }
     }
 
-    #[test]
-    fn the_object_names_the_same_thread() {
-        let value = json(&published());
-        assert_eq!(value["passed"], false);
-        assert_eq!(value["late"][0]["task"], 2);
-        assert_eq!(value["late"][0]["could_have_run"][0]["task"], 0);
-        assert_eq!(value["late"][0]["could_have_run"][2]["task"], Value::Null);
-        assert_eq!(value["threads"][2]["start_max_us"], 20041);
-        assert_eq!(value["iterations"][0][3]["first_cpu"], 2);
-    }
-
-    #[test]
-    fn json_of_the_whole() {
-        expect![[r#"
-            {
-              "cpus": [
-                0,
-                1,
-                2,
-                3,
-                4
-              ],
-              "iterations": [
-                [
-                  {
-                    "first_cpu": 0,
-                    "last_cpu": 0,
-                    "length_us": 20036,
-                    "loops": 167789,
-                    "start_us": 36
-                  },
-                  {
-                    "first_cpu": 1,
-                    "last_cpu": 1,
-                    "length_us": 20033,
-                    "loops": 167693,
-                    "start_us": 33
-                  },
-                  {
-                    "first_cpu": 3,
-                    "last_cpu": 3,
-                    "length_us": 40041,
-                    "loops": 227167,
-                    "start_us": 20041
-                  },
-                  {
-                    "first_cpu": 2,
-                    "last_cpu": 2,
-                    "length_us": 20039,
-                    "loops": 167829,
-                    "start_us": 39
-                  },
-                  {
-                    "first_cpu": 3,
-                    "last_cpu": 3,
-                    "length_us": 20033,
-                    "loops": 167814,
-                    "start_us": 33
-                  }
-                ]
-              ],
-              "late": [
-                {
-                  "could_have_run": [
-                    {
-                      "cpu": 0,
-                      "task": 0
-                    },
-                    {
-                      "cpu": 1,
-                      "task": 1
-                    },
-                    {
-                      "cpu": 4,
-                      "task": null
-                    }
-                  ],
-                  "cpu": 3,
-                  "iteration": 0,
-                  "late_us": 20008,
-                  "start_us": 20041,
-                  "task": 2
-                }
-              ],
-              "max_err_us": 1000,
-              "passed": false,
-              "run_time_us": 20000,
-              "schema": 1,
-              "threads": [
-                {
-                  "prio": 2,
-                  "start_avg_us": 36,
-                  "start_max_us": 36,
-                  "start_min_us": 36
-                },
-                {
-                  "prio": 3,
-                  "start_avg_us": 33,
-                  "start_max_us": 33,
-                  "start_min_us": 33
-                },
-                {
-                  "prio": 4,
-                  "start_avg_us": 20041,
-                  "start_max_us": 20041,
-                  "start_min_us": 20041
-                },
-                {
-                  "prio": 5,
-                  "start_avg_us": 39,
-                  "start_max_us": 39,
-                  "start_min_us": 39
-                },
-                {
-                  "prio": 6,
-                  "start_avg_us": 33,
-                  "start_max_us": 33,
-                  "start_min_us": 33
-                }
-              ]
-            }"#]].assert_eq(&serde_json::to_string_pretty(&json(&published())).unwrap());
+    /// Threads of each iteration.
+    pub fn samples(&self) -> Vec<Vec<ThreadSample>> {
+        let iterations = self.results.iterations.iter().zip(&self.places);
+        let samples = iterations.map(|(samples, places)| {
+            let both = samples.iter().zip(places);
+            both.map(|(sample, place)| ThreadSample {
+                start_us: sample.start_us,
+                length_us: sample.length_us,
+                loops: sample.loops,
+                first_cpu: place.first_cpu,
+                last_cpu: place.last_cpu,
+            })
+            .collect()
+        });
+        samples.collect()
     }
 }

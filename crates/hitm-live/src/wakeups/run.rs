@@ -171,23 +171,23 @@ fn no_group(name: &str, source: io::Error) -> Error {
 fn run_delays(before: &BTreeMap<u32, [u64; 2]>, now: &BTreeMap<u32, [u64; 2]>) -> Vec<RunDelay> {
     let grown = now.iter().filter_map(|(tid, [delay, runs])| {
         let [delay_before, runs_before] = before.get(tid).copied().unwrap_or_default();
-        let (delay_ns, runs) = (
+        let (run_delay_ns, runs) = (
             delay.saturating_sub(delay_before),
             runs.saturating_sub(runs_before),
         );
-        (runs > 0 || delay_ns > 0).then_some((*tid, delay_ns, runs))
+        (runs > 0 || run_delay_ns > 0).then_some((*tid, run_delay_ns, runs))
     });
     let mut delays: Vec<RunDelay> = grown
-        .filter_map(|(tid, delay_ns, runs)| {
+        .filter_map(|(tid, run_delay_ns, runs)| {
             Some(RunDelay {
                 tid,
                 comm: procfs::comm(tid).ok()?,
-                delay_ns,
+                run_delay_ns,
                 runs,
             })
         })
         .collect();
-    delays.sort_by_key(|delay| (std::cmp::Reverse(delay.delay_ns), delay.tid));
+    delays.sort_by_key(|delay| (std::cmp::Reverse(delay.run_delay_ns), delay.tid));
     delays
 }
 

@@ -9,6 +9,7 @@ use hitm::output_file;
 use hitm_base::Nanos;
 use hitm_base::rt_migrate::RtMigrateConfig;
 use hitm_live::rt;
+use hitm_report::live::rt as shown;
 
 use crate::commands::Format;
 use crate::{Exit, Terminal};
@@ -99,14 +100,13 @@ fn test_duration(text: &str) -> Result<Duration, String> {
 
 pub(super) fn run(args: &RtArgs, terminal: &mut Terminal) -> Result<Exit> {
     let run = rt::run(args.config(), args.duration)?;
-    let json = || -> Result<String> { Ok(serde_json::to_string_pretty(&rt::json(&run))? + "\n") };
     match args.format {
-        Format::Json => terminal.json(&json()?)?,
-        Format::Text if args.quiet => terminal.out(&rt::verdict_text(&run))?,
-        Format::Text => terminal.out(&rt::text(&run))?,
+        Format::Json => terminal.json(&shown::json(&run))?,
+        Format::Text if args.quiet => terminal.out(&shown::verdict_text(&run))?,
+        Format::Text => terminal.out(&shown::text(&run))?,
     }
     if let Some(path) = &args.json {
-        output_file::write(path, json()?.as_bytes())?;
+        output_file::write(path, shown::json(&run).as_bytes())?;
     }
     let failed = args.check && !run.results.failures().is_empty();
     Ok(match failed {

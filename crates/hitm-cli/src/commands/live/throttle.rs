@@ -5,10 +5,10 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use hitm::live::simulate_quota;
-use hitm_base::Printout;
 use hitm_live::cgroups::{Bandwidth, Hierarchy};
 use hitm_live::place::Stop;
 use hitm_live::throttle::{self, Options};
+use hitm_report::live::throttle as shown;
 use hitm_report::live::whatif::{self, WhatIfRow};
 
 use super::what_if::{WhatIf, what_if};
@@ -53,15 +53,13 @@ pub(super) fn run(args: &ThrottleArgs, terminal: &mut Terminal) -> Result<Exit> 
     let mut written = Ok(());
     let report = throttle::observe(&options, &mut |line| {
         if args.trace && written.is_ok() {
-            let mut out = Printout::new();
-            out.line(line);
-            written = terminal.out(&out);
+            written = terminal.line(line);
         }
     })?;
     written?;
     match args.format {
-        Format::Text => terminal.out(&throttle::text(&report))?,
-        Format::Json => write_json(&throttle::json(&report), terminal)?,
+        Format::Text => terminal.out(&shown::text(&report))?,
+        Format::Json => terminal.json(&shown::json(&report, None))?,
     }
     Ok(Exit::Done)
 }
@@ -86,14 +84,13 @@ fn simulate(
     }
     match args.format {
         Format::Text => {
-            terminal.out(&throttle::text(&report))?;
+            terminal.out(&shown::text(&report))?;
             let width = text_options(terminal).width;
             terminal.out(&whatif::text(&demand, &rows, width))?;
         }
         Format::Json => {
-            let mut json = throttle::json(&report);
-            json["what_if"] = whatif::json(&demand, &rows);
-            write_json(&json, terminal)?;
+            let what_if = whatif::json(&demand, &rows);
+            terminal.json(&shown::json(&report, Some(what_if)))?;
         }
     }
     Ok(Exit::Done)
@@ -104,8 +101,4 @@ fn quota_of(group: &str) -> Result<Option<Bandwidth>> {
     let folder = hierarchy.folder(group);
     // A group that is not there is told with its name when it is observed.
     Ok(hierarchy.bandwidth(&folder))
-}
-
-fn write_json(json: &serde_json::Value, terminal: &mut Terminal) -> Result<()> {
-    terminal.json(&(serde_json::to_string_pretty(json)? + "\n"))
 }

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use hitm_live::place::Stop;
 use hitm_live::wakeups::{self, Options, Target};
+use hitm_report::live::wakeups as shown;
 
 use crate::commands::Format;
 use crate::commands::duration::duration;
@@ -45,10 +46,8 @@ pub(super) fn run(args: &WakeupsArgs, terminal: &mut Terminal) -> Result<Exit> {
         counters_only: args.counters,
     })?;
     match args.format {
-        Format::Text => terminal.out(&wakeups::text(&report))?,
-        Format::Json => {
-            terminal.json(&(serde_json::to_string_pretty(&wakeups::json(&report))? + "\n"))?
-        }
+        Format::Text => terminal.out(&shown::text(&report))?,
+        Format::Json => terminal.json(&shown::json(&report))?,
     }
     Ok(Exit::Done)
 }

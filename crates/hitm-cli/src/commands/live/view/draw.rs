@@ -1,10 +1,10 @@
 //! The view as lines of a screen.
 
 use hitm_base::Printout;
-use hitm_live::throttle::{self, Source};
-use hitm_live::wakeups::{self, Measured};
+use hitm_live::throttle::Source;
+use hitm_live::wakeups::Measured;
 use hitm_report::fields::Field;
-use hitm_report::live::{live_run, screen};
+use hitm_report::live::{live_run, screen, throttle, wakeups};
 use ratatui::Frame;
 
 use super::state::{Detail, Row, Seen, State, Tab};
@@ -89,8 +89,8 @@ fn body(state: &mut State, width: usize, room: usize) -> Lines {
     }
     let table = match state.tab {
         Tab::Locks => seen(&state.locks, |locks| screen::lock_rows(locks, width)),
-        Tab::Groups => seen(&state.groups, |report| screen::group_rows(report, width)),
-        Tab::Wakeups => seen(&state.wakeups, |report| screen::wakeup_rows(report, width)),
+        Tab::Groups => seen(&state.groups, |report| throttle::group_rows(report, width)),
+        Tab::Wakeups => seen(&state.wakeups, |report| wakeups::wakeup_rows(report, width)),
     };
     match table {
         Ok(_) if state.row_count(state.tab) == 0 => {
@@ -144,9 +144,9 @@ fn rows(state: &mut State, table: &Printout, room: usize) -> Lines {
 fn detail_lines(detail: &mut Detail, width: usize, room: usize) -> Lines {
     let text = match &detail.row {
         Row::Lock(view) => screen::lock_detail(view, width),
-        Row::Group(group, tasks) => screen::group_detail(group, tasks, width),
-        Row::Wakeup(task) => screen::wakeup_detail(task, width),
-        Row::RunDelay(task) => screen::run_delay_detail(task, width),
+        Row::Group(group, tasks) => throttle::group_detail(group, tasks, width),
+        Row::Wakeup(task) => wakeups::wakeup_detail(task, width),
+        Row::RunDelay(task) => wakeups::run_delay_detail(task, width),
     };
     let mut all = Lines::new();
     if detail.is_gone {

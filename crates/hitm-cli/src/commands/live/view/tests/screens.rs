@@ -387,7 +387,7 @@ fn missing_layers_are_named_with_the_reason() {
             delays: vec![RunDelay {
                 tid: 4,
                 comm: "busy".into(),
-                delay_ns: 80 * MS,
+                run_delay_ns: 80 * MS,
                 runs: 40,
             }],
         },

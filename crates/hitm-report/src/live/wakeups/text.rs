@@ -1,16 +1,30 @@
 //! The report as text.
 
 use hitm_base::{Printout, grouped, printable};
-use hitm_bpf::{Latencies, TaskLatencies, WakeupTable};
+use hitm_live::wakeups::{
+    self, Latencies, Measured, RunDelay, TaskLatencies, WakeupReport, WakeupTable, latencies,
+    run_delay, sum,
+};
 
-use super::{Measured, RunDelay, WakeupReport, quantile_ns, sum};
-use crate::spread::span;
+use crate::live::fixed::{Fixed, head, row, span};
 
 /// Rows of tasks that are shown.
 const ROWS_MAX: usize = 20;
 
 /// Tasks whose histograms are shown.
 const HISTOGRAMS_MAX: usize = 3;
+
+const LATENCIES: &[Fixed<Latencies>] = &[
+    Fixed::new(latencies::count, 9),
+    Fixed::new(latencies::p50_ns, 9),
+    Fixed::new(latencies::p99_ns, 9),
+    Fixed::new(latencies::longest_ns, 9),
+];
+const RUN_DELAYS: &[Fixed<RunDelay>] = &[
+    Fixed::new(run_delay::tid, 8),
+    Fixed::new(run_delay::runs, 9),
+    Fixed::new(run_delay::run_delay_ns, 9),
+];
 
 /// Shows the report to people.
 pub fn text(report: &WakeupReport) -> Printout {
@@ -22,7 +36,7 @@ pub fn text(report: &WakeupReport) -> Printout {
                 "Wake-ups for {duration}, by BPF programs: {}, each from waking to running.",
                 grouped(table.count)
             ));
-            wakeups(&mut out, table);
+            woken(&mut out, table);
         }
         Measured::RunDelays { reason, delays } => {
             out.line(&format!(
@@ -38,7 +52,7 @@ pub fn text(report: &WakeupReport) -> Printout {
     out
 }
 
-fn wakeups(out: &mut Printout, table: &WakeupTable) {
+fn woken(out: &mut Printout, table: &WakeupTable) {
     let all = sum(table.cpus.iter().map(|(_, latencies)| latencies));
     if all.count == 0 {
         return;
@@ -46,20 +60,20 @@ fn wakeups(out: &mut Printout, table: &WakeupTable) {
     out.blank();
     histogram(out, "All (ns)", &all);
     out.blank();
-    out.line(&format!("{:>8} {}", "CPU", columns()));
+    out.line(&format!("{:>8} {}", "CPU", head(LATENCIES)));
     for (cpu, latencies) in &table.cpus {
-        out.line(&format!("{cpu:>8} {}", cells(latencies)));
+        out.line(&format!("{cpu:>8} {}", row(LATENCIES, latencies)));
     }
     let mut tasks: Vec<&TaskLatencies> = table.tasks.iter().collect();
     tasks.sort_by_key(|task| (std::cmp::Reverse(task.latencies.longest_ns), task.tid));
     out.blank();
     out.line("Tasks, the longest latency first:");
-    out.line(&format!("{:>8} {} name", "thread", columns()));
+    out.line(&format!("{:>8} {} name", "thread", head(LATENCIES)));
     for task in tasks.iter().take(ROWS_MAX) {
         out.line(&format!(
             "{:>8} {} {}",
             task.tid,
-            cells(&task.latencies),
+            row(LATENCIES, &task.latencies),
             printable(&task.comm)
         ));
     }
@@ -100,41 +114,19 @@ pub fn losses(table: &WakeupTable) -> Vec<String> {
         .collect()
 }
 
-fn columns() -> String {
-    format!(
-        "{:>9} {:>9} {:>9} {:>9}",
-        "wake-ups", "p50", "p99", "longest"
-    )
-}
-
-fn cells(latencies: &Latencies) -> String {
-    format!(
-        "{:>9} {:>9} {:>9} {:>9}",
-        latencies.count,
-        span(quantile_ns(latencies, 500)),
-        span(quantile_ns(latencies, 990)),
-        span(latencies.longest_ns)
-    )
-}
-
 fn histogram(out: &mut Printout, title: &str, latencies: &Latencies) {
     out.line(&format!("{title}:"));
-    out.block("", &super::histogram(latencies).text());
+    out.block("", &wakeups::histogram(latencies).text());
 }
 
 fn run_delays(out: &mut Printout, delays: &[RunDelay]) {
     out.blank();
-    out.line(&format!(
-        "{:>8} {:>9} {:>9} {:>9} name",
-        "thread", "runs", "delay", "a run"
-    ));
+    out.line(&format!("{} {:>9} name", head(RUN_DELAYS), "a run"));
     for delay in delays.iter().take(ROWS_MAX) {
         out.line(&format!(
-            "{:>8} {:>9} {:>9} {:>9} {}",
-            delay.tid,
-            delay.runs,
-            span(delay.delay_ns),
-            span(delay.delay_ns / delay.runs.max(1)),
+            "{} {:>9} {}",
+            row(RUN_DELAYS, delay),
+            span(delay.run_delay_ns / delay.runs.max(1)),
             printable(&delay.comm)
         ));
     }

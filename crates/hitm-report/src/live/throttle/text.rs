@@ -1,10 +1,11 @@
 //! The report as text.
 
 use hitm_base::{Printout, grouped, printable};
-use hitm_bpf::Episode;
+use hitm_live::throttle::{
+    Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleReport, WorkTimes, task_row,
+};
 
-use super::{Causes, GroupRow, Source, TaskRow, ThrottleReport, WorkTimes};
-use crate::spread::span;
+use crate::live::fixed::{Fixed, head, row, span};
 
 /// Rows of tasks and of locks that are shown.
 const ROWS_MAX: usize = 20;
@@ -12,7 +13,7 @@ const ROWS_MAX: usize = 20;
 /// Shows the report to people.
 pub fn text(report: &ThrottleReport) -> Printout {
     let mut out = Printout::new();
-    head(&mut out, report);
+    source(&mut out, report);
     if let Source::Bpf { is_asynchronous } = report.source {
         walks(
             &mut out,
@@ -53,7 +54,7 @@ pub fn text(report: &ThrottleReport) -> Printout {
     out
 }
 
-fn head(out: &mut Printout, report: &ThrottleReport) {
+fn source(out: &mut Printout, report: &ThrottleReport) {
     let duration = span(report.duration_ns);
     match &report.source {
         Source::Bpf { .. } => out.line(&format!(
@@ -149,8 +150,20 @@ fn episodes(out: &mut Printout, group: &GroupRow) {
     }
     gap(out, group);
     for held in group.locks.iter().take(ROWS_MAX) {
-        out.line(&format!("  {}", held.text()));
+        out.line(&format!("  {}", held_text(held)));
     }
+}
+
+/// A lock, its holder and its waiters in one line.
+pub(super) fn held_text(held: &HeldLock) -> String {
+    format!(
+        "lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {} ({})",
+        held.lock,
+        held.holder,
+        grouped(held.waits),
+        printable(&held.waiter_comm),
+        held.waiter
+    )
 }
 
 const UNASSIGNED: &str = "not assigned to a cause";
@@ -207,29 +220,27 @@ fn gap(out: &mut Printout, group: &GroupRow) {
     ));
 }
 
+const TASKS: &[Fixed<TaskRow>] = &[
+    Fixed::new(task_row::tid, 8),
+    Fixed::new(task_row::comm, 15),
+    Fixed::new(task_row::episodes, 7),
+    Fixed::new(task_row::total_ns, 9),
+    Fixed::new(task_row::quota_ns, 9),
+    Fixed::new(task_row::timer_ns, 9),
+    Fixed::new(task_row::ipi_ns, 9),
+    Fixed::new(task_row::cpu_ns, 9),
+    Fixed::new(task_row::longest_ns, 9),
+];
+
 fn tasks(out: &mut Printout, tasks: &[TaskRow]) {
     if tasks.is_empty() {
         return;
     }
     out.blank();
     out.line("Tasks, by the time that they were throttled:");
-    out.line(&format!(
-        "{:>8} {:<15} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-        "thread", "name", "times", "throttled", "quota", "timer", "interrupt", "CPU", "longest"
-    ));
+    out.line(&head(TASKS));
     for task in tasks.iter().take(ROWS_MAX) {
-        out.line(&format!(
-            "{:>8} {:<15} {:>7} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}",
-            task.tid,
-            printable(&task.comm),
-            task.episodes,
-            span(task.causes.total_ns()),
-            span(task.causes.quota_ns),
-            span(task.causes.timer_ns),
-            span(task.causes.ipi_ns),
-            span(task.causes.cpu_ns),
-            span(task.longest_ns)
-        ));
+        out.line(&row(TASKS, task));
     }
     if tasks.len() > ROWS_MAX {
         out.line(&format!(

@@ -1,0 +1,351 @@
+//! Results of an observation, and the quantities that are reported of them.
+//!
+//! A member with a kind and a title is in text, JSON and the view alike; docs/formats/live.md is checked against it.
+
+use hitm_base::{Histogram, Nanos};
+use hitm_bpf::{Episode, ThrottleCounts, Work};
+use hitm_fields::{Align, Field, Reported as _, Unit, fields};
+
+use super::Causes;
+use crate::cgroups::{Bandwidth, CpuStat};
+use crate::spread::Spread;
+
+const NANOS: (Unit, Align) = (Unit::Nanos, Align::Right);
+
+/// What has times by cause.
+pub trait HasCauses {
+    /// The times.
+    fn causes(&self) -> &Causes;
+}
+
+/// Fields of everything that has times by cause.
+#[derive(Debug)]
+pub struct Caused<T>(std::marker::PhantomData<T>);
+
+#[expect(non_upper_case_globals, reason = "as the fields that `fields!` makes")]
+impl<T: HasCauses> Caused<T> {
+    /// For the quota.
+    pub const quota_ns: Field<T> = Field::new(
+        "quota_ns",
+        "quota",
+        NANOS,
+        "Its part until the timer was due that gave the quota",
+        |item| item.causes().quota_ns.value(),
+    );
+    /// For the timer.
+    pub const timer_ns: Field<T> = Field::new(
+        "timer_ns",
+        "timer",
+        NANOS,
+        "Its part until the timer reached the task's CPU: late, or walking",
+        |item| item.causes().timer_ns.value(),
+    );
+    /// For the interrupt.
+    pub const ipi_ns: Field<T> = Field::new(
+        "ipi_ns",
+        "interrupt",
+        NANOS,
+        "Its part until that CPU had put its tasks back",
+        |item| item.causes().ipi_ns.value(),
+    );
+    /// For a CPU.
+    pub const cpu_ns: Field<T> = Field::new(
+        "cpu_ns",
+        "CPU",
+        NANOS,
+        "Its part until the task had a CPU",
+        |item| item.causes().cpu_ns.value(),
+    );
+    /// For nobody knows what.
+    pub const unassigned_ns: Field<T> = Field::new(
+        "unassigned_ns",
+        "no cause",
+        NANOS,
+        "Its part without a known cause",
+        |item| item.causes().unassigned_ns.value(),
+    );
+}
+
+impl HasCauses for Causes {
+    fn causes(&self) -> &Causes {
+        self
+    }
+}
+
+impl HasCauses for TaskRow {
+    fn causes(&self) -> &Causes {
+        &self.causes
+    }
+}
+
+impl HasCauses for GroupRow {
+    fn causes(&self) -> &Causes {
+        &self.causes
+    }
+}
+
+fields! {
+    /// Times by cause.
+    pub causes for Causes {
+        /// Their sum.
+        total_ns => nanos "throttled", |causes| causes.total_ns();
+        ..Caused: quota_ns, timer_ns, ipi_ns, cpu_ns, unassigned_ns;
+    }
+}
+
+fields! {
+    /// Durations of one kind of work.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct WorkTimes in work_times {
+        /// Durations by powers of two.
+        pub histogram: Histogram;
+        /// The same durations, for percentiles.
+        pub spread: Spread;
+        /// Times that it was done.
+        count => count "times", |times| times.spread.count();
+        /// Its time in all.
+        sum_ns => nanos "in all", |times| times.spread.sum_ns();
+        /// The longest of them.
+        longest_ns => nanos "longest", |times| times.spread.longest_ns();
+    }
+}
+
+impl WorkTimes {
+    pub(super) fn add(&mut self, work: &Work) {
+        let ns = work.end_ns.saturating_sub(work.begin_ns);
+        self.histogram.record(Nanos(ns as f64));
+        self.spread.add(ns);
+    }
+}
+
+fields! {
+    /// Episodes of one task.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct TaskRow in task_row {
+        /// Its number.
+        pub tid: u32 => number "thread";
+        /// Its process.
+        pub pid: u32 => number "process";
+        /// Its name.
+        pub comm: String => name "name";
+        /// The number of its group.
+        pub cgroup: u64;
+        /// Number of the group whose quota throttles it: its own, or an ancestor.
+        pub throttled_by: u64;
+        /// Times that it was throttled.
+        pub episodes: u64 => count "times";
+        /// Time of its episodes by cause.
+        pub causes: Causes;
+        /// Time for which it stood still, each throttling from leaving the CPU to running again.
+        total_ns => nanos "throttled", |task| task.causes.total_ns();
+        ..Caused: quota_ns, timer_ns, ipi_ns, cpu_ns, unassigned_ns;
+        /// The longest of them.
+        pub longest_ns: u64 => nanos "longest";
+    }
+}
+
+impl TaskRow {
+    pub(super) fn of(episode: &Episode, throttled_by: u64) -> TaskRow {
+        TaskRow {
+            tid: episode.tid,
+            pid: episode.pid,
+            comm: episode.comm.clone(),
+            cgroup: episode.cgroup,
+            throttled_by,
+            episodes: 0,
+            causes: Causes::default(),
+            longest_ns: 0,
+        }
+    }
+}
+
+fields! {
+    /// A kernel lock that a throttled task held while others waited for it.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct HeldLock in held_lock {
+        /// The lock's address.
+        pub lock: u64 => address "lock";
+        /// The throttled thread that held it.
+        pub holder: u32 => number "holder";
+        /// Waits that began meanwhile.
+        pub waits: u64 => count "waits";
+        /// The last thread that began to wait.
+        pub waiter: u32 => number "waiter";
+        /// Its name.
+        pub waiter_comm: String => name "name";
+    }
+}
+
+fields! {
+    /// A throttling of a task.
+    pub episode for Episode {
+        /// The thread.
+        tid => number "thread";
+        /// Its name.
+        comm => name "name";
+        /// The moment at which it left its CPU.
+        out_ns => number "out";
+        /// The CPU that it left.
+        out_cpu => number "from CPU";
+        /// The CPU that it runs on again.
+        in_cpu => number "to CPU";
+    }
+}
+
+fields! {
+    /// A group with a quota, and the effect on its tasks.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct GroupRow in group_row {
+        /// The number of the group.
+        pub id: u64;
+        /// Its folder below the root of the hierarchy.
+        pub path: String => name "group";
+        /// Its quota; none when the group or its quota has been removed.
+        pub bandwidth: Option<Bandwidth>;
+        /// CPU time that it may use in a period, in microseconds.
+        quota_us => number "quota us", |group| group.bandwidth.map(|own| own.quota_us);
+        /// Length of a period, in microseconds.
+        period_us => number "period us", |group| group.bandwidth.map(|own| own.period_us);
+        /// Unused time of earlier periods that it may use besides, in microseconds.
+        burst_us => number "burst us", |group| group.bandwidth.map(|own| own.burst_us);
+        /// CPUs that the quota is worth: quota_us over period_us.
+        quota_cpus => decimal "quota CPUs", |group| group.bandwidth.map(Bandwidth::cpus);
+        /// Growth of the counters of its cpu.stat.
+        pub stat: CpuStat;
+        /// Periods in which it ran.
+        periods => count "periods", |group| group.stat.periods;
+        /// Periods in which it used its quota up.
+        throttled_periods => count "used up", |group| group.stat.throttled_periods;
+        /// throttled_periods as a part of periods.
+        throttled_share => share "used up", |group| group.stat.throttled_share();
+        /// Time that its queues were throttled, each CPU's once, as cpu.stat counts it.
+        cpu_stat_throttled_ns => nanos "cpu.stat", |group| group.stat.throttled_ns;
+        /// Periods in which it used unused time of earlier ones.
+        bursts => count "bursts", |group| group.stat.bursts;
+        /// The lengths of the episodes.
+        pub spread: Spread;
+        /// Times that a task of it was throttled.
+        episodes => count "times", |group| group.spread.count();
+        /// Sums over all episodes of its tasks.
+        pub causes: Causes;
+        /// Time for which its tasks stood still, each throttling from leaving the CPU to running again.
+        total_ns => nanos "throttled", |group| group.causes.total_ns();
+        ..Caused: quota_ns, timer_ns, ipi_ns, cpu_ns, unassigned_ns;
+        /// Time that half of the throttlings do not exceed.
+        p50_ns => nanos "p50", |group| group.spread.quantile_ns(500);
+        /// Time that 99 of 100 throttlings do not exceed.
+        p99_ns => nanos "p99", |group| group.spread.quantile_ns(990);
+        /// Like `spread`, without the wait for a CPU afterwards.
+        pub throttled: Spread;
+        /// p50_ns without the wait for a CPU afterwards.
+        throttled_p50_ns => nanos "p50 stopped", |group| group.throttled.quantile_ns(500);
+        /// p99_ns without the wait for a CPU afterwards.
+        throttled_p99_ns => nanos "p99 stopped", |group| group.throttled.quantile_ns(990);
+        /// The episode that lasted longest.
+        pub longest: Option<Episode>;
+        /// The longest throttling of a task.
+        longest_ns => nanos "longest", |group| group.spread.longest_ns();
+        /// Time for which a queue of it had a task that stood still, each CPU's once.
+        pub queues_ns: u64 => nanos "queues";
+        /// Walks of its timers.
+        pub walks: Spread;
+        /// Walks of its timers.
+        timer_walks => count "walks", |group| group.walks.count();
+        /// Locks that its tasks held while throttled.
+        pub locks: Vec<HeldLock>;
+        /// Without BPF: time for which its tasks were ready and did not run.
+        pub run_delay_ns: Option<u64> => nanos "delay";
+    }
+}
+
+/// The source of figures.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// Every episode, from BPF programs.
+    Bpf {
+        /// Timers ask other CPUs to unthrottle (Linux 6.4 and later).
+        is_asynchronous: bool,
+    },
+    /// The kernel's counters alone, with the reason.
+    Counters(String),
+}
+
+impl Source {
+    /// Its name in JSON.
+    pub const fn id(&self) -> &'static str {
+        match self {
+            Source::Bpf {
+                is_asynchronous: true,
+            } => "bpf",
+            Source::Bpf {
+                is_asynchronous: false,
+            } => "bpf-sync",
+            Source::Counters(_) => "counters",
+        }
+    }
+
+    /// The reason why there are only counters.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Source::Bpf { .. } => None,
+            Source::Counters(reason) => Some(reason),
+        }
+    }
+}
+
+fields! {
+    /// Result of an observation.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct ThrottleReport in throttle_report {
+        /// The source of figures.
+        pub source: Source => label "source", |report| report.source.id();
+        /// The reason why there are only counters.
+        reason => words "reason", |report| report.source.reason();
+        /// Length of the observation.
+        pub duration_ns: u64 => nanos "time";
+        /// Walks of period timers.
+        pub period_timer: WorkTimes;
+        /// Walks of slack timers, which give back quota that other CPUs did not use.
+        pub slack_timer: WorkTimes;
+        /// Work of CPUs that unthrottled at a timer's request.
+        pub handlers: WorkTimes;
+        /// Throttled groups, longest time first.
+        pub groups: Vec<GroupRow>;
+        /// Throttled tasks, longest time first.
+        pub tasks: Vec<TaskRow>;
+        /// Groups that have a quota.
+        pub limited_groups: u64 => count "groups with a quota";
+        /// Tasks that are throttled at the end.
+        pub throttled_still: u64 => count "throttled still";
+        /// The programs' own totals and losses.
+        pub counts: ThrottleCounts;
+        /// Rows of tasks and of groups that did not fit into tables.
+        pub left_out: u64 => count "left out";
+    }
+}
+
+impl ThrottleReport {
+    /// Returns true if each throttling was observed, with its causes; otherwise only the kernel's
+    /// counters are known.
+    pub fn has_causes(&self) -> bool {
+        matches!(self.source, Source::Bpf { .. })
+    }
+}
+
+fields! {
+    /// Totals and losses of the programs.
+    pub throttle_counts for ThrottleCounts {
+        /// Episodes that ended.
+        episodes => count "episodes";
+        /// Timers' walks.
+        timers => count "timers";
+        /// CPUs that unthrottled at a walk's request.
+        handlers => count "handlers";
+        /// Events that are missing because the reader fell behind.
+        lost_events => count "lost events";
+        /// Episodes that are missing because too many tasks were throttled already.
+        lost_tasks => count "lost tasks";
+        /// Episodes without the time of unthrottling, because too many tasks of their CPU were throttled already.
+        not_followed => count "not followed";
+    }
+}

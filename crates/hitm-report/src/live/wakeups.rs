@@ -1,0 +1,13 @@
+//! Late wake-ups: as text, as JSON, and as tables of the view. The quantities are declared beside what is measured, in
+//! `hitm_live::wakeups`.
+
+mod json;
+mod screen;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use json::json;
+pub use screen::{run_delay_detail, wakeup_detail, wakeup_rows};
+pub use text::{losses, text};
