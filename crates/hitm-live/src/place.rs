@@ -34,24 +34,24 @@ mod undo;
 pub mod watch;
 
 pub use acquisitions::AcquisitionMeter;
-pub use backend::{Backend, Obstacle};
-pub use change::Placed;
+pub use backend::{Backend, Obstacle, obstacle};
+pub use change::{Placed, placed};
 pub use choose::{Chooser, contention_in, held_contention};
 pub use cpus::CpuSet;
-pub use domain::{Domain, Level, Machine, Wish, tightest};
+pub use domain::{Domain, Level, Machine, Wish, domain_of_cpus, tightest};
 pub use error::PlaceError;
 pub use guard::{Launcher, guard};
 pub use meter::{CommandMeter, EventMeter};
 pub use plan::{
-    Contention, Decision, LeftOut, Plan, PlanOptions, Reserved, means_for, task_of,
-    tasks_of_cgroup, tasks_of_process,
+    Contention, Decision, LeftOut, Plan, PlanOptions, Reserved, left_out, means_for, planned,
+    task_of, tasks_of_cgroup, tasks_of_process,
 };
-pub use session::{Place, Recovered, Session, Status, Tick};
+pub use session::{Place, Recovered, Session, Status, StatusTask, Tick, status, status_task};
 pub use stop::Stop;
 pub use store::Store;
 pub use system::{Linux, System};
-pub use task::{Mounts, Task, online};
-pub use undo::Undone;
+pub use task::{Mounts, Task, online, placeable};
+pub use undo::{Undone, undone};
 
 #[cfg(test)]
 mod tests;

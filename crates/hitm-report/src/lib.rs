@@ -33,6 +33,7 @@ mod of_type;
 pub mod page;
 pub mod perf_c2c;
 pub mod pictures;
+pub mod place;
 mod recording;
 pub mod review;
 pub mod runs;

@@ -2,8 +2,6 @@
 
 mod apply;
 mod hold;
-mod json;
-mod text;
 mod watch;
 mod wish;
 
@@ -15,6 +13,7 @@ use hitm_live::place;
 use hitm_live::place::{
     Contention, Linux, Mounts, Place, Plan, PlanOptions, Recovered, Store, System as _,
 };
+use hitm_report::place as shown;
 pub(super) use hold::{Holder, Means};
 use wish::WishArgs;
 
@@ -103,7 +102,7 @@ fn store(common: &CommonArgs, makes: bool) -> Result<Option<Store>> {
 /// Undoes what the dead left behind, and says so.
 fn recover(place: &Place<'_>, terminal: &mut Terminal) -> Result<Recovered> {
     let recovered = place.recover()?;
-    for note in text::recovered(&recovered) {
+    for note in shown::recovered(&recovered) {
         terminal.note(&note);
     }
     Ok(recovered)
@@ -155,8 +154,8 @@ fn plan(wish: &WishArgs, common: &CommonArgs, terminal: &mut Terminal) -> Result
     };
     let plan = planned(wish, &mounts, &recovered)?;
     match common.format {
-        Format::Text => terminal.out(&text::plan(&plan))?,
-        Format::Json => terminal.json(&json::text(&json::plan(&plan)))?,
+        Format::Text => terminal.out(&shown::plan(&plan))?,
+        Format::Json => terminal.json(&shown::plan_json(&plan))?,
     }
     // A plan that cannot be carried out is shown first.
     plan.placement()?;
@@ -178,7 +177,7 @@ fn undo(common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {
     };
     let place = here(&mounts, &store);
     let recovered = recover(&place, terminal)?;
-    let problems = text::problems(&recovered);
+    let problems = shown::problems(&recovered);
     let mut undone: Vec<String> = recovered.undone.into_iter().map(|(name, _)| name).collect();
     for status in place.status()? {
         if status.has_tool || status.has_guard {
@@ -194,8 +193,8 @@ fn undo(common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 fn say_undone(names: &[String], format: Format, terminal: &mut Terminal) -> Result<Exit> {
     match format {
-        Format::Text => terminal.out(&text::undone_all(names))?,
-        Format::Json => terminal.json(&json::text(&json::undone_all(names)))?,
+        Format::Text => terminal.out(&shown::undone_all(names))?,
+        Format::Json => terminal.json(&shown::undone_json(names))?,
     }
     Ok(Exit::Done)
 }
@@ -217,8 +216,8 @@ fn status(common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {
         name.unwrap_or_default().trim_end_matches('\n').to_owned()
     };
     match common.format {
-        Format::Text => terminal.out(&text::status(&all, now, &name_of))?,
-        Format::Json => terminal.json(&json::text(&json::status(&all)))?,
+        Format::Text => terminal.out(&shown::status(&all, now, &name_of))?,
+        Format::Json => terminal.json(&shown::status_json(&all))?,
     }
     Ok(Exit::Done)
 }

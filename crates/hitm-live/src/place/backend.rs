@@ -6,6 +6,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use hitm_fields::{Reported, Value, fields};
+
 use super::journal::EXCLUSIVE_FILE;
 use super::system::System;
 use super::task::{Mounts, Task};
@@ -127,13 +129,21 @@ impl Backend {
     }
 }
 
-/// A reason not to use a means.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Obstacle {
-    /// The reason.
-    pub reason: String,
-    /// The right that this process lacks, if that is the reason.
-    pub needed: Option<String>,
+impl Reported for Backend {
+    fn value(&self) -> Value {
+        self.name().value()
+    }
+}
+
+fields! {
+    /// A reason not to use a means.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Obstacle in obstacle {
+        /// The reason.
+        pub reason: String => words "reason";
+        /// The right that this process lacks, if that is the reason.
+        pub needed: Option<String> => words "needed";
+    }
 }
 
 impl Obstacle {

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hitm_fields::fields;
+
 use super::PlaceError;
 use super::backend::{Backend, below_root};
 use super::cpus::CpuSet;
@@ -12,13 +14,15 @@ use super::journal::{EXCLUSIVE_FILE, Head, OldTask, Record};
 use super::system::System;
 use super::task::{Fields, Mounts, Task, is_alive};
 
-/// Outcome of placing tasks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Placed {
-    /// Tasks that now run on the chosen CPUs.
-    pub placed: usize,
-    /// Tasks that ended meanwhile.
-    pub ended: usize,
+fields! {
+    /// Outcome of placing tasks.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub struct Placed in placed {
+        /// Tasks that now run on the chosen CPUs.
+        pub placed: usize => count "placed";
+        /// Tasks that ended meanwhile.
+        pub ended: usize => count "ended";
+    }
 }
 
 /// End of the name of a cgroup for excluded tasks.

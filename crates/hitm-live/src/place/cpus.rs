@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::mem;
 
+use hitm_fields::{Reported, Value};
+
 /// Numbers below this can be in a set: `Topology::CPUS_MAX`, and NR_CPUS of every kernel we know.
 const NUMBERS: usize = hitm_base::Topology::CPUS_MAX;
 
@@ -94,6 +96,12 @@ impl CpuSet {
 impl FromIterator<u16> for CpuSet {
     fn from_iter<I: IntoIterator<Item = u16>>(cpus: I) -> CpuSet {
         CpuSet(cpus.into_iter().collect())
+    }
+}
+
+impl Reported for CpuSet {
+    fn value(&self) -> Value {
+        Value::Text(self.to_string())
     }
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hitm_base::{CpuId, CpuPlace, Topology};
+use hitm_fields::{Reported, Value, fields};
 
 use super::cpus::CpuSet;
 
@@ -129,15 +130,23 @@ impl Machine {
     }
 }
 
-/// A part of the machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Domain {
-    /// Its level; the tightest of those with the same CPUs.
-    pub level: Level,
-    /// All of its CPUs.
-    pub all: CpuSet,
-    /// CPUs that the group gets.
-    pub cpus: CpuSet,
+impl Reported for Level {
+    fn value(&self) -> Value {
+        self.name().value()
+    }
+}
+
+fields! {
+    /// A part of the machine.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Domain in domain_of_cpus {
+        /// Its level; the tightest of those with the same CPUs.
+        pub level: Level => label "level";
+        /// All of its CPUs.
+        pub all_cpus: CpuSet => label "all CPUs";
+        /// CPUs that the group gets.
+        pub cpus: CpuSet => label "CPUs";
+    }
 }
 
 /// A wish for a domain.
@@ -169,18 +178,26 @@ pub fn tightest(machine: &Machine, wish: &Wish) -> Option<Domain> {
             let open = all.intersection(&wish.allowed);
             let is_free = all.intersection(&wish.reserved).is_empty();
             // A wider level with the same CPUs is the same domain.
-            if is_free && open.len() >= needed && found.iter().all(|domain| domain.all != all) {
+            if is_free && open.len() >= needed && found.iter().all(|domain| domain.all_cpus != all)
+            {
                 let cpus = machine.first_cores(&open, quota);
-                found.push(Domain { level, all, cpus });
+                found.push(Domain {
+                    level,
+                    all_cpus: all,
+                    cpus,
+                });
             }
         }
     }
     let rank = |domain: &Domain| {
-        let others = domain.all.iter().filter_map(|cpu| wish.others.get(&cpu));
+        let others = domain
+            .all_cpus
+            .iter()
+            .filter_map(|cpu| wish.others.get(&cpu));
         let seats = wish.seats.iter();
-        let inside = seats.filter(|cpu| domain.all.contains(**cpu)).count();
+        let inside = seats.filter(|cpu| domain.all_cpus.contains(**cpu)).count();
         let others: usize = others.sum();
-        (domain.all.len(), others, std::cmp::Reverse(inside))
+        (domain.all_cpus.len(), others, std::cmp::Reverse(inside))
     };
     found.into_iter().min_by_key(rank)
 }
@@ -311,10 +328,10 @@ mod tests {
             };
             let smallest = parts().into_iter().filter(fits).map(|part| part.len()).min();
             let found = tightest(&machine(), &wish);
-            prop_assert_eq!(found.as_ref().map(|domain| domain.all.len()), smallest);
+            prop_assert_eq!(found.as_ref().map(|domain| domain.all_cpus.len()), smallest);
             if let Some(domain) = found {
                 prop_assert!(domain.cpus.is_subset(&allowed));
-                prop_assert!(domain.cpus.is_subset(&domain.all));
+                prop_assert!(domain.cpus.is_subset(&domain.all_cpus));
                 prop_assert!(domain.cpus.len() >= wanted);
                 prop_assert!(domain.cpus.len() <= quota_cpus.unwrap_or(32).max(1));
             }

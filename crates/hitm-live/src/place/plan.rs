@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use hitm_fields::fields;
+
 use super::PlaceError;
 use super::backend::{Backend, Obstacle};
 use super::cpus::CpuSet;
@@ -61,44 +63,68 @@ pub enum Decision {
     Stay(String),
 }
 
-/// A task that is not placed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Its number.
-    pub tid: u32,
-    /// Its name, if it is there.
-    pub name: String,
-    /// Reason why it is not placed.
-    pub reason: String,
+impl Decision {
+    /// The reason why the threads stay where they are.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Decision::Place(_) => None,
+            Decision::Stay(reason) => Some(reason),
+        }
+    }
+
+    /// The domain that the threads go to.
+    pub fn domain(&self) -> Option<&Domain> {
+        match self {
+            Decision::Place(domain) => Some(domain),
+            Decision::Stay(_) => None,
+        }
+    }
 }
 
-/// Plan of one placement, with the reasons for its decision.
-#[derive(Debug, Clone)]
-pub struct Plan {
-    /// The lock's name.
-    pub name: String,
-    /// Share of its time for which a thread holds the lock.
-    pub share: f64,
-    /// CPUs that the lock can keep busy.
-    pub needed: usize,
-    /// CPUs on which all of the threads may run.
-    pub allowed: CpuSet,
-    /// CPUs that their quotas are worth.
-    pub quota_cpus: Option<usize>,
-    /// Domain of the threads, or the reason against one.
-    pub decision: Decision,
-    /// The means; `None` when there is none, for the reasons in `obstacles`.
-    pub backend: Option<Backend>,
-    /// Better means, and the reasons why they are not used.
-    pub obstacles: Vec<(Backend, Obstacle)>,
-    /// The threads that are placed.
-    pub tasks: Vec<Task>,
-    /// Threads that are not placed.
-    pub left_out: Vec<LeftOut>,
-    /// Set if new threads of the processes are placed as well.
-    pub is_whole: bool,
-    /// Set if other threads are kept off the domain's CPUs.
-    pub keeps_others_out: bool,
+fields! {
+    /// A task that is not placed.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct LeftOut in left_out {
+        /// Its number.
+        pub tid: u32 => number "thread";
+        /// Its name, if it is there.
+        pub name: String => name "name";
+        /// Reason why it is not placed.
+        pub reason: String => words "reason";
+    }
+}
+
+fields! {
+    /// Plan of one placement, with the reasons for its decision.
+    #[derive(Debug, Clone)]
+    pub struct Plan in planned {
+        /// The lock's name.
+        pub name: String => name "lock";
+        /// Share of its time for which a thread holds the lock.
+        pub lock_share: f64 => share "held";
+        /// CPUs that the lock can keep busy.
+        pub needed_cpus: usize => count "CPUs of use";
+        /// CPUs on which all of the threads may run.
+        pub allowed_cpus: CpuSet => label "allowed";
+        /// CPUs that their quotas are worth.
+        pub quota_cpus: Option<usize> => count "quota CPUs";
+        /// Domain of the threads, or the reason against one.
+        pub decision: Decision;
+        /// The reason why they stay where they are.
+        reason => words "reason", |plan| plan.decision.reason();
+        /// The means; none when there is none, for the reasons in `obstacles`.
+        pub backend: Option<Backend> => label "means";
+        /// Better means, and the reasons why they are not used.
+        pub obstacles: Vec<(Backend, Obstacle)>;
+        /// The threads that are placed.
+        pub tasks: Vec<Task>;
+        /// Threads that are not placed.
+        pub left_out: Vec<LeftOut>;
+        /// Set if new threads of the processes are placed as well.
+        pub follows_new_threads: bool => label "new threads";
+        /// Set if other threads are kept off the domain's CPUs.
+        pub keeps_others_out: bool => label "kept out";
+    }
 }
 
 /// Tasks and CPUs of present placements.
@@ -238,16 +264,16 @@ impl Plan {
         }
         Ok(Plan {
             name: contention.name.clone(),
-            share: contention.share,
-            needed,
-            allowed,
+            lock_share: contention.share,
+            needed_cpus: needed,
+            allowed_cpus: allowed,
             quota_cpus,
             decision,
             backend,
             obstacles,
             tasks,
             left_out,
-            is_whole: options.is_whole,
+            follows_new_threads: options.is_whole,
             keeps_others_out: options.keeps_others_out,
         })
     }
@@ -300,7 +326,7 @@ fn decide(machine: &Machine, wish: &Wish, tasks: &[Task]) -> Decision {
         ));
     }
     // A quota may be worth fewer CPUs than are allowed: then even the machine is a tighter domain.
-    if domain.all == machine.cpus() && domain.cpus == wish.allowed {
+    if domain.all_cpus == machine.cpus() && domain.cpus == wish.allowed {
         return Decision::Stay(String::from("no domain smaller than the machine has room"));
     }
     Decision::Place(domain)

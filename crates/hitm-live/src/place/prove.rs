@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hitm_fields::fields;
+
 use super::PlaceError;
 
 /// Share of an interval that passes before it is measured: threads move and caches fill meanwhile.
@@ -63,39 +65,45 @@ impl Default for ProveOptions {
     }
 }
 
-/// One interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Measurement {
-    /// Set if the threads were placed.
-    pub is_placed: bool,
-    /// Growth of the count a second.
-    pub rate: f64,
+fields! {
+    /// One interval.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Measurement in measurement {
+        /// Set if the threads were placed.
+        pub is_placed: bool => label "placed";
+        /// Growth of the count a second.
+        pub rate: f64 => decimal "rate";
+    }
 }
 
-/// Rates of several intervals.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
-    /// The one in the middle, or the mean of two.
-    pub median: f64,
-    /// The lowest.
-    pub min: f64,
-    /// The highest.
-    pub max: f64,
+fields! {
+    /// Rates of several intervals.
+    #[derive(Debug, Clone, Copy, PartialEq)]
+    pub struct Spread in spread {
+        /// The one in the middle, or the mean of two.
+        pub median: f64 => decimal "median";
+        /// The lowest.
+        pub min: f64 => decimal "min";
+        /// The highest.
+        pub max: f64 => decimal "max";
+    }
 }
 
-/// Outcome of a proof.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Proof {
-    /// Every interval, in its order.
-    pub measurements: Vec<Measurement>,
-    /// Rates without the placement.
-    pub without: Spread,
-    /// Rates with it.
-    pub placed: Spread,
-    /// Share by which the median rate is better with it; below 0 when worse.
-    pub gain: f64,
-    /// Set if `gain` is at least the required one.
-    pub is_better: bool,
+fields! {
+    /// Outcome of a proof.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Proof in proof {
+        /// Every interval, in its order.
+        pub measurements: Vec<Measurement>;
+        /// Rates without the placement.
+        pub without: Spread;
+        /// Rates with it.
+        pub placed: Spread;
+        /// Share by which the median rate is better with it; below 0 when worse.
+        pub gain: f64 => share "gain";
+        /// Set if `gain` is at least the required one.
+        pub is_better: bool => label "better";
+    }
 }
 
 /// Measures alternately without and with the placement. Every second round begins with it, so that

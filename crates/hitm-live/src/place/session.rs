@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use hitm_fields::fields;
+
 use super::PlaceError;
 use super::change::{
     Placed, group_of, group_records, keep_out, make_groups, make_partitions, others_records, place,
@@ -60,21 +62,63 @@ pub struct Recovered {
     pub reserved: Reserved,
 }
 
-/// A present placement.
-#[derive(Debug, Clone)]
-pub struct Status {
-    /// Its journal, as read from `path`.
-    pub journal: Journal,
-    /// The file of its journal.
-    pub path: PathBuf,
-    /// Set while the process that placed lives.
-    pub has_tool: bool,
-    /// Set while its guard lives.
-    pub has_guard: bool,
-    /// Its living tasks: each with its name and its present CPUs.
-    pub tasks: Vec<(OldTask, String, CpuSet)>,
-    /// Number of its tasks that have ended.
-    pub ended: usize,
+fields! {
+    /// A present placement.
+    #[derive(Debug, Clone)]
+    pub struct Status in status {
+        /// Its journal, as read from `path`.
+        pub journal: Journal;
+        /// The lock, or the caller's own name for the placement.
+        name => name "lock", |status| &status.journal.head.name;
+        /// CPUs of the placement.
+        cpus => label "CPUs", |status| &status.journal.head.cpus;
+        /// The means by which it placed.
+        backend => label "means", |status| status.journal.head.backend;
+        /// Seconds since 1970.
+        since => number "since", |status| status.journal.head.since;
+        /// The process that placed.
+        tool => number "process", |status| status.journal.head.tool.tid;
+        /// Set while the process that placed lives.
+        pub has_tool: bool => label "lives";
+        /// The process that undoes it when that one has ended.
+        guard => number "guard", |status| status.journal.guard().map(|guard| guard.tid);
+        /// Set while its guard lives.
+        pub has_guard: bool => label "lives";
+        /// The file of its journal.
+        pub path: PathBuf;
+        /// The file of its journal.
+        journal => name "journal", |status| status.path.to_string_lossy().into_owned();
+        /// Cgroups that it made.
+        cgroups => words "cgroups", |status| status.cgroups();
+        /// Its living tasks.
+        pub tasks: Vec<StatusTask>;
+        /// Number of its tasks that have ended.
+        pub ended: usize => count "ended";
+    }
+}
+
+fields! {
+    /// A living task of a placement.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct StatusTask in status_task {
+        /// Its number.
+        pub tid: u32 => number "thread";
+        /// Its name.
+        pub name: String => name "name";
+        /// CPUs that it might run on before.
+        pub cpus_before: CpuSet => label "before";
+        /// CPUs that it may run on.
+        pub cpus: CpuSet => label "CPUs";
+    }
+}
+
+impl Status {
+    fn cgroups(&self) -> Vec<String> {
+        let groups = self.journal.groups();
+        groups
+            .map(|path| path.to_string_lossy().into_owned())
+            .collect()
+    }
 }
 
 /// State of a placement at a tick.
@@ -172,7 +216,12 @@ impl<'a> Place<'a> {
                 Some(now) => {
                     let name = self.system.read(Path::new(&format!("/proc/{tid}/comm")));
                     let name = name.unwrap_or_default().trim_end_matches('\n').to_owned();
-                    tasks.push((task.clone(), name, now));
+                    tasks.push(StatusTask {
+                        tid,
+                        name,
+                        cpus_before: task.mask.cpus.clone(),
+                        cpus: now,
+                    });
                 }
                 None => ended += 1,
             }
@@ -301,7 +350,7 @@ impl<'a> Place<'a> {
         let targets: Vec<Target> = tasks.iter().map(target).collect();
         journal
             .records
-            .extend(self.process_records(&tasks, plan.is_whole));
+            .extend(self.process_records(&tasks, plan.follows_new_threads));
         journal.records.extend(records(&targets));
         Ok((journal, targets))
     }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hitm_fields::fields;
+
 use super::PlaceError;
 use super::backend::Backend;
 use super::cpus::CpuSet;
@@ -83,6 +85,22 @@ pub struct Task {
     pub(super) is_deadline: bool,
     /// Its cgroups: folders of the unified hierarchy, of version 1's cpuset and of version 1's cpu.
     pub(super) cgroups: TaskGroups,
+}
+
+fields! {
+    /// A task that could be placed.
+    pub placeable for Task {
+        /// Its number.
+        tid => number "thread", |task| task.id.tid;
+        /// Its process.
+        pid => number "process";
+        /// Its name.
+        name => name "name";
+        /// CPUs that it may run on.
+        cpus => label "CPUs", |task| &task.mask.cpus;
+        /// The CPU that it ran on last.
+        last_cpu => number "last CPU", |task| task.cpu;
+    }
 }
 
 /// The folders of a task's cgroups.

@@ -488,7 +488,7 @@ fn quotas_bound_what_is_needed() {
     let fake = world(2);
     fake.file("/cg/app/cpu.max", "150000 100000\n");
     let bound = try_plan(&fake, 0.2, &WHOLE).unwrap();
-    assert_eq!((bound.needed, bound.quota_cpus), (5, Some(2)));
+    assert_eq!((bound.needed_cpus, bound.quota_cpus), (5, Some(2)));
     let Decision::Place(domain) = bound.decision else {
         panic!("{:?}", bound.decision);
     };
@@ -526,7 +526,7 @@ fn shares_are_shares() {
     for share in [0.0, -1.0, 1.01, f64::NAN, f64::INFINITY] {
         assert!(try_plan(&fake, share, &WHOLE).is_err(), "{share}");
     }
-    let needed = |share| try_plan(&fake, share, &WHOLE).unwrap().needed;
+    let needed = |share| try_plan(&fake, share, &WHOLE).unwrap().needed_cpus;
     assert_eq!(
         [1.0, 0.5, 0.43, 1.0 / 3.0, 0.03].map(needed),
         [1, 2, 3, 3, 34]

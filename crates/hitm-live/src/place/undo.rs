@@ -6,6 +6,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use hitm_fields::fields;
+
 use super::backend::Backend;
 use super::change::{is_gone, is_missing};
 use super::dissolve::undo_groups;
@@ -23,19 +25,21 @@ pub(super) const QUIET_ROUNDS: usize = 2;
 /// Time between rounds: assumed 20 ms (1 to 100). fork(2) takes 0.1 ms, and longer when it is preempted.
 pub(super) const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
-/// Outcome of undoing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Undone {
-    /// Tasks that were put back.
-    pub restored: usize,
-    /// Threads and children of placed tasks that began meanwhile, and got their origin's mask.
-    pub inherited: usize,
-    /// Tasks that have ended.
-    pub ended: usize,
-    /// Tasks whose mask another process has changed meanwhile: they keep it.
-    pub changed: usize,
-    /// Changes that the kernel refused to undo. The journal stays until there are none.
-    pub problems: Vec<String>,
+fields! {
+    /// Outcome of undoing.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub struct Undone in undone {
+        /// Tasks that were put back.
+        pub restored: usize => count "restored";
+        /// Threads and children of placed tasks that began meanwhile, and got their origin's mask.
+        pub inherited: usize => count "inherited";
+        /// Tasks that have ended.
+        pub ended: usize => count "ended";
+        /// Tasks whose mask another process has changed meanwhile: they keep it.
+        pub changed: usize => count "changed";
+        /// Changes that the kernel refused to undo. The journal stays until there are none.
+        pub problems: Vec<String> => words "problems";
+    }
 }
 
 /// Undoes the changes of a journal.

@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hitm_base::Printout;
-use hitm_live::place::prove::{Meter, Proof, ProveOptions, Trial, prove};
+use hitm_live::place::prove::{Meter, ProveOptions, Trial, prove};
 use hitm_live::place::{
     AcquisitionMeter, CommandMeter, EventMeter, Launcher, Linux, Mounts, Place, PlaceError, Plan,
     Session, Stop, Tick, Undone,
 };
-use serde_json::{Value, json};
+use hitm_report::place::{Applied, Proven};
 
 use super::wish::WishArgs;
-use super::{CommonArgs, json as as_json, text, watch};
+use super::{CommonArgs, shown, watch};
 use crate::commands::Format;
 use crate::{Exit, Terminal};
 
@@ -109,7 +108,7 @@ pub(super) fn run(args: &ApplyArgs, terminal: &mut Terminal) -> Result<Exit> {
         let report = Report {
             terminal,
             format: args.common.format,
-            json: json!({ "schema": 1 }),
+            done: Applied::default(),
         };
         return watch::run(args, (place, stop), report);
     }
@@ -117,9 +116,14 @@ pub(super) fn run(args: &ApplyArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mut report = Report {
         terminal,
         format: args.common.format,
-        json: json!({ "schema": 1, "plan": as_json::plan(&plan) }),
+        done: Applied {
+            plan: Some(plan.clone()),
+            ..Applied::default()
+        },
     };
-    report.text(&text::plan(&plan))?;
+    if report.is_text() {
+        report.terminal.out(&shown::plan(&plan))?;
+    }
     if plan.placement()?.is_none() {
         return report.end(Exit::Done);
     }
@@ -138,8 +142,13 @@ pub(super) fn run(args: &ApplyArgs, terminal: &mut Terminal) -> Result<Exit> {
             report.note("the proof was broken off, nothing is placed");
             return report.end(Exit::Done);
         };
-        report.proof(&proof, meter.unit(), args.prove.min_gain)?;
-        if !proof.is_better {
+        let is_better = proof.is_better;
+        report.proof(Proven {
+            proof,
+            unit: meter.unit().to_owned(),
+            min_gain: args.prove.min_gain,
+        })?;
+        if !is_better {
             switch.switch(false)?;
             return report.end(Exit::GateFailed);
         }
@@ -162,15 +171,15 @@ fn hold(args: &ApplyArgs, mut switch: Switch<'_>, mut report: Report<'_>) -> Res
         bail!("nothing is placed");
     };
     let placed = session.placed;
-    report.json["placed"] = as_json::placed(placed);
+    report.done.placed = Some(placed);
     if args.keep {
         let guard = session.keep()?;
-        report.json["guard"] = json!(guard.tid);
+        report.done.guard = Some(guard.tid);
         let end = format!("guard {} keeps it until `hitm place undo`", guard.tid);
-        report.line(&text::applied(placed, &end))?;
+        report.line(&shown::applied_line(placed, &end))?;
         return report.end(Exit::Done);
     }
-    report.line(&text::applied(placed, &until(args.time)))?;
+    report.line(&shown::applied_line(placed, &until(args.time)))?;
     let ended = wait(session, args.time, switch.stop)?;
     if ended.guards_lost > 0 {
         report.note(&format!(
@@ -180,11 +189,11 @@ fn hold(args: &ApplyArgs, mut switch: Switch<'_>, mut report: Report<'_>) -> Res
     }
     match ended.undone {
         Some(undone) => {
-            report.json["undone"] = as_json::undone(&undone);
-            report.line(&format!("undone: {}", text::undone(&undone)))?;
+            report.line(&format!("undone: {}", shown::undone_line(&undone)))?;
             if !undone.problems.is_empty() {
                 bail!("{}", undone.problems.join("; "));
             }
+            report.done.undone = Some(undone);
         }
         None => report.line("undone by somebody else")?,
     }
@@ -290,35 +299,36 @@ impl Trial for Switch<'_> {
 pub(super) struct Report<'a> {
     terminal: &'a mut Terminal,
     format: Format,
-    pub(super) json: Value,
+    pub(super) done: Applied,
 }
 
 impl Report<'_> {
-    fn text(&mut self, text: &Printout) -> Result<()> {
-        match self.format {
-            Format::Text => self.terminal.out(text),
-            Format::Json => Ok(()),
-        }
+    fn is_text(&self) -> bool {
+        self.format == Format::Text
     }
 
     pub(super) fn line(&mut self, line: &str) -> Result<()> {
-        let mut text = Printout::new();
-        text.line(line);
-        self.text(&text)
+        match self.format {
+            Format::Text => self.terminal.line(line),
+            Format::Json => Ok(()),
+        }
     }
 
     pub(super) fn note(&mut self, note: &str) {
         self.terminal.note(note);
     }
 
-    fn proof(&mut self, proof: &Proof, unit: &str, min_gain: f64) -> Result<()> {
-        self.json["proof"] = as_json::proof(proof, unit, min_gain);
-        self.text(&text::proof(proof, unit, min_gain))
+    fn proof(&mut self, proven: Proven) -> Result<()> {
+        if self.is_text() {
+            self.terminal.out(&shown::proof(&proven))?;
+        }
+        self.done.proof = Some(proven);
+        Ok(())
     }
 
     pub(super) fn end(self, exit: Exit) -> Result<Exit> {
         if let Format::Json = self.format {
-            self.terminal.json(&as_json::text(&self.json))?;
+            self.terminal.json(&shown::applied_json(&self.done))?;
         }
         Ok(exit)
     }

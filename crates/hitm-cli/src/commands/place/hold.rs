@@ -8,7 +8,7 @@ use hitm_live::place::{
     Contention, Decision, Launcher, Linux, Mounts, PlanOptions, Session, Store, Tick,
 };
 
-use super::{CommonArgs, apply, here, plan_for, store, text};
+use super::{CommonArgs, apply, here, plan_for, shown, store};
 use crate::commands::Format;
 
 /// The kernel's cgroups, the folder of journals and the guard's program: they outlive the placement.
@@ -84,8 +84,8 @@ impl<'a> Holder<'a> {
             bail!("nothing is placed: {reason}");
         }
         self.session = Some(place.apply(&plan, &means.launcher)?);
-        let mut lines = text::recovered(&recovered);
-        lines.push(text::placed(&plan));
+        let mut lines = shown::recovered(&recovered);
+        lines.push(shown::placed_line(&plan));
         Ok(lines.join("; "))
     }
 
@@ -119,7 +119,7 @@ impl<'a> Holder<'a> {
         if !undone.problems.is_empty() {
             bail!("{}", undone.problems.join("; "));
         }
-        Ok(Some(format!("undone: {}", text::undone(&undone))))
+        Ok(Some(format!("undone: {}", shown::undone_line(&undone))))
     }
 
     /// Returns true while threads are placed.

@@ -4,12 +4,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use hitm::live::{LiveTarget, LockWindows};
-use hitm_live::place::watch::{Change, Watcher};
-use hitm_live::place::{Chooser, Contention, Place, PlaceError, Stop, Tick};
-use serde_json::{Value, json};
+use hitm_live::place::watch::{Change as Decided, Watcher};
+use hitm_live::place::{Chooser, Place, PlaceError, Stop, Tick};
+use hitm_report::place::{Change, Event};
 
 use super::apply::{ApplyArgs, Report, launcher};
-use super::{json as as_json, text};
+use super::shown;
 use crate::Exit;
 
 /// Time between two looks at the placement.
@@ -52,15 +52,15 @@ pub(super) fn run(
     // Whatever happened: what is placed is undone.
     let was_placed = watcher.is_placed();
     let undone = watcher.end()?;
-    report.json["changes"] = json!(watched?);
-    report.json["undone"] = as_json::undone(&undone);
+    report.done.changes = Some(watched?);
     report.line(&match was_placed {
-        true => format!("undone: {}", text::undone(&undone)),
+        true => format!("undone: {}", shown::undone_line(&undone)),
         false => String::from("ended; nothing was placed any more"),
     })?;
     if !undone.problems.is_empty() {
         bail!("{}", undone.problems.join("; "));
     }
+    report.done.undone = Some(undone);
     report.end(Exit::Done)
 }
 
@@ -70,18 +70,14 @@ fn watch(
     stop: Stop,
     (windows, watcher): (&mut LockWindows, &mut Watcher<'_>),
     (mut log, report): (Log, &mut Report<'_>),
-) -> Result<Vec<Value>> {
+) -> Result<Vec<Change>> {
     let mut chooser = Chooser::new(args.wish.lock.clone());
     let mut begun = Instant::now();
     let is_over = |log: &Log| args.time.is_some_and(|time| log.begun.elapsed() >= time);
     while !stop.is_requested() && !is_over(&log) {
         windows.sample(PERIOD);
         if watcher.tick()? == Some(Tick::Undone) {
-            log.say(
-                "undone by somebody else",
-                json!({ "change": "undone" }),
-                report,
-            )?;
+            log.say(Event::Undone, report)?;
             break;
         }
         if begun.elapsed() < args.window {
@@ -94,61 +90,49 @@ fn watch(
         let window = windows.end_window();
         let (waiting, contention) = chooser.observe(&window, watcher.is_placed());
         match watcher.window(waiting, &contention) {
-            Ok(change) => log.change(&change, (waiting, &contention), report)?,
+            Ok(decided) => {
+                if let Some(event) = event(decided, waiting, contention.name) {
+                    log.say(event, report)?;
+                }
+            }
             // Threads came, went or were moved between two looks: the next window has them as they are.
-            Err(PlaceError::Refused(reason)) => log.stays(&reason, report)?,
+            Err(PlaceError::Refused(reason)) => log.say(Event::Stayed(reason), report)?,
             Err(error) => return Err(error.into()),
         }
     }
     Ok(log.changes)
 }
 
+/// What a decision means for the user; none where nothing changed.
+fn event(decided: Decided, waiting: f64, name: String) -> Option<Event> {
+    Some(match decided {
+        Decided::None => return None,
+        Decided::Stayed(reason) => Event::Stayed(reason),
+        Decided::Placed(plan) => Event::Placed { waiting, plan },
+        Decided::Released(undone) => Event::Released { name, undone },
+    })
+}
+
 /// The changes so far.
 struct Log {
     begun: Instant,
-    changes: Vec<Value>,
+    changes: Vec<Change>,
     last_reason: String,
 }
 
 impl Log {
-    fn say(&mut self, text: &str, mut change: Value, report: &mut Report<'_>) -> Result<()> {
+    /// Tells an event. A reason is told once, until threads are placed again.
+    fn say(&mut self, event: Event, report: &mut Report<'_>) -> Result<()> {
+        match &event {
+            Event::Stayed(reason) if *reason == self.last_reason => return Ok(()),
+            Event::Stayed(reason) => self.last_reason.clone_from(reason),
+            Event::Placed { .. } => self.last_reason.clear(),
+            Event::Undone | Event::Released { .. } => {}
+        }
         let at = self.begun.elapsed();
-        change["at_ms"] = json!(at.as_millis() as u64);
+        let change = Change { at, event };
+        let line = shown::change_line(&change);
         self.changes.push(change);
-        report.line(&format!("{:7.1} s  {text}", at.as_secs_f64()))
-    }
-
-    fn stays(&mut self, reason: &str, report: &mut Report<'_>) -> Result<()> {
-        if self.last_reason == reason {
-            return Ok(());
-        }
-        reason.clone_into(&mut self.last_reason);
-        let change = json!({ "change": "stayed", "reason": reason });
-        self.say(&format!("nothing is placed: {reason}"), change, report)
-    }
-
-    fn change(
-        &mut self,
-        change: &Change,
-        (waiting, contention): (f64, &Contention),
-        report: &mut Report<'_>,
-    ) -> Result<()> {
-        match change {
-            Change::None => Ok(()),
-            Change::Stayed(reason) => self.stays(reason, report),
-            Change::Placed(plan) => {
-                self.last_reason.clear();
-                let plan_json = as_json::plan(plan);
-                let change = json!({ "change": "placed", "waiting": waiting, "plan": plan_json });
-                let line = text::watched(plan, waiting);
-                self.say(&line, change, report)
-            }
-            Change::Released(undone) => {
-                let change = json!({ "change": "released", "undone": as_json::undone(undone) });
-                let name = &contention.name;
-                let line = format!("calm, released {name}: {}", text::undone(undone));
-                self.say(&line, change, report)
-            }
-        }
+        report.line(&line)
     }
 }

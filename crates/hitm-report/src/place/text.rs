@@ -1,23 +1,28 @@
 //! Plans, placements and proofs as text.
 
 use hitm_base::{Printout, counted};
-use hitm_live::place::prove::{Proof, Spread};
-use hitm_live::place::{Backend, Decision, Placed, Plan, Recovered, Status, Task, Undone};
+use hitm_live::place::prove::Spread;
+use hitm_live::place::{
+    Backend, Decision, Placed, Plan, Recovered, Status, StatusTask, Task, Undone,
+};
+
+use super::{Change, Event, Proven};
 
 /// Threads that a plan or a status lists one by one.
 const ROWS_MAX: usize = 20;
 
-pub(super) fn plan(plan: &Plan) -> Printout {
+/// A plan, with its threads and with what is not done.
+pub fn plan(plan: &Plan) -> Printout {
     let mut out = Printout::new();
     out.line(&format!("Placement for {}", plan.name));
-    let share = plan.share * 100.0;
-    let needed = plan.needed;
+    let share = plan.lock_share * 100.0;
+    let needed = plan.needed_cpus;
     out.line(&format!(
         "  held {share:.1} % of a thread's time: {needed} CPUs can be of use"
     ));
     out.line(&format!(
         "  allowed to all of the threads: CPUs {}",
-        plan.allowed
+        plan.allowed_cpus
     ));
     if let Some(cpus) = plan.quota_cpus {
         out.line(&format!(
@@ -27,7 +32,7 @@ pub(super) fn plan(plan: &Plan) -> Printout {
     }
     match &plan.decision {
         Decision::Place(domain) => {
-            let (level, all, cpus) = (domain.level, &domain.all, &domain.cpus);
+            let (level, all, cpus) = (domain.level, &domain.all_cpus, &domain.cpus);
             let part = match all == cpus {
                 true => String::new(),
                 false => format!(" (of its CPUs {all})"),
@@ -66,7 +71,7 @@ fn kept_out(plan: &Plan) -> &'static str {
 }
 
 fn rows(out: &mut Printout, plan: &Plan) {
-    let new = match plan.is_whole {
+    let new = match plan.follows_new_threads {
         true => ", and those that their processes make meanwhile",
         false => "",
     };
@@ -106,7 +111,8 @@ fn limited(out: &mut Printout, lines: Vec<String>) {
     }
 }
 
-pub(super) fn applied(placed: Placed, end: &str) -> String {
+/// One line on threads that are placed, and what ends that.
+pub fn applied_line(placed: Placed, end: &str) -> String {
     let ended = match placed.ended {
         0 => String::new(),
         ended => format!(", {ended} had ended"),
@@ -118,25 +124,32 @@ pub(super) fn applied(placed: Placed, end: &str) -> String {
 }
 
 /// One line on threads that were placed.
-pub(super) fn placed(plan: &Plan) -> String {
+pub fn placed_line(plan: &Plan) -> String {
     let threads = counted(plan.tasks.len() as u64, "thread");
-    let (name, share) = (&plan.name, plan.share * 100.0);
-    let cpus = match &plan.decision {
-        Decision::Place(domain) => domain.cpus.to_string(),
-        Decision::Stay(_) => String::new(),
-    };
+    let (name, share) = (&plan.name, plan.lock_share * 100.0);
+    let domain = plan.decision.domain();
+    let cpus = domain.map_or(String::new(), |domain| domain.cpus.to_string());
     let means = plan.backend.map_or("", Backend::name);
     format!(
         "placed {threads} on CPUs {cpus} by {means} for {name}: held {share:.1} % of a thread's time"
     )
 }
 
-/// One line on threads that a watch placed.
-pub(super) fn watched(plan: &Plan, waiting: f64) -> String {
-    format!("{}, {waiting:.1} waited", placed(plan))
+/// One line on a change that a watch made.
+pub fn change_line(change: &Change) -> String {
+    let text = match &change.event {
+        Event::Undone => "undone by somebody else".to_owned(),
+        Event::Stayed(reason) => format!("nothing is placed: {reason}"),
+        Event::Placed { waiting, plan } => format!("{}, {waiting:.1} waited", placed_line(plan)),
+        Event::Released { name, undone } => {
+            format!("calm, released {name}: {}", undone_line(undone))
+        }
+    };
+    format!("{:7.1} s  {text}", change.at.as_secs_f64())
 }
 
-pub(super) fn undone(undone: &Undone) -> String {
+/// Threads that were put back, in one line.
+pub fn undone_line(undone: &Undone) -> String {
     let verb = if undone.restored == 1 {
         "is as it was"
     } else {
@@ -157,7 +170,8 @@ pub(super) fn undone(undone: &Undone) -> String {
     parts.join(", ")
 }
 
-pub(super) fn undone_all(names: &[String]) -> Printout {
+/// Names of placements that were undone.
+pub fn undone_all(names: &[String]) -> Printout {
     let mut out = Printout::new();
     if names.is_empty() {
         out.line("Nothing is placed.");
@@ -168,12 +182,13 @@ pub(super) fn undone_all(names: &[String]) -> Printout {
     out
 }
 
-pub(super) fn recovered(recovered: &Recovered) -> Vec<String> {
+/// Messages on placements of processes that had died.
+pub fn recovered(recovered: &Recovered) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, done) in &recovered.undone {
         notes.push(format!(
             "undid the placement for {name}, whose process and guard had died: {}",
-            undone(done)
+            undone_line(done)
         ));
     }
     notes.extend(problems(recovered));
@@ -186,7 +201,8 @@ pub(super) fn recovered(recovered: &Recovered) -> Vec<String> {
     notes
 }
 
-pub(super) fn problems(recovered: &Recovered) -> Vec<String> {
+/// Problems that are left of them.
+pub fn problems(recovered: &Recovered) -> Vec<String> {
     let undone = recovered.undone.iter();
     let problems = undone.flat_map(|(_, undone)| undone.problems.iter().cloned());
     let damaged = recovered.damaged.iter();
@@ -194,30 +210,31 @@ pub(super) fn problems(recovered: &Recovered) -> Vec<String> {
     problems.chain(damaged).collect()
 }
 
-pub(super) fn status(all: &[Status], now: u64, name_of: &dyn Fn(u32) -> String) -> Printout {
+/// Placements that are there. `now` is in seconds since 1970, and `name_of` names a process.
+pub fn status(all: &[Status], now: u64, name_of: &dyn Fn(u32) -> String) -> Printout {
     let mut out = Printout::new();
     if all.is_empty() {
         out.line("Nothing is placed.");
     }
     for status in all {
-        one_status(&mut out, status, (now, name_of));
+        let head = &status.journal.head;
+        let seconds = now.saturating_sub(head.since);
+        let (cpus, means) = (&head.cpus, head.backend.name());
+        out.line(&format!(
+            "{}: CPUs {cpus} by {means} for {seconds} s",
+            head.name
+        ));
+        let tool = head.tool.tid;
+        let by = match status.has_tool {
+            true => format!("process {tool} ({})", name_of(tool)),
+            false => format!("process {tool}, which has ended"),
+        };
+        one_status(&mut out, status, &by);
     }
     out
 }
 
-fn one_status(out: &mut Printout, status: &Status, (now, name_of): (u64, &dyn Fn(u32) -> String)) {
-    let head = &status.journal.head;
-    let seconds = now.saturating_sub(head.since);
-    let (cpus, means) = (&head.cpus, head.backend.name());
-    out.line(&format!(
-        "{}: CPUs {cpus} by {means} for {seconds} s",
-        head.name
-    ));
-    let tool = head.tool.tid;
-    let by = match status.has_tool {
-        true => format!("process {tool} ({})", name_of(tool)),
-        false => format!("process {tool}, which has ended"),
-    };
+fn one_status(out: &mut Printout, status: &Status, by: &str) {
     let guard = match (status.journal.guard(), status.has_guard) {
         (Some(guard), true) => format!("guard {}", guard.tid),
         _ => String::from("no guard"),
@@ -234,19 +251,22 @@ fn one_status(out: &mut Printout, status: &Status, (now, name_of): (u64, &dyn Fn
         "  {}{ended}",
         counted(status.tasks.len() as u64, "thread")
     ));
-    let rows = status.tasks.iter().map(|(task, name, cpus)| {
-        let (tid, before) = (task.id.tid, &task.mask.cpus);
+    let row = |task: &StatusTask| {
+        let (tid, name) = (task.tid, &task.name);
+        let (before, cpus) = (&task.cpus_before, &task.cpus);
         let change = match before == cpus {
             true => format!("{cpus}, as before"),
             false => format!("{before} -> {cpus}"),
         };
         format!("  {tid:>7}  {name}  {change}")
-    });
-    limited(out, rows.collect());
+    };
+    limited(out, status.tasks.iter().map(row).collect());
 }
 
-pub(super) fn proof(proof: &Proof, unit: &str, min_gain: f64) -> Printout {
+/// A proof, interval by interval.
+pub fn proof(proven: &Proven) -> Printout {
     let mut out = Printout::new();
+    let (proof, unit) = (&proven.proof, &proven.unit);
     out.line(&format!("Proof by {unit}, a second"));
     for (index, one) in proof.measurements.iter().enumerate() {
         let kind = if one.is_placed { "placed " } else { "without" };
@@ -258,7 +278,7 @@ pub(super) fn proof(proof: &Proof, unit: &str, min_gain: f64) -> Printout {
     };
     out.line(&format!("  without: {}", line(&proof.without)));
     out.line(&format!("  placed:  {}", line(&proof.placed)));
-    let (gain, min_gain) = (proof.gain * 100.0, min_gain * 100.0);
+    let (gain, min_gain) = (proof.gain * 100.0, proven.min_gain * 100.0);
     let kept = match proof.is_better {
         true => "the placement stays",
         false => "the placement is undone",
