@@ -9,8 +9,9 @@ use anyhow::{Context as _, Error, Result};
 use hitm::pager::Pager;
 use hitm::streams::StandardOutput;
 use hitm::vm::VmError;
-use hitm_base::{Printout, printable_json};
+use hitm_base::printable_json;
 use hitm_report::text::TextOptions;
+use hitm_report::{Printout, messages};
 
 /// Standard output does not take a result.
 #[derive(Debug)]
@@ -104,9 +105,7 @@ impl Terminal {
 
     /// Writes one line of a result that comes line by line.
     pub(crate) fn line(&mut self, line: &str) -> Result<()> {
-        let mut out = Printout::new();
-        out.line(line);
-        self.out(&out)
+        self.out(&messages::line(line))
     }
 
     /// Writes a result that may be longer than the screen.
@@ -131,9 +130,7 @@ impl Terminal {
         if !self.is_terminal {
             return self.write_out(text);
         }
-        let mut shown = Printout::new();
-        shown.block("", text);
-        self.write_out(&shown)
+        self.write_out(&messages::block("", text))
     }
 
     fn write_out(&mut self, text: &str) -> Result<()> {
@@ -153,9 +150,7 @@ impl Terminal {
 
     /// Writes a message of one line to standard error: `hitm: message`.
     pub(crate) fn note(&mut self, message: &str) {
-        let mut line = Printout::new();
-        line.line(&format!("hitm: {message}"));
-        self.err(&line);
+        self.err(&messages::line(&format!("hitm: {message}")));
     }
 
     /// Writes an error and its causes: `hitm: error: what: why: why`. The end of a guest's console
@@ -168,27 +163,22 @@ impl Terminal {
         self.note(&format!("error: {message}"));
         if !console.is_empty() {
             self.note("the last lines of its console:");
-            let mut lines = Printout::new();
-            lines.block("  | ", console);
-            self.err(&lines);
+            self.err(&messages::block("  | ", console));
         }
     }
 
     /// clap's text, coloured if we may, `before` it.
     pub(crate) fn rendered(&self, before: &str, error: &clap::Error) -> Printout {
         let text = error.render();
-        let mut shown = Printout::new();
         match self.color {
-            true => shown.colored_block(&format!("{before}{}", text.ansi())),
-            false => shown.block("", &format!("{before}{text}")),
+            true => messages::colored_block(&format!("{before}{}", text.ansi())),
+            false => messages::block("", &format!("{before}{text}")),
         }
-        shown
     }
 
     /// Writes an error to standard error when nothing else may work any more.
     pub fn complain(message: &str) {
-        let mut line = Printout::new();
-        line.line(&format!("hitm: error: {message}"));
+        let line = messages::line(&format!("hitm: error: {message}"));
         let _ = io::stderr().write_all(line.as_bytes());
     }
 }

@@ -17,6 +17,7 @@ mod build;
 pub mod by;
 pub mod calls;
 pub mod ci;
+pub mod doctor;
 pub mod fields;
 pub mod gate;
 mod handed;
@@ -26,6 +27,7 @@ pub mod layouts;
 pub mod live;
 mod machine;
 pub mod machine_file;
+pub mod messages;
 mod model;
 mod names;
 mod object;
@@ -55,6 +57,7 @@ pub use build::{
 };
 pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HandedOver, HandedRow};
+pub use hitm_base::Printout;
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, ProcessSummary,

@@ -8,6 +8,7 @@
 //! the pictures, sums stay those of all rows.
 
 mod effects;
+mod estimate;
 pub mod json;
 pub mod text;
 
@@ -15,6 +16,8 @@ use hitm_fields::fields;
 use std::collections::BTreeMap;
 
 use hitm::sweep::{Cell, Column, KeyType};
+
+pub use estimate::estimate_text;
 
 /// Version of the JSON; docs/formats/sweep.md describes it.
 pub const SWEEP_SCHEMA: u64 = 1;

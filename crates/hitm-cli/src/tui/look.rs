@@ -2,7 +2,8 @@
 //!
 //! Every text comes from a [`Printout`] or becomes printable here, so that no name acts on the terminal.
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use hitm_report::Printout;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};

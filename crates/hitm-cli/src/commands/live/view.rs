@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use hitm_base::Printout;
 use hitm_live::place::{Stop, held_contention};
 
 use crate::commands::duration::duration;
@@ -87,9 +86,7 @@ pub(super) fn run(
     layers.end();
     shown?;
     if let Some(line) = undone? {
-        let mut out = Printout::new();
-        out.line(&line);
-        terminal.out(&out)?;
+        terminal.line(&line)?;
     }
     Ok(Exit::Done)
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::Printout;
 use hitm_report::pictures::LineMap;
 use hitm_report::screen::Figure;
 use hitm_report::summary::SummaryLine;
-use hitm_report::{By, LineReport, Report, RowReport};
+use hitm_report::{By, LineReport, Printout, Report, RowReport};
 
 use crate::tui::Key;
 

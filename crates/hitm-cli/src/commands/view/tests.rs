@@ -357,7 +357,7 @@ fn sources_are_those_of_the_selection() {
         Action::Source("examples/packed.c:21".into())
     );
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    state.open("text", hitm_base::Printout::new(), 0);
+    state.open("text", hitm_report::Printout::new(), 0);
     assert_eq!(state.key(Key::Character('s')), Action::None);
     assert!(here.is_dir());
 }

@@ -9,12 +9,11 @@ use anyhow::{Result, bail};
 use clap::Parser as _;
 use hitm::recording::Recording;
 use hitm::whatif::{self, WhatifConfig};
-use hitm_base::Printout;
 use hitm_report::pictures::Pictures;
 use hitm_report::screen::SourceText;
 use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::whatif::{WhatifOptions, WhatifView};
-use hitm_report::{By, Report, ReportOptions, Selection, text};
+use hitm_report::{By, Printout, Report, ReportOptions, Selection, text};
 
 use super::state::{State, Subject};
 use crate::commands::whatif::WhatifArgs;
