@@ -11,6 +11,7 @@ mod text;
 pub mod throttle;
 pub mod wakeups;
 pub mod whatif;
+mod window;
 
 use hitm_live::locks;
 use hitm_live::recording::LiveRecording;
@@ -19,6 +20,7 @@ pub use json::render as json;
 pub use lock::{LiveRun, LockView, live_caller, live_lock, live_run, live_thread};
 pub use program::{ProgramLock, ProgramLocks, live_program, live_program_lock};
 pub use text::render as text;
+pub use window::Window;
 
 /// The version of the JSON form.
 pub const LIVE_SCHEMA: u32 = 1;

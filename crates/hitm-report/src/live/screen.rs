@@ -51,13 +51,13 @@ const THREADS: &[Field<LockThread>] = &[
 ];
 
 /// A row for each lock, in at most `width` columns.
-pub fn lock_rows(locks: &LiveLocks, width: usize) -> Printout {
+pub(super) fn lock_rows(locks: &LiveLocks, width: usize) -> Printout {
     let columns = if width < WIDE { LOCKS } else { LOCKS_WIDE };
     rows(columns, &locks.locks, width)
 }
 
 /// A lock with its object, callers and threads, and all of its figures.
-pub fn lock_detail(view: &LockView, width: usize) -> Printout {
+pub(super) fn lock_detail(view: &LockView, width: usize) -> Printout {
     let mut out = paragraph(&view.lock.title(), width);
     let lock = &view.lock;
     section(&mut out, "Callers", &rows(CALLERS, &lock.callers, width));

@@ -9,5 +9,4 @@ mod text;
 mod tests;
 
 pub use json::json;
-pub use screen::{group_detail, group_rows};
-pub use text::{losses, text};
+pub use text::text;

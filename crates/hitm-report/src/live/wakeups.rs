@@ -9,5 +9,4 @@ mod text;
 mod tests;
 
 pub use json::json;
-pub use screen::{run_delay_detail, wakeup_detail, wakeup_rows};
-pub use text::{losses, text};
+pub use text::text;

@@ -4,7 +4,8 @@ use hitm_base::Printout;
 use hitm_fields::Field;
 use hitm_live::throttle::{GroupRow, TaskRow, ThrottleReport, group_row, task_row};
 
-use super::text::held_text;
+use super::text::{held_text, losses};
+use crate::live::Window;
 use crate::live::declared::{figures, rows};
 use crate::live::screen::{WIDE, paragraph};
 
@@ -49,23 +50,58 @@ const TASKS: &[Field<TaskRow>] = &[
     task_row::comm,
 ];
 
-/// A row for each throttled group.
-pub fn group_rows(report: &ThrottleReport, width: usize) -> Printout {
-    let columns = match (report.has_causes(), width < WIDE) {
-        (false, _) => COUNTED_GROUPS,
-        (true, true) => GROUPS,
-        (true, false) => GROUPS_WIDE,
-    };
-    rows(columns, &report.groups, width)
+impl Window for ThrottleReport {
+    fn row_count(&self) -> usize {
+        self.groups.len()
+    }
+
+    fn key(&self, row: usize) -> Option<String> {
+        Some(self.groups.get(row)?.path.clone())
+    }
+
+    fn rows(&self, width: usize) -> Printout {
+        let columns = match (self.has_causes(), width < WIDE) {
+            (false, _) => COUNTED_GROUPS,
+            (true, true) => GROUPS,
+            (true, false) => GROUPS_WIDE,
+        };
+        rows(columns, &self.groups, width)
+    }
+
+    fn detail(&self, row: usize, width: usize) -> Printout {
+        let group = self.groups.get(row);
+        group.map_or_else(Printout::new, |group| detail(self, group, width))
+    }
+
+    fn nothing(&self) -> String {
+        let limited = self.limited_groups;
+        format!("No group was throttled; {limited} have a quota.")
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let missing = self.source.reason();
+        let missing = missing.map(|reason| format!("not used: BPF programs: {reason}"));
+        let mut notes: Vec<String> = missing.into_iter().chain(losses(self)).collect();
+        if self.throttled_still > 0 {
+            let still = self.throttled_still;
+            notes.push(format!(
+                "{still} tasks are throttled still: they count when they run again."
+            ));
+        }
+        notes
+    }
 }
 
 /// A group with its tasks, the locks that they held while they stood still, and all of its figures.
-pub fn group_detail(group: &GroupRow, tasks: &[TaskRow], width: usize) -> Printout {
+fn detail(report: &ThrottleReport, group: &GroupRow, width: usize) -> Printout {
     let mut out = paragraph(&format!("Group {}", group.path), width);
+    let tasks = report.tasks.iter();
+    let tasks = tasks.filter(|task| task.throttled_by == group.id);
+    let tasks: Vec<TaskRow> = tasks.cloned().collect();
     if !tasks.is_empty() {
         out.blank();
         out.line("Tasks");
-        out.append(&rows(TASKS, tasks, width));
+        out.append(&rows(TASKS, &tasks, width));
     }
     for held in &group.locks {
         out.append(&paragraph(&held_text(held), width));

@@ -266,7 +266,7 @@ fn lost(out: &mut Printout, report: &ThrottleReport) {
 }
 
 /// Episodes and rows that the figures lack, one sentence each.
-pub fn losses(report: &ThrottleReport) -> Vec<String> {
+pub(super) fn losses(report: &ThrottleReport) -> Vec<String> {
     let counts = &report.counts;
     let parts = [
         (counts.lost_events, "events were lost: the buffer was full"),

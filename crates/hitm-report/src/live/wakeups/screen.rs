@@ -6,6 +6,8 @@ use hitm_live::wakeups::{
     Measured, RunDelay, TaskLatencies, WakeupReport, histogram, run_delay, task_latencies,
 };
 
+use super::text::losses;
+use crate::live::Window;
 use crate::live::declared::{figures, rows};
 use crate::live::screen::paragraph;
 
@@ -25,16 +27,55 @@ const RUN_DELAYS: &[Field<RunDelay>] = &[
     run_delay::comm,
 ];
 
-/// A row for each task that was woken, the longest latency first; without BPF for each that was ready and did not run.
-pub fn wakeup_rows(report: &WakeupReport, width: usize) -> Printout {
-    match &report.measured {
-        Measured::Wakeups(table) => rows(TASKS, &table.tasks, width),
-        Measured::RunDelays { delays, .. } => rows(RUN_DELAYS, delays, width),
+impl Window for WakeupReport {
+    fn row_count(&self) -> usize {
+        match &self.measured {
+            Measured::Wakeups(table) => table.tasks.len(),
+            Measured::RunDelays { delays, .. } => delays.len(),
+        }
+    }
+
+    fn key(&self, row: usize) -> Option<String> {
+        let tid = match &self.measured {
+            Measured::Wakeups(table) => table.tasks.get(row)?.tid,
+            Measured::RunDelays { delays, .. } => delays.get(row)?.tid,
+        };
+        Some(tid.to_string())
+    }
+
+    fn rows(&self, width: usize) -> Printout {
+        match &self.measured {
+            Measured::Wakeups(table) => rows(TASKS, &table.tasks, width),
+            Measured::RunDelays { delays, .. } => rows(RUN_DELAYS, delays, width),
+        }
+    }
+
+    fn detail(&self, row: usize, width: usize) -> Printout {
+        let detail = match &self.measured {
+            Measured::Wakeups(table) => table.tasks.get(row).map(|task| woken(task, width)),
+            Measured::RunDelays { delays, .. } => delays.get(row).map(|task| delayed(task, width)),
+        };
+        detail.unwrap_or_default()
+    }
+
+    fn nothing(&self) -> String {
+        "No task was woken.".to_owned()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        match &self.measured {
+            Measured::Wakeups(table) => losses(table),
+            Measured::RunDelays { reason, .. } => {
+                vec![format!(
+                    "not used: BPF programs: {reason}; these are run delays"
+                )]
+            }
+        }
     }
 }
 
 /// A task with its figures and the histogram of its latencies.
-pub fn wakeup_detail(task: &TaskLatencies, width: usize) -> Printout {
+fn woken(task: &TaskLatencies, width: usize) -> Printout {
     let mut out = paragraph(&format!("{} {}", task.comm, task.tid), width);
     out.blank();
     out.line("From waking to running (ns):");
@@ -44,7 +85,7 @@ pub fn wakeup_detail(task: &TaskLatencies, width: usize) -> Printout {
 }
 
 /// A task of which only the kernel's sums are known.
-pub fn run_delay_detail(task: &RunDelay, width: usize) -> Printout {
+fn delayed(task: &RunDelay, width: usize) -> Printout {
     let mut out = paragraph(&format!("{} {}", task.comm, task.tid), width);
     figures(&mut out, run_delay::ALL, task, width);
     out

@@ -97,7 +97,7 @@ fn woken(out: &mut Printout, table: &WakeupTable) {
 }
 
 /// Wake-ups that the figures lack, one sentence each.
-pub fn losses(table: &WakeupTable) -> Vec<String> {
+pub(super) fn losses(table: &WakeupTable) -> Vec<String> {
     let parts = [
         (
             table.lost_wakes,

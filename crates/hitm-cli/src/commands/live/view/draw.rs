@@ -1,18 +1,13 @@
 //! The view as lines of a screen.
 
-use hitm_base::Printout;
-use hitm_live::throttle::Source;
-use hitm_live::wakeups::Measured;
-use hitm_report::fields::Field;
-use hitm_report::live::{live_run, screen, throttle, wakeups};
+use hitm_report::Printout;
+use hitm_report::live::screen::paragraph;
 use ratatui::Frame;
 
-use super::state::{Detail, Row, Seen, State, Tab};
+use super::state::{Detail, Seen, State};
 use crate::tui::{Lines, Look, lines, list, paint};
 
-const KEYS: &str = "Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit";
 const HELP: &[&str] = &[
-    "Tab, 1, 2, 3     locks by wasted CPU time, throttled groups, late wake-ups",
     "Up, Down         select a row, or scroll a detail; so do k and j, PageUp, PageDown, Home, End",
     "Enter            show the selected row closely, and go back",
     "p                place the threads of the selected lock on the CPUs that it can keep busy",
@@ -42,18 +37,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &mut State, has_colors: bool) {
 fn top(state: &State) -> Lines {
     let seconds = state.window.as_secs_f64();
     let mut title = format!("hitm live: {}, every {seconds:.1} s", state.target);
-    if let Some(locks) = state.locks.window() {
-        let run = |field: Field<_>| field.text(&locks.run);
-        title += &format!(
-            " ({} CPUs, Linux {})",
-            run(live_run::cpu_count),
-            run(live_run::kernel)
-        );
+    let mut windows = state.tabs.iter().filter_map(|tab| tab.window());
+    if let Some(host) = windows.find_map(|window| window.host()) {
+        title += &format!(" ({host})");
     }
-    let tabs = Tab::ALL.map(|tab| match tab == state.tab {
-        true => format!("[{} {}]", tab as usize + 1, tab.title()),
-        false => format!(" {} {} ", tab as usize + 1, tab.title()),
+    let tabs = (1..).zip(&state.tabs).map(|(number, tab)| {
+        let is_shown = number == state.tab + 1;
+        let (before, behind) = if is_shown { ('[', ']') } else { (' ', ' ') };
+        format!("{before}{number} {}{behind}", tab.title)
     });
+    let tabs: Vec<String> = tabs.collect();
     let mut tabs = tabs.join(" ");
     if state.is_placed {
         tabs.push_str(" (placed)");
@@ -64,138 +57,83 @@ fn top(state: &State) -> Lines {
 /// Layers that are missing, the last message, and the keys.
 fn foot(state: &State, width: usize, height: usize) -> Lines {
     let mut foot = Lines::new();
-    for note in notes(state) {
-        foot.extend(lines(&screen::paragraph(&note, width), Look::Warning));
+    let window = state.shown().window();
+    for note in window.map(|window| window.notes()).unwrap_or_default() {
+        foot.extend(lines(&paragraph(&note, width), Look::Warning));
     }
     // The rows come first.
     foot.truncate((height / 4).max(1));
     if !state.told.is_empty() {
-        foot.extend(lines(&screen::paragraph(&state.told, width), Look::Head).take(2));
+        foot.extend(lines(&paragraph(&state.told, width), Look::Head).take(2));
     }
-    foot.push((KEYS.to_owned(), Look::Plain));
+    let keys = format!(
+        "Tab {} table  Up Down row  Enter detail  p place  u undo  ? help  q quit",
+        numbers(state).join(" ")
+    );
+    foot.push((keys, Look::Plain));
     foot
+}
+
+/// The keys of the tables.
+fn numbers(state: &State) -> Vec<String> {
+    let numbers = 1..=state.tabs.len();
+    numbers.map(|number| number.to_string()).collect()
+}
+
+fn help(state: &State) -> Lines {
+    let keys = format!("Tab, {}", numbers(state).join(", "));
+    let titles = state.tabs.iter().map(|tab| {
+        let (first, rest) = tab.title.split_at(1);
+        first.to_lowercase() + rest
+    });
+    let titles: Vec<String> = titles.collect();
+    let tables = format!("{keys:<17}{}", titles.join(", "));
+    let rest = HELP.iter().map(|line| (*line).to_owned());
+    let all = std::iter::once(tables).chain(rest);
+    all.map(|line| (line, Look::Plain)).collect()
 }
 
 fn body(state: &mut State, width: usize, room: usize) -> Lines {
     if state.has_help {
-        return HELP
-            .iter()
-            .map(|line| ((*line).to_owned(), Look::Plain))
-            .collect();
+        return help(state);
     }
     if let Some(detail) = &mut state.detail {
         state.page = room;
         return detail_lines(detail, width, room);
     }
-    let table = match state.tab {
-        Tab::Locks => seen(&state.locks, |locks| screen::lock_rows(locks, width)),
-        Tab::Groups => seen(&state.groups, |report| throttle::group_rows(report, width)),
-        Tab::Wakeups => seen(&state.wakeups, |report| wakeups::wakeup_rows(report, width)),
+    let text = match &state.shown().seen {
+        Seen::Window(window) if window.row_count() > 0 => {
+            let table = window.rows(width);
+            return rows(state, &table, room);
+        }
+        Seen::Window(window) => window.nothing(),
+        Seen::Never(reason) => format!("Not seen: {reason}"),
+        Seen::NotYet => format!(
+            "The first window ends in {:.1} s.",
+            state.window.as_secs_f64()
+        ),
     };
-    match table {
-        Ok(_) if state.row_count(state.tab) == 0 => {
-            let none = nothing(state);
-            lines(&screen::paragraph(&none, width), Look::Plain).collect()
-        }
-        Ok(table) => rows(state, &table, room),
-        Err(reason) => {
-            let reason = reason.unwrap_or_else(|| {
-                format!(
-                    "The first window ends in {:.1} s.",
-                    state.window.as_secs_f64()
-                )
-            });
-            lines(&screen::paragraph(&reason, width), Look::Plain).collect()
-        }
-    }
-}
-
-/// The table of a window, or the reason why there is none; no reason before the first one has ended.
-fn seen<T>(seen: &Seen<T>, table: impl FnOnce(&T) -> Printout) -> Result<Printout, Option<String>> {
-    match seen {
-        Seen::NotYet => Err(None),
-        Seen::Never(reason) => Err(Some(format!("Not seen: {reason}"))),
-        Seen::Window(window) => Ok(table(window)),
-    }
-}
-
-fn nothing(state: &State) -> String {
-    match (state.tab, state.groups.window()) {
-        (Tab::Locks, _) => "No lock is contended.".to_owned(),
-        (Tab::Groups, Some(report)) => {
-            format!(
-                "No group was throttled; {} have a quota.",
-                report.limited_groups
-            )
-        }
-        (Tab::Groups, None) => "No group was throttled.".to_owned(),
-        (Tab::Wakeups, _) => "No task was woken.".to_owned(),
-    }
+    lines(&paragraph(&text, width), Look::Plain).collect()
 }
 
 /// The head and the rows around the selected one.
 fn rows(state: &mut State, table: &Printout, room: usize) -> Lines {
     let page = room.saturating_sub(1);
     state.page = page.max(1);
-    let cursor = &mut state.cursors[state.tab as usize];
+    let cursor = &mut state.tabs[state.tab].cursor;
     list(table, cursor.index, &mut cursor.top, room)
 }
 
 fn detail_lines(detail: &mut Detail, width: usize, room: usize) -> Lines {
-    let text = match &detail.row {
-        Row::Lock(view) => screen::lock_detail(view, width),
-        Row::Group(group, tasks) => throttle::group_detail(group, tasks, width),
-        Row::Wakeup(task) => wakeups::wakeup_detail(task, width),
-        Row::RunDelay(task) => wakeups::run_delay_detail(task, width),
-    };
+    let text = detail.window.detail(detail.row, width);
     let mut all = Lines::new();
     if detail.is_gone {
         let gone = "Not in the last window: the figures are those of the last one that had it.";
-        all.extend(lines(&screen::paragraph(gone, width), Look::Warning));
+        all.extend(lines(&paragraph(gone, width), Look::Warning));
     }
     all.extend(lines(&text, Look::Plain));
     detail.scroll = detail.scroll.min(all.len().saturating_sub(room));
     all.drain(..detail.scroll);
     all.truncate(room);
     all
-}
-
-/// Layers that are missing and counts of what was lost, for the table that is shown.
-fn notes(state: &State) -> Vec<String> {
-    match state.tab {
-        Tab::Locks => state.locks.window().map(|locks| {
-            let run = &locks.run;
-            let missing = run.missing.iter();
-            let mut notes: Vec<String> = missing.map(|text| format!("not used: {text}")).collect();
-            for field in [live_run::lost_count, live_run::left_out_count] {
-                let count = field.text(run);
-                if count != "0" {
-                    notes.push(format!("{} {count}: {}", field.title, field.description()));
-                }
-            }
-            notes
-        }),
-        Tab::Groups => state.groups.window().map(|report| {
-            let mut notes = throttle::losses(report);
-            if report.throttled_still > 0 {
-                let still = report.throttled_still;
-                notes.push(format!(
-                    "{still} tasks are throttled still: they count when they run again."
-                ));
-            }
-            if let Source::Counters(reason) = &report.source {
-                notes.insert(0, format!("not used: BPF programs: {reason}"));
-            }
-            notes
-        }),
-        Tab::Wakeups => state.wakeups.window().map(|report| match &report.measured {
-            Measured::Wakeups(table) => wakeups::losses(table),
-            Measured::RunDelays { reason, .. } => {
-                vec![format!(
-                    "not used: BPF programs: {reason}; these are run delays"
-                )]
-            }
-        }),
-    }
-    .unwrap_or_default()
 }

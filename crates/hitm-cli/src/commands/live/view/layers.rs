@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use hitm::live::{LiveTarget, LockWindows};
 use hitm_live::cgroups::Hierarchy;
-use hitm_live::throttle::{ThrottleReport, ThrottleWindows};
+use hitm_live::throttle::ThrottleWindows;
 use hitm_live::tracepoints::drop_capabilities;
-use hitm_live::wakeups::{self, WakeupReport, WakeupWindows};
-use hitm_report::live::LiveLocks;
+use hitm_live::wakeups::{self, WakeupWindows};
+use hitm_report::live::{LiveLocks, Window};
 
 /// Samples of each CPU in a second, as `hitm live locks` takes them.
 const FREQUENCY: u32 = 999;
@@ -67,18 +67,44 @@ impl Watched {
     }
 }
 
-/// A window of one layer, or the reason why there is none.
+/// A layer of the view. One more is one more row of [`LAYERS`], and a [`Window`] of what it measures.
 #[derive(Debug)]
-pub(super) enum Window {
-    Locks(Result<LiveLocks, String>),
-    Groups(Result<ThrottleReport, String>),
-    Wakeups(Result<WakeupReport, String>),
+pub(super) struct Layer {
+    /// The title of its table.
+    pub(super) title: &'static str,
+    /// Observes, and sends a window at a time until the end.
+    run: fn(&Watched, &Pace) -> Result<(), String>,
+}
+
+/// All of them, in the order of their tables.
+pub(super) const LAYERS: [Layer; 3] = [
+    Layer {
+        title: "Locks by wasted CPU time",
+        run: locks,
+    },
+    Layer {
+        title: "Throttled groups",
+        run: groups,
+    },
+    Layer {
+        title: "Late wake-ups",
+        run: wakeups,
+    },
+];
+
+/// A window of one layer.
+#[derive(Debug)]
+pub(super) struct Sent {
+    /// Number of the layer.
+    pub(super) layer: usize,
+    /// The window, or the reason why there is none.
+    pub(super) window: Result<Box<dyn Window>, String>,
 }
 
 /// Layers that observe until the end.
 #[derive(Debug)]
 pub(super) struct Layers {
-    windows: Receiver<Window>,
+    windows: Receiver<Sent>,
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -97,16 +123,21 @@ impl Layers {
         }
         let is_over = Arc::new(AtomicBool::new(false));
         let (sender, windows) = mpsc::channel();
-        let layer = |run: fn(&Watched, &Pace)| {
+        let threads = LAYERS.iter().enumerate().map(|(number, layer)| {
             let watched = watched.clone();
             let pace = Pace {
                 window,
                 is_over: Arc::clone(&is_over),
+                layer: number,
                 sender: sender.clone(),
             };
-            thread::spawn(move || run(&watched, &pace))
-        };
-        let threads = vec![layer(locks), layer(groups), layer(wakeups)];
+            thread::spawn(move || {
+                if let Err(reason) = (layer.run)(&watched, &pace) {
+                    pace.fail(reason);
+                }
+            })
+        });
+        let threads = threads.collect();
         // Placing does not need them, and a thread has its own.
         let _ = drop_capabilities();
         Ok(Layers {
@@ -117,7 +148,7 @@ impl Layers {
     }
 
     /// The windows that have ended since the last look. A bug in a layer is one of the view.
-    pub(super) fn windows(&self) -> impl Iterator<Item = Window> {
+    pub(super) fn windows(&self) -> impl Iterator<Item = Sent> {
         self.windows.try_iter()
     }
 
@@ -141,7 +172,8 @@ impl Layers {
 struct Pace {
     window: Duration,
     is_over: Arc<AtomicBool>,
-    sender: Sender<Window>,
+    layer: usize,
+    sender: Sender<Sent>,
 }
 
 impl Pace {
@@ -149,9 +181,14 @@ impl Pace {
         self.is_over.load(Ordering::Acquire)
     }
 
-    fn send(&self, window: Window) {
+    fn send(&self, window: impl Window + 'static) {
+        self.tell(Ok(Box::new(window)));
+    }
+
+    fn tell(&self, window: Result<Box<dyn Window>, String>) {
+        let layer = self.layer;
         // Without a view nobody misses it.
-        let _ = self.sender.send(window);
+        let _ = self.sender.send(Sent { layer, window });
     }
 
     /// Observes for the length of a window; `step` gets the time of each part.
@@ -167,53 +204,42 @@ impl Pace {
     }
 
     /// Says why a layer has no windows, and waits for the end.
-    fn fail(&self, window: Window) {
-        self.send(window);
+    fn fail(&self, reason: String) {
+        self.tell(Err(reason));
         while !self.is_over() {
             thread::sleep(STEP);
         }
     }
 }
 
-fn locks(watched: &Watched, pace: &Pace) {
-    let mut windows = match LockWindows::open(&watched.of_locks(), FREQUENCY) {
-        Ok(windows) => windows,
-        Err(error) => return pace.fail(Window::Locks(Err(error.to_string()))),
-    };
+fn locks(watched: &Watched, pace: &Pace) -> Result<(), String> {
+    let windows = LockWindows::open(&watched.of_locks(), FREQUENCY);
+    let mut windows = windows.map_err(|error| error.to_string())?;
     while !pace.is_over() {
         pace.pass(|step| windows.sample(step));
-        let window = windows.end_window();
-        pace.send(Window::Locks(Ok(LiveLocks::of(&window))));
+        pace.send(LiveLocks::of(&windows.end_window()));
     }
+    Ok(())
 }
 
-fn groups(watched: &Watched, pace: &Pace) {
-    let mut windows = match ThrottleWindows::open(watched.group().as_deref()) {
-        Ok(windows) => windows,
-        Err(error) => return pace.fail(Window::Groups(Err(error.to_string()))),
-    };
+fn groups(watched: &Watched, pace: &Pace) -> Result<(), String> {
+    let windows = ThrottleWindows::open(watched.group().as_deref());
+    let mut windows = windows.map_err(|error| error.to_string())?;
     while !pace.is_over() {
         windows.watch(pace.window, &|| pace.is_over(), &mut |_| {});
-        match windows.end_window() {
-            Ok(report) => pace.send(Window::Groups(Ok(report))),
-            Err(error) => return pace.fail(Window::Groups(Err(error.to_string()))),
-        }
+        pace.send(windows.end_window().map_err(|error| error.to_string())?);
     }
+    Ok(())
 }
 
-fn wakeups(watched: &Watched, pace: &Pace) {
-    let mut windows = match WakeupWindows::open(&watched.of_wakeups()) {
-        Ok(windows) => windows,
-        Err(error) => return pace.fail(Window::Wakeups(Err(error.to_string()))),
-    };
+fn wakeups(watched: &Watched, pace: &Pace) -> Result<(), String> {
+    let windows = WakeupWindows::open(&watched.of_wakeups());
+    let mut windows = windows.map_err(|error| error.to_string())?;
     while !pace.is_over() {
         pace.pass(thread::sleep);
-        match windows.end_window() {
-            Ok(mut report) => {
-                report.sort_by_longest();
-                pace.send(Window::Wakeups(Ok(report)));
-            }
-            Err(error) => return pace.fail(Window::Wakeups(Err(error.to_string()))),
-        }
+        let mut report = windows.end_window().map_err(|error| error.to_string())?;
+        report.sort_by_longest();
+        pace.send(report);
     }
+    Ok(())
 }

@@ -1,37 +1,12 @@
 //! State of the view: what keys and windows of time change. Nothing here draws or observes.
 
+use std::rc::Rc;
 use std::time::Duration;
 
-use hitm_live::throttle::{GroupRow, TaskRow, ThrottleReport};
-use hitm_live::wakeups::{Measured, RunDelay, TaskLatencies, WakeupReport};
-use hitm_report::live::{LiveLocks, LockView};
+use hitm_report::live::{LockView, Window};
 
-use super::layers::Window;
+use super::layers::{LAYERS, Sent};
 use crate::tui::Key;
-
-/// A table of the view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tab {
-    Locks,
-    Groups,
-    Wakeups,
-}
-
-impl Tab {
-    pub(super) const ALL: [Tab; 3] = [Tab::Locks, Tab::Groups, Tab::Wakeups];
-
-    pub(super) const fn title(self) -> &'static str {
-        match self {
-            Tab::Locks => "Locks by wasted CPU time",
-            Tab::Groups => "Throttled groups",
-            Tab::Wakeups => "Late wake-ups",
-        }
-    }
-
-    fn beside(self, by: usize) -> Tab {
-        Tab::ALL[(self as usize + by) % Tab::ALL.len()]
-    }
-}
 
 /// Work that a key asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,58 +20,70 @@ pub(super) enum Action {
 
 /// The last window of a layer.
 #[derive(Debug)]
-pub(super) enum Seen<T> {
+pub(super) enum Seen {
     /// The first one has not ended.
     NotYet,
     /// There are none: the reason.
     Never(String),
     /// This one.
-    Window(T),
-}
-
-impl<T> Seen<T> {
-    fn of(window: Result<T, String>) -> Seen<T> {
-        window.map_or_else(Seen::Never, Seen::Window)
-    }
-
-    /// The window, if there is one.
-    pub(super) fn window(&self) -> Option<&T> {
-        match self {
-            Seen::Window(window) => Some(window),
-            Seen::NotYet | Seen::Never(_) => None,
-        }
-    }
-}
-
-/// A row with all that its detail shows.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Row {
-    Lock(LockView),
-    Group(Box<GroupRow>, Vec<TaskRow>),
-    Wakeup(TaskLatencies),
-    RunDelay(RunDelay),
-}
-
-impl Row {
-    /// The same for the same thing in another window.
-    fn key(&self) -> String {
-        match self {
-            Row::Lock(view) => view.lock.title(),
-            Row::Group(group, _) => group.path.clone(),
-            Row::Wakeup(task) => task.tid.to_string(),
-            Row::RunDelay(task) => task.tid.to_string(),
-        }
-    }
+    Window(Rc<dyn Window>),
 }
 
 /// A row that is looked at closely.
 #[derive(Debug)]
 pub(super) struct Detail {
-    pub(super) row: Row,
-    /// Set when the last window has no such row: the figures are those of the last one that had it.
+    /// The last window that had it.
+    pub(super) window: Rc<dyn Window>,
+    /// Its number there.
+    pub(super) row: usize,
+    /// Set when a later window has no such row.
     pub(super) is_gone: bool,
     /// Lines above the screen.
     pub(super) scroll: usize,
+}
+
+/// A table of the view.
+#[derive(Debug)]
+pub(super) struct Tab {
+    pub(super) title: &'static str,
+    pub(super) seen: Seen,
+    pub(super) cursor: Cursor,
+}
+
+impl Tab {
+    /// The window, if there is one.
+    pub(super) fn window(&self) -> Option<&Rc<dyn Window>> {
+        match &self.seen {
+            Seen::Window(window) => Some(window),
+            Seen::NotYet | Seen::Never(_) => None,
+        }
+    }
+
+    /// Takes in a window. The selected row stays selected.
+    fn take(&mut self, seen: Seen) {
+        self.seen = seen;
+        let count = self.row_count();
+        let key = self.cursor.key.as_deref();
+        let found = key.and_then(|key| self.window().and_then(|window| row_of(&**window, key)));
+        let index = found.unwrap_or(self.cursor.index);
+        self.cursor.index = index.min(count.saturating_sub(1));
+    }
+
+    fn row_count(&self) -> usize {
+        self.window().map_or(0, |window| window.row_count())
+    }
+
+    /// Moves the selection.
+    fn step(&mut self, by: isize) {
+        let last = self.row_count().saturating_sub(1);
+        let index = self.cursor.index.saturating_add_signed(by).min(last);
+        self.cursor.key = self.window().and_then(|window| window.key(index));
+        self.cursor.index = index;
+    }
+}
+
+fn row_of(window: &dyn Window, key: &str) -> Option<usize> {
+    (0..window.row_count()).find(|row| window.key(*row).as_deref() == Some(key))
 }
 
 /// The selected row of a table. It stays with what it shows while the order changes.
@@ -113,11 +100,9 @@ pub(super) struct Cursor {
 pub(super) struct State {
     pub(super) target: String,
     pub(super) window: Duration,
-    pub(super) tab: Tab,
-    pub(super) locks: Seen<LiveLocks>,
-    pub(super) groups: Seen<ThrottleReport>,
-    pub(super) wakeups: Seen<WakeupReport>,
-    pub(super) cursors: [Cursor; 3],
+    pub(super) tabs: Vec<Tab>,
+    /// Number of the one that is shown.
+    pub(super) tab: usize,
     pub(super) detail: Option<Detail>,
     pub(super) has_help: bool,
     /// The last message; empty for none.
@@ -130,14 +115,16 @@ pub(super) struct State {
 impl State {
     /// A view of `target` in windows of a length.
     pub(super) fn new(target: String, window: Duration) -> State {
+        let tabs = LAYERS.iter().map(|layer| Tab {
+            title: layer.title,
+            seen: Seen::NotYet,
+            cursor: Cursor::default(),
+        });
         State {
             target,
             window,
-            tab: Tab::Locks,
-            locks: Seen::NotYet,
-            groups: Seen::NotYet,
-            wakeups: Seen::NotYet,
-            cursors: Default::default(),
+            tabs: tabs.collect(),
+            tab: 0,
             detail: None,
             has_help: false,
             told: String::new(),
@@ -156,99 +143,43 @@ impl State {
         self.is_placed = is_placed;
     }
 
+    /// The table that is shown.
+    pub(super) fn shown(&self) -> &Tab {
+        &self.tabs[self.tab]
+    }
+
     /// Takes in a window. Selected rows stay selected.
-    pub(super) fn take(&mut self, window: Window) {
-        let tab = match window {
-            Window::Locks(window) => {
-                self.locks = Seen::of(window);
-                Tab::Locks
-            }
-            Window::Groups(window) => {
-                self.groups = Seen::of(window);
-                Tab::Groups
-            }
-            Window::Wakeups(window) => {
-                self.wakeups = Seen::of(window);
-                Tab::Wakeups
-            }
+    pub(super) fn take(&mut self, sent: Sent) {
+        let seen = match sent.window {
+            Ok(window) => Seen::Window(Rc::from(window)),
+            Err(reason) => Seen::Never(reason),
         };
-        let count = self.row_count(tab);
-        let rows: Vec<String> = (0..count)
-            .filter_map(|index| self.key_at(tab, index))
-            .collect();
-        let cursor = &mut self.cursors[tab as usize];
-        let found = cursor.key.as_ref();
-        let found = found.and_then(|key| rows.iter().position(|row| row == key));
-        cursor.index = found.unwrap_or(cursor.index).min(count.saturating_sub(1));
-        if tab == self.tab {
-            self.refresh_detail(&rows);
+        self.tabs[sent.layer].take(seen);
+        if sent.layer == self.tab {
+            self.refresh_detail();
         }
     }
 
-    fn refresh_detail(&mut self, rows: &[String]) {
-        let Some(detail) = &self.detail else {
+    fn refresh_detail(&mut self) {
+        let Some(detail) = &mut self.detail else {
             return;
         };
-        let key = detail.row.key();
-        let row = rows.iter().position(|row| *row == key);
-        let row = row.and_then(|index| self.row(self.tab, index));
-        if let Some(detail) = &mut self.detail {
-            detail.is_gone = row.is_none();
-            detail.row = row.unwrap_or_else(|| detail.row.clone());
+        let now = self.tabs[self.tab].window();
+        let found = detail.window.key(detail.row).and_then(|key| {
+            let window = now?;
+            Some((Rc::clone(window), row_of(&**window, &key)?))
+        });
+        detail.is_gone = found.is_none();
+        if let Some((window, row)) = found {
+            (detail.window, detail.row) = (window, row);
         }
-    }
-
-    /// Rows of a table.
-    pub(super) fn row_count(&self, tab: Tab) -> usize {
-        let count = match tab {
-            Tab::Locks => self.locks.window().map(|locks| locks.locks.len()),
-            Tab::Groups => self.groups.window().map(|report| report.groups.len()),
-            Tab::Wakeups => self.wakeups.window().map(|report| match &report.measured {
-                Measured::Wakeups(table) => table.tasks.len(),
-                Measured::RunDelays { delays, .. } => delays.len(),
-            }),
-        };
-        count.unwrap_or(0)
-    }
-
-    fn key_at(&self, tab: Tab, index: usize) -> Option<String> {
-        match tab {
-            Tab::Locks => Some(self.locks.window()?.locks.get(index)?.lock.title()),
-            Tab::Groups => Some(self.groups.window()?.groups.get(index)?.path.clone()),
-            Tab::Wakeups => self.row(tab, index).map(|row| row.key()),
-        }
-    }
-
-    fn row(&self, tab: Tab, index: usize) -> Option<Row> {
-        Some(match tab {
-            Tab::Locks => Row::Lock(self.locks.window()?.locks.get(index)?.clone()),
-            Tab::Groups => {
-                let report = self.groups.window()?;
-                let group = report.groups.get(index)?;
-                let tasks = report.tasks.iter();
-                let tasks = tasks.filter(|task| task.throttled_by == group.id);
-                Row::Group(Box::new(group.clone()), tasks.cloned().collect())
-            }
-            Tab::Wakeups => match &self.wakeups.window()?.measured {
-                Measured::Wakeups(table) => Row::Wakeup(table.tasks.get(index)?.clone()),
-                Measured::RunDelays { delays, .. } => Row::RunDelay(delays.get(index)?.clone()),
-            },
-        })
     }
 
     /// The lock whose detail is shown, or which is selected.
     pub(super) fn selected_lock(&self) -> Option<&LockView> {
         match &self.detail {
-            Some(Detail {
-                row: Row::Lock(view),
-                ..
-            }) => Some(view),
-            Some(_) => None,
-            None if self.tab == Tab::Locks => {
-                let index = self.cursors[Tab::Locks as usize].index;
-                self.locks.window()?.locks.get(index)
-            }
-            None => None,
+            Some(detail) => detail.window.lock(detail.row),
+            None => self.shown().window()?.lock(self.shown().cursor.index),
         }
     }
 
@@ -263,11 +194,9 @@ impl State {
             Key::Escape => self.detail = None,
             Key::Character('p') => return Action::Place,
             Key::Character('u') => return Action::Undo,
-            Key::Tab => self.turn_to(self.tab.beside(1)),
-            Key::BackTab => self.turn_to(self.tab.beside(Tab::ALL.len() - 1)),
-            Key::Character('1') => self.turn_to(Tab::Locks),
-            Key::Character('2') => self.turn_to(Tab::Groups),
-            Key::Character('3') => self.turn_to(Tab::Wakeups),
+            Key::Tab => self.turn_to((self.tab + 1) % self.tabs.len()),
+            Key::BackTab => self.turn_to((self.tab + self.tabs.len() - 1) % self.tabs.len()),
+            Key::Character(digit @ '1'..='9') => self.turn_to(digit as usize - '1' as usize),
             Key::Enter => self.open_or_close(),
             Key::Up | Key::Character('k') => self.step(-1),
             Key::Down | Key::Character('j') => self.step(1),
@@ -280,17 +209,22 @@ impl State {
         Action::None
     }
 
-    fn turn_to(&mut self, tab: Tab) {
-        self.tab = tab;
-        self.detail = None;
+    fn turn_to(&mut self, tab: usize) {
+        if tab < self.tabs.len() {
+            self.tab = tab;
+            self.detail = None;
+        }
     }
 
     fn open_or_close(&mut self) {
         if self.detail.take().is_some() {
             return;
         }
-        let index = self.cursors[self.tab as usize].index;
-        self.detail = self.row(self.tab, index).map(|row| Detail {
+        let row = self.shown().cursor.index;
+        let window = self.shown().window();
+        let window = window.filter(|window| row < window.row_count());
+        self.detail = window.cloned().map(|window| Detail {
+            window,
             row,
             is_gone: false,
             scroll: 0,
@@ -299,15 +233,9 @@ impl State {
 
     /// Moves the selection, or the text of a detail. The screen keeps the text from going too far.
     fn step(&mut self, by: isize) {
-        if let Some(detail) = &mut self.detail {
-            detail.scroll = detail.scroll.saturating_add_signed(by);
-            return;
+        match &mut self.detail {
+            Some(detail) => detail.scroll = detail.scroll.saturating_add_signed(by),
+            None => self.tabs[self.tab].step(by),
         }
-        let last = self.row_count(self.tab).saturating_sub(1);
-        let index = self.cursors[self.tab as usize].index;
-        let index = index.saturating_add_signed(by).min(last);
-        let key = self.key_at(self.tab, index);
-        let cursor = &mut self.cursors[self.tab as usize];
-        (cursor.index, cursor.key) = (index, key);
     }
 }

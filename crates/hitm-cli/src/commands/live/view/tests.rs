@@ -11,7 +11,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::draw;
-use super::layers::Window;
+use super::layers::Sent;
 use super::state::{Action, State};
 use crate::tui::Key;
 
@@ -20,7 +20,7 @@ fn view() -> State {
 }
 
 /// A view after windows and keys.
-fn view_of(windows: impl IntoIterator<Item = Window>, keys: &[Key]) -> State {
+fn view_of(windows: impl IntoIterator<Item = Sent>, keys: &[Key]) -> State {
     let mut state = view();
     windows.into_iter().for_each(|window| state.take(window));
     for key in keys {

@@ -1,6 +1,5 @@
 //! The state after keys and new windows.
 
-use super::super::state::Tab;
 use super::windows::*;
 use super::*;
 
@@ -17,7 +16,7 @@ fn the_selected_row_stays_selected_while_the_order_changes() {
         &[],
     ));
     assert_eq!(name(&state).as_deref(), Some("mmap_lock"));
-    assert_eq!(state.cursors[0].index, 0);
+    assert_eq!(state.tabs[0].cursor.index, 0);
     // It is gone: the row at its place is selected, which there always is while there are rows.
     state.take(locks(vec![lock("other", "", 50)], &[]));
     assert_eq!(name(&state).as_deref(), Some("other"));
@@ -57,7 +56,7 @@ fn keys_ask_for_work() {
         assert!(!state.has_help);
     }
     assert_eq!(asked(&mut state, Key::Tab), Action::None);
-    assert_eq!(state.tab, Tab::Groups);
+    assert_eq!(state.tab, 1);
     assert!(state.selected_lock().is_none());
 }
 

@@ -352,7 +352,10 @@ fn missing_layers_are_named_with_the_reason() {
             Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
-    let no_samples = Window::Locks(Err("cannot sample all CPUs: \x1b[31m".into()));
+    let no_samples = Sent {
+        layer: 0,
+        window: Err("cannot sample all CPUs: \x1b[31m".into()),
+    };
     check(
         view_of([no_samples], &[]),
         (80, 6),
@@ -380,18 +383,21 @@ fn missing_layers_are_named_with_the_reason() {
         Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
     "#]],
     );
-    let delays = Window::Wakeups(Ok(WakeupReport {
-        duration_ns: 1,
-        measured: Measured::RunDelays {
-            reason: "not root".into(),
-            delays: vec![RunDelay {
-                tid: 4,
-                comm: "busy".into(),
-                run_delay_ns: 80 * MS,
-                runs: 40,
-            }],
+    let delays = sent(
+        2,
+        WakeupReport {
+            duration_ns: 1,
+            measured: Measured::RunDelays {
+                reason: "not root".into(),
+                delays: vec![RunDelay {
+                    tid: 4,
+                    comm: "busy".into(),
+                    run_delay_ns: 80 * MS,
+                    runs: 40,
+                }],
+            },
         },
-    }));
+    );
     check(
         view_of([delays], &[Key::Character('3')]),
         (80, 8),

@@ -7,11 +7,18 @@ use hitm_live::throttle::{
     Causes, GroupRow, Source, TaskRow, ThrottleCounts, ThrottleReport, WorkTimes,
 };
 use hitm_live::wakeups::{Latencies, Measured, TaskLatencies, WakeupReport, WakeupTable};
-use hitm_report::live::{LiveLocks, LiveRun, LockView};
+use hitm_report::live::{LiveLocks, LiveRun, LockView, Window};
 
-use super::super::layers::Window;
+use super::super::layers::Sent;
 
 pub(super) const MS: u64 = 1_000_000;
+
+pub(super) fn sent(layer: usize, window: impl Window + 'static) -> Sent {
+    Sent {
+        layer,
+        window: Ok(Box::new(window)),
+    }
+}
 
 pub(super) fn thread(tid: u32, comm: &str, held_ms: u64, waited_ms: u64) -> LockThread {
     LockThread {
@@ -56,26 +63,29 @@ pub(super) fn lock(name: &str, object: &str, waited_ms: u64) -> LockView {
     }
 }
 
-pub(super) fn locks(locks: Vec<LockView>, missing: &[&str]) -> Window {
-    Window::Locks(Ok(LiveLocks {
-        run: LiveRun {
-            kernel: "6.12.1".into(),
-            target: "everything on this host".into(),
-            layers: vec!["samples".into()],
-            missing: missing.iter().map(|text| (*text).to_owned()).collect(),
-            cpu_count: 4,
-            duration_ns: 2000 * MS,
-            period_ns: MS,
-            sample_count: 2510,
-            lost_count: 0,
-            left_out_count: 0,
+pub(super) fn locks(locks: Vec<LockView>, missing: &[&str]) -> Sent {
+    sent(
+        0,
+        LiveLocks {
+            run: LiveRun {
+                kernel: "6.12.1".into(),
+                target: "everything on this host".into(),
+                layers: vec!["samples".into()],
+                missing: missing.iter().map(|text| (*text).to_owned()).collect(),
+                cpu_count: 4,
+                duration_ns: 2000 * MS,
+                period_ns: MS,
+                sample_count: 2510,
+                lost_count: 0,
+                left_out_count: 0,
+            },
+            locks,
+            program: None,
         },
-        locks,
-        program: None,
-    }))
+    )
 }
 
-pub(super) fn two_locks() -> Window {
+pub(super) fn two_locks() -> Sent {
     locks(
         vec![
             lock(
@@ -89,7 +99,7 @@ pub(super) fn two_locks() -> Window {
     )
 }
 
-pub(super) fn groups(source: Source) -> Window {
+pub(super) fn groups(source: Source) -> Sent {
     let causes = Causes {
         quota_ns: 1800 * MS,
         timer_ns: 2 * MS,
@@ -133,19 +143,22 @@ pub(super) fn groups(source: Source) -> Window {
         throttled_by: 80,
         ..task.clone()
     };
-    Window::Groups(Ok(ThrottleReport {
-        source,
-        duration_ns: 2000 * MS,
-        period_timer: WorkTimes::default(),
-        slack_timer: WorkTimes::default(),
-        handlers: WorkTimes::default(),
-        groups: vec![group],
-        tasks: vec![task, other],
-        limited_groups: 1,
-        throttled_still: 1,
-        counts: ThrottleCounts::default(),
-        left_out: 0,
-    }))
+    sent(
+        1,
+        ThrottleReport {
+            source,
+            duration_ns: 2000 * MS,
+            period_timer: WorkTimes::default(),
+            slack_timer: WorkTimes::default(),
+            handlers: WorkTimes::default(),
+            groups: vec![group],
+            tasks: vec![task, other],
+            limited_groups: 1,
+            throttled_still: 1,
+            counts: ThrottleCounts::default(),
+            left_out: 0,
+        },
+    )
 }
 
 pub(super) fn by_bpf() -> Source {
@@ -154,7 +167,7 @@ pub(super) fn by_bpf() -> Source {
     }
 }
 
-pub(super) fn wakeups() -> Window {
+pub(super) fn wakeups() -> Sent {
     let task = |tid, longest_ns| {
         let mut slots = vec![0; 160];
         // From 16 us on.
@@ -179,5 +192,5 @@ pub(super) fn wakeups() -> Window {
         }),
     };
     report.sort_by_longest();
-    Window::Wakeups(Ok(report))
+    sent(2, report)
 }
