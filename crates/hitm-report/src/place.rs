@@ -74,3 +74,145 @@ pub enum Event {
         undone: Undone,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use hitm_live::place::prove::{Measurement, Spread};
+
+    use super::*;
+
+    fn applied() -> Applied {
+        let rates = Spread {
+            median: 1500.0,
+            min: 0.5,
+            max: 1.0 / 3.0,
+        };
+        let undone = Undone {
+            restored: 1,
+            ended: 2,
+            problems: vec!["no\x1b".into()],
+            ..Undone::default()
+        };
+        Applied {
+            plan: None,
+            proof: Some(Proven {
+                proof: Proof {
+                    measurements: vec![Measurement {
+                        is_placed: true,
+                        rate: 2.0,
+                    }],
+                    without: rates,
+                    placed: rates,
+                    gain: -0.1,
+                    is_better: false,
+                },
+                unit: "loops".into(),
+                min_gain: 0.05,
+            }),
+            placed: Some(Placed {
+                placed: 3,
+                ended: 1,
+            }),
+            guard: Some(7),
+            changes: Some(vec![
+                Change {
+                    at: Duration::from_millis(1500),
+                    event: Event::Stayed("calm".into()),
+                },
+                Change {
+                    at: Duration::from_secs(2),
+                    event: Event::Released {
+                        name: "mutex".into(),
+                        undone: Undone::default(),
+                    },
+                },
+            ]),
+            undone: Some(undone),
+        }
+    }
+
+    #[test]
+    fn json_has_what_was_done() {
+        expect![[r#"
+            {
+              "changes": [
+                {
+                  "at_ms": 1500,
+                  "change": "stayed",
+                  "reason": "calm"
+                },
+                {
+                  "at_ms": 2000,
+                  "change": "released",
+                  "undone": {
+                    "changed": 0,
+                    "ended": 0,
+                    "inherited": 0,
+                    "problems": [],
+                    "restored": 0
+                  }
+                }
+              ],
+              "guard": 7,
+              "placed": {
+                "ended": 1,
+                "placed": 3
+              },
+              "proof": {
+                "gain": -0.1,
+                "is_better": false,
+                "measurements": [
+                  {
+                    "is_placed": true,
+                    "rate": 2.0
+                  }
+                ],
+                "min_gain": 0.05,
+                "placed": {
+                  "max": 0.3333333333333333,
+                  "median": 1500.0,
+                  "min": 0.5
+                },
+                "unit": "loops",
+                "without": {
+                  "max": 0.3333333333333333,
+                  "median": 1500.0,
+                  "min": 0.5
+                }
+              },
+              "schema": 1,
+              "undone": {
+                "changed": 0,
+                "ended": 2,
+                "inherited": 0,
+                "problems": [
+                  "no\u001b"
+                ],
+                "restored": 1
+              }
+            }
+        "#]].assert_eq(&applied_json(&applied()));
+        let nothing = "{\n  \"schema\": 1\n}\n";
+        assert_eq!(applied_json(&Applied::default()), nothing);
+    }
+
+    #[test]
+    fn changes_and_proofs_are_lines() {
+        let applied = applied();
+        let changes = applied.changes.iter().flatten();
+        let lines: Vec<String> = changes.map(change_line).collect();
+        let expected = [
+            "    1.5 s  nothing is placed: calm",
+            "    2.0 s  calm, released mutex: 0 threads are as they were",
+        ];
+        assert_eq!(lines, expected);
+        expect![[r#"
+            Proof by loops, a second
+                1  placed   2.00
+              without: median 1500 (0.50 to 0.33)
+              placed:  median 1500 (0.50 to 0.33)
+              -10.0 %, at least +5.0 % asked for: the placement is undone
+        "#]].assert_eq(&applied.proof.map(|proven| proof(&proven)).unwrap());
+    }
+}

@@ -48,7 +48,7 @@ pub(super) fn run(args: &ThrottleArgs, terminal: &mut Terminal) -> Result<Exit> 
         counters_only: args.counters,
     };
     if let (Some(what_if), Some(group)) = (args.what_if, &args.cgroup) {
-        return simulate(args, (what_if, group), &options, terminal);
+        return simulate(args, what_if, group, &options, terminal);
     }
     let mut written = Ok(());
     let report = throttle::observe(&options, &mut |line| {
@@ -67,7 +67,8 @@ pub(super) fn run(args: &ThrottleArgs, terminal: &mut Terminal) -> Result<Exit> 
 /// Observes, and runs the group's load in the simulator: under the present quota and under the one that was asked for.
 fn simulate(
     args: &ThrottleArgs,
-    (what_if, group): (WhatIf, &str),
+    what_if: WhatIf,
+    group: &str,
     options: &Options,
     terminal: &mut Terminal,
 ) -> Result<Exit> {

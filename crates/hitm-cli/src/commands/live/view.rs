@@ -80,7 +80,7 @@ pub(super) fn run(
     let layers = Layers::start(&args.watched(), window)?;
     let state = State::new(args.watched().text(), window);
     let mut screen = Screen::enter(terminal.color())?;
-    let shown = show(&mut screen, (state, &layers), &mut holder, stop);
+    let shown = show(&mut screen, state, &layers, &mut holder, stop);
     drop(screen);
     let undone = holder.undo();
     layers.end();
@@ -93,7 +93,8 @@ pub(super) fn run(
 
 fn show(
     screen: &mut Screen,
-    (mut state, layers): (State, &Layers),
+    mut state: State,
+    layers: &Layers,
     holder: &mut Holder<'_>,
     stop: Stop,
 ) -> Result<()> {

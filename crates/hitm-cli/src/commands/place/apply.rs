@@ -110,7 +110,7 @@ pub(super) fn run(args: &ApplyArgs, terminal: &mut Terminal) -> Result<Exit> {
             format: args.common.format,
             done: Applied::default(),
         };
-        return watch::run(args, (place, stop), report);
+        return watch::run(args, place, stop, report);
     }
     let plan = super::planned(&args.wish, &mounts, &recovered)?;
     let mut report = Report {

@@ -20,7 +20,8 @@ const FREQUENCY: u32 = 999;
 /// Places when threads fight for a lock, follows its hold share, and lets go when they do not fight any more.
 pub(super) fn run(
     args: &ApplyArgs,
-    (place, stop): (Place<'_>, Stop),
+    place: Place<'_>,
+    stop: Stop,
     mut report: Report<'_>,
 ) -> Result<Exit> {
     let target = args.wish.target()?;
@@ -34,11 +35,6 @@ pub(super) fn run(
     let launcher = launcher();
     let options = args.wish.options(false);
     let mut watcher = Watcher::new(place, &machine, options, &launcher);
-    let log = Log {
-        begun: Instant::now(),
-        changes: Vec::new(),
-        last_reason: String::new(),
-    };
     let shown = match &target {
         LiveTarget::Cgroup(path) => format!("cgroup {path}"),
         LiveTarget::Process(pid) => format!("process {pid}"),
@@ -48,7 +44,13 @@ pub(super) fn run(
         "Watching {shown} in windows of {:.1} s; undone by Ctrl-C",
         args.window.as_secs_f64()
     ))?;
-    let watched = watch(args, stop, (&mut windows, &mut watcher), (log, &mut report));
+    let log = Log {
+        report: &mut report,
+        begun: Instant::now(),
+        changes: Vec::new(),
+        last_reason: String::new(),
+    };
+    let watched = watch(args, stop, &mut windows, &mut watcher, log);
     // Whatever happened: what is placed is undone.
     let was_placed = watcher.is_placed();
     let undone = watcher.end()?;
@@ -68,16 +70,17 @@ pub(super) fn run(
 fn watch(
     args: &ApplyArgs,
     stop: Stop,
-    (windows, watcher): (&mut LockWindows, &mut Watcher<'_>),
-    (mut log, report): (Log, &mut Report<'_>),
+    windows: &mut LockWindows,
+    watcher: &mut Watcher<'_>,
+    mut log: Log<'_, '_>,
 ) -> Result<Vec<Change>> {
     let mut chooser = Chooser::new(args.wish.lock.clone());
     let mut begun = Instant::now();
-    let is_over = |log: &Log| args.time.is_some_and(|time| log.begun.elapsed() >= time);
+    let is_over = |log: &Log<'_, '_>| args.time.is_some_and(|time| log.begun.elapsed() >= time);
     while !stop.is_requested() && !is_over(&log) {
         windows.sample(PERIOD);
         if watcher.tick()? == Some(Tick::Undone) {
-            log.say(Event::Undone, report)?;
+            log.say(Event::Undone)?;
             break;
         }
         if begun.elapsed() < args.window {
@@ -92,11 +95,11 @@ fn watch(
         match watcher.window(waiting, &contention) {
             Ok(decided) => {
                 if let Some(event) = event(decided, waiting, contention.name) {
-                    log.say(event, report)?;
+                    log.say(event)?;
                 }
             }
             // Threads came, went or were moved between two looks: the next window has them as they are.
-            Err(PlaceError::Refused(reason)) => log.say(Event::Stayed(reason), report)?,
+            Err(PlaceError::Refused(reason)) => log.say(Event::Stayed(reason))?,
             Err(error) => return Err(error.into()),
         }
     }
@@ -114,15 +117,16 @@ fn event(decided: Decided, waiting: f64, name: String) -> Option<Event> {
 }
 
 /// The changes so far.
-struct Log {
+struct Log<'a, 'b> {
+    report: &'a mut Report<'b>,
     begun: Instant,
     changes: Vec<Change>,
     last_reason: String,
 }
 
-impl Log {
+impl Log<'_, '_> {
     /// Tells an event. A reason is told once, until threads are placed again.
-    fn say(&mut self, event: Event, report: &mut Report<'_>) -> Result<()> {
+    fn say(&mut self, event: Event) -> Result<()> {
         match &event {
             Event::Stayed(reason) if *reason == self.last_reason => return Ok(()),
             Event::Stayed(reason) => self.last_reason.clone_from(reason),
@@ -133,6 +137,6 @@ impl Log {
         let change = Change { at, event };
         let line = shown::change_line(&change);
         self.changes.push(change);
-        report.line(&line)
+        self.report.line(&line)
     }
 }
