@@ -192,7 +192,8 @@ mod tests {
                 "restored": 1
               }
             }
-        "#]].assert_eq(&applied_json(&applied()));
+        "#]]
+        .assert_eq(&applied_json(&applied()));
         let nothing = "{\n  \"schema\": 1\n}\n";
         assert_eq!(applied_json(&Applied::default()), nothing);
     }
@@ -213,6 +214,7 @@ mod tests {
               without: median 1500 (0.50 to 0.33)
               placed:  median 1500 (0.50 to 0.33)
               -10.0 %, at least +5.0 % asked for: the placement is undone
-        "#]].assert_eq(&applied.proof.map(|proven| proof(&proven)).unwrap());
+        "#]]
+        .assert_eq(&applied.proof.map(|proven| proof(&proven)).unwrap());
     }
 }

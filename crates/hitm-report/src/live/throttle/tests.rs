@@ -199,6 +199,7 @@ fn the_report_as_json_has_the_same_sums() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a golden, which is longer than code")]
 fn json_of_the_whole() {
     let mut report = observed();
     report.source = Source::Counters("no \"root\"".to_owned());

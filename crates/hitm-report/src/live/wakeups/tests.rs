@@ -122,6 +122,7 @@ fn the_report_as_json_has_rows_of_tasks_and_cpus() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a golden, which is longer than code")]
 fn json_of_the_whole() {
     expect![[r#"
         {
