@@ -1,6 +1,5 @@
 //! Locks of a running host as tables.
 
-mod declared;
 mod fixed;
 mod json;
 mod lock;

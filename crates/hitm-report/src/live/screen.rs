@@ -66,7 +66,8 @@ pub(super) fn lock_detail(view: &LockView, width: usize) -> Printout {
     out
 }
 
-fn rows<T: 'static>(columns: &[Field<T>], items: &[T], width: usize) -> Printout {
+/// A head and a row for each item, in at most `width` columns.
+pub(super) fn rows<T: 'static>(columns: &[Field<T>], items: &[T], width: usize) -> Printout {
     let mut table = FieldTable::new(columns);
     items.iter().for_each(|item| table.push(item));
     let mut out = Printout::new();
@@ -96,7 +97,7 @@ fn section(out: &mut Printout, title: &str, rows: &Printout) {
 }
 
 /// Every figure with its meaning.
-fn figures<T>(out: &mut Printout, fields: &'static [Field<T>], item: &T, width: usize) {
+pub(super) fn figures<T>(out: &mut Printout, fields: &'static [Field<T>], item: &T, width: usize) {
     const TITLE: usize = 12;
     const VALUE: usize = 12;
     const BLANKS: usize = 4;

@@ -9,7 +9,6 @@ use hitm_live::throttle::{Demand, GroupRow, ThrottleReport, WorkTimes};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
-use super::scheduling::{Limited, Limits};
 use crate::fields::Field;
 use crate::json::Fields;
 use crate::text::style::Painter;
@@ -25,7 +24,10 @@ fields! {
         pub bandwidth: Option<Bandwidth>;
         /// CPU time that the group may use in a period, in microseconds.
         quota_us => number "quota us", |row| row.bandwidth.map(|own| own.quota_us);
-        ..Limits: period_us, burst_us;
+        /// Length of a period, in microseconds.
+        period_us => number "period us", |row| row.bandwidth.map(|own| own.period_us);
+        /// Unused time of earlier periods that it may use besides, in microseconds.
+        burst_us => number "burst us", |row| row.bandwidth.map(|own| own.burst_us);
         /// Form of throttling: task, async or sync.
         pub kernel: &'static str => label "kernel";
         /// Time of the host, or virtual time.
@@ -58,12 +60,6 @@ fields! {
         timer_p99_ns => nanos "p99 timer", |row| quantile(&row.period_timer.spread, 990);
         /// The longest of them.
         timer_longest_ns => nanos "longest timer", |row| longest(&row.period_timer.spread);
-    }
-}
-
-impl Limited for WhatIfRow {
-    fn bandwidth(&self) -> Option<Bandwidth> {
-        self.bandwidth
     }
 }
 

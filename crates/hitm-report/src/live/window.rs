@@ -5,8 +5,7 @@ use std::fmt::Debug;
 use hitm_base::Printout;
 
 use super::screen::{lock_detail, lock_rows};
-use super::{LIVE_RUN_FIELDS, LiveLocks, LockView};
-use crate::fields::by_id;
+use super::{LiveLocks, LockView, live_run};
 
 /// A table of which each row has one line, and may be looked at closely. A layer of the view implements this for what
 /// it measures.
@@ -65,11 +64,10 @@ impl Window for LiveLocks {
     fn notes(&self) -> Vec<String> {
         let missing = self.run.missing.iter();
         let mut notes: Vec<String> = missing.map(|text| format!("not used: {text}")).collect();
-        for id in ["lost_count", "left_out_count"] {
-            let field = by_id(LIVE_RUN_FIELDS, id);
+        for field in [live_run::lost_count, live_run::left_out_count] {
             let count = field.text(&self.run);
             if count != "0" {
-                notes.push(format!("{} {count}: {}", field.title, field.description));
+                notes.push(format!("{} {count}: {}", field.title, field.description()));
             }
         }
         notes
@@ -80,11 +78,10 @@ impl Window for LiveLocks {
     }
 
     fn host(&self) -> Option<String> {
-        let run = |id| by_id(LIVE_RUN_FIELDS, id).text(&self.run);
         Some(format!(
             "{} CPUs, Linux {}",
-            run("cpu_count"),
-            run("kernel")
+            live_run::cpu_count.text(&self.run),
+            live_run::kernel.text(&self.run)
         ))
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use expect_test::expect_file;
+use hitm_live::throttle::{group_row, task_row};
+use hitm_live::wakeups::{run_delay, task_latencies};
 use hitm_report::fields::{self, Column, Field};
 use hitm_report::review::REVIEW_SCHEMA;
 use hitm_report::sim::fields as sim;
@@ -101,10 +103,10 @@ fn of_hosts() -> Vec<Documented> {
         table("live", "threads", live::live_thread::ALL),
         table("live", "program", live::live_program::ALL),
         table("live", "locks of the program", live::live_program_lock::ALL),
-        table("live", "throttled groups", live::live_group::ALL),
-        table("live", "throttled tasks", live::live_throttled::ALL),
-        table("live", "wake-ups", live::live_wakeup::ALL),
-        table("live", "run delays", live::live_run_delay::ALL),
+        table("live", "throttled groups", group_row::ALL),
+        table("live", "throttled tasks", task_row::ALL),
+        table("live", "wake-ups", task_latencies::ALL),
+        table("live", "run delays", run_delay::ALL),
         table("live", "load", live::whatif::live_load::ALL),
         table("live", "what-if rows", live::whatif::live_whatif::ALL),
     ]

@@ -5,7 +5,6 @@ mod ci;
 mod document;
 mod example;
 mod gates;
-mod live_fields;
 mod live_recording;
 mod model;
 mod of_type;

@@ -6,8 +6,8 @@ use hitm_live::throttle::{GroupRow, TaskRow, ThrottleReport, group_row, task_row
 
 use super::text::{held_text, losses};
 use crate::live::Window;
-use crate::live::declared::{figures, rows};
 use crate::live::screen::{WIDE, paragraph};
+use crate::live::screen::{figures, rows};
 
 const GROUPS: &[Field<GroupRow>] = &[
     group_row::total_ns,

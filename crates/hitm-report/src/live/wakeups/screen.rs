@@ -8,8 +8,8 @@ use hitm_live::wakeups::{
 
 use super::text::losses;
 use crate::live::Window;
-use crate::live::declared::{figures, rows};
 use crate::live::screen::paragraph;
+use crate::live::screen::{figures, rows};
 
 const TASKS: &[Field<TaskLatencies>] = &[
     task_latencies::longest_ns,
