@@ -1,12 +1,8 @@
 //! Command-line arguments. Only names and texts here: `commands` interprets them.
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 
-use crate::commands::{
-    CompletionsArgs, DiffArgs, DoctorArgs, ExportArgs, ImportArgs, LayoutArgs, LiveArgs,
-    MachineArgs, ManArgs, PlaceArgs, RecordArgs, ReportArgs, ReproduceArgs, ReviewArgs, SimArgs,
-    SweepArgs, ViewArgs, VmArgs, WhatifArgs,
-};
+use crate::commands::Command;
 
 /// Finds out which cache lines the threads of a program fight over, and what it costs.
 #[derive(Debug, Parser)]
@@ -31,48 +27,4 @@ pub(crate) struct Args {
     /// Columns of text, 80 to 1000 [default: COLUMNS, else the terminal's, else 120]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(80..=1000))]
     pub(crate) width: Option<u16>,
-}
-
-/// One subcommand each; each has a file of its name in `commands`.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Run a program and record what its threads do to shared cache lines
-    Record(RecordArgs),
-    /// Show which lines the threads of a recording fight over, and what to do about it
-    Report(ReportArgs),
-    /// Look at a recording in the terminal: lines, objects, types, functions, source
-    View(ViewArgs),
-    /// Show recordings of one load side by side: where each waits, and who
-    Diff(DiffArgs),
-    /// Run a recording again with members moved or on another machine, and compare
-    Whatif(WhatifArgs),
-    /// Compare two builds of structures: memory, and what each line costs on four machines
-    Review(ReviewArgs),
-    /// Make a recording of another tool's samples
-    Import(ImportArgs),
-    /// Write a recording in another tool's format
-    Export(ExportArgs),
-    /// Look at this host while it runs: locks, throttling, late wake-ups
-    Live(LiveArgs),
-    /// Record a whole kernel on a machine that you do not have
-    Vm(VmArgs),
-    /// Simulate a scheduler on a machine that you do not have: what a load costs, and why
-    Sim(SimArgs),
-    /// Simulate published cases again, and show published and simulated figures side by side
-    Reproduce(ReproduceArgs),
-    /// Make thousands of runs from one plan: simulations or recordings over machines, layouts and keys
-    Sweep(SweepArgs),
-    /// Show, import and measure machine models
-    Machine(MachineArgs),
-    /// Show, list, compare and check how structures lie in cache lines; propose better layouts
-    Layout(LayoutArgs),
-    /// Put the threads that fight for a lock on the CPUs that it can keep busy, and back
-    Place(PlaceArgs),
-    /// Check this host: what works, what to install
-    Doctor(DoctorArgs),
-    /// Write what a shell needs to complete hitm's commands and options
-    Completions(CompletionsArgs),
-    /// Write the manual pages
-    #[command(hide = true)]
-    Man(ManArgs),
 }

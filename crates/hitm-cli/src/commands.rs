@@ -1,55 +1,19 @@
 //! One file for each subcommand: arguments to configuration, one call of the facade, answer to text.
 
-mod completions;
-mod diff;
-mod doctor;
 mod duration;
-mod export;
-mod import;
-mod layout;
-mod live;
-mod machine;
 mod page;
-mod place;
-mod record;
-mod report;
-mod reproduce;
-mod review;
 mod select;
-mod sim;
-mod sweep;
-mod view;
-mod vm;
-mod whatif;
 
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use hitm::perf_data::KernelSource;
 use hitm_report::text::{PercentLimit, TextOptions};
 
-use crate::args::Command;
 use crate::{Exit, Terminal};
 pub use completions::complete_for_shell;
-pub(crate) use completions::{CompletionsArgs, ManArgs};
-pub(crate) use diff::DiffArgs;
-pub(crate) use doctor::DoctorArgs;
-pub(crate) use export::ExportArgs;
-pub(crate) use import::ImportArgs;
-pub(crate) use layout::LayoutArgs;
-pub(crate) use live::LiveArgs;
-pub(crate) use machine::MachineArgs;
-pub(crate) use place::PlaceArgs;
-pub(crate) use record::RecordArgs;
-pub(crate) use report::ReportArgs;
-pub(crate) use reproduce::ReproduceArgs;
-pub(crate) use review::ReviewArgs;
-pub(crate) use sim::SimArgs;
-pub(crate) use sweep::{EngineMissing, SweepArgs};
-pub(crate) use view::ViewArgs;
-pub(crate) use vm::VmArgs;
-pub(crate) use whatif::WhatifArgs;
+pub(crate) use sweep::EngineMissing;
 
 /// The form of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -109,26 +73,64 @@ impl KernelArgs {
     }
 }
 
-pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
-    match command {
-        Command::Record(args) => record::run(args, terminal),
-        Command::Report(args) => report::run(args, terminal),
-        Command::View(args) => view::run(&args, terminal),
-        Command::Diff(args) => diff::run(args, terminal),
-        Command::Import(args) => import::run(args, terminal),
-        Command::Export(args) => export::run(args, terminal),
-        Command::Live(args) => live::run(args, terminal),
-        Command::Vm(args) => vm::run(args, terminal),
-        Command::Whatif(args) => whatif::run(args, terminal),
-        Command::Review(args) => review::run(args, terminal),
-        Command::Sim(args) => sim::run(args, terminal),
-        Command::Reproduce(args) => reproduce::run(&args, terminal),
-        Command::Sweep(args) => sweep::run(&args, terminal),
-        Command::Machine(args) => machine::run(args, terminal),
-        Command::Layout(args) => layout::run(args, terminal),
-        Command::Place(args) => place::run(args, terminal),
-        Command::Doctor(args) => doctor::run(&args, terminal),
-        Command::Completions(args) => completions::completions(&args, terminal),
-        Command::Man(args) => completions::man(&args),
-    }
+/// Declares the subcommands: the file of each, its line in `--help`, its name, and its arguments. Each file has a
+/// function `run` that takes the arguments and the terminal.
+macro_rules! commands {
+    ($($(#[$meta:meta])+ $module:ident: $name:ident($args:ident);)+) => {
+        $(mod $module;)+
+
+        /// A subcommand.
+        #[derive(Debug, Subcommand)]
+        pub(crate) enum Command {
+            $($(#[$meta])+ $name($module::$args),)+
+        }
+
+        pub(crate) fn run(command: Command, terminal: &mut Terminal) -> Result<Exit> {
+            match command {
+                $(Command::$name(args) => $module::run(args, terminal),)+
+            }
+        }
+    };
+}
+
+commands! {
+    /// Run a program and record what its threads do to shared cache lines
+    record: Record(RecordArgs);
+    /// Show which lines the threads of a recording fight over, and what to do about it
+    report: Report(ReportArgs);
+    /// Look at a recording in the terminal: lines, objects, types, functions, source
+    view: View(ViewArgs);
+    /// Show recordings of one load side by side: where each waits, and who
+    diff: Diff(DiffArgs);
+    /// Run a recording again with members moved or on another machine, and compare
+    whatif: Whatif(WhatifArgs);
+    /// Compare two builds of structures: memory, and what each line costs on four machines
+    review: Review(ReviewArgs);
+    /// Make a recording of another tool's samples
+    import: Import(ImportArgs);
+    /// Write a recording in another tool's format
+    export: Export(ExportArgs);
+    /// Look at this host while it runs: locks, throttling, late wake-ups
+    live: Live(LiveArgs);
+    /// Record a whole kernel on a machine that you do not have
+    vm: Vm(VmArgs);
+    /// Simulate a scheduler on a machine that you do not have: what a load costs, and why
+    sim: Sim(SimArgs);
+    /// Simulate published cases again, and show published and simulated figures side by side
+    reproduce: Reproduce(ReproduceArgs);
+    /// Make thousands of runs from one plan: simulations or recordings over machines, layouts and keys
+    sweep: Sweep(SweepArgs);
+    /// Show, import and measure machine models
+    machine: Machine(MachineArgs);
+    /// Show, list, compare and check how structures lie in cache lines; propose better layouts
+    layout: Layout(LayoutArgs);
+    /// Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+    place: Place(PlaceArgs);
+    /// Check this host: what works, what to install
+    doctor: Doctor(DoctorArgs);
+    /// Write what a shell needs to complete hitm's commands and options
+    completions: Completions(CompletionsArgs);
+    /// Write the manual pages
+    #[command(hide = true)]
+    man: Man(ManArgs);
 }

@@ -1,7 +1,6 @@
 //! `hitm completions` and `hitm man`: what shells and man(1) know, from the same table as `--help`.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 use clap::{Arg, Args, CommandFactory as _, ValueEnum};
@@ -9,13 +8,12 @@ use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
 };
 use clap_complete::env::{Bash, CompleteEnv, EnvCompleter, Fish, Zsh};
-use hitm::output_file;
 use hitm_base::machine::preset_names;
 
 use crate::args;
 use crate::{Exit, Terminal};
 
-const NAME: &str = "hitm";
+pub(super) const NAME: &str = "hitm";
 /// Set by the scripts of shells, to the shell's name: the program then prints completions.
 const VARIABLE: &str = "HITM_COMPLETE";
 
@@ -59,15 +57,8 @@ pub(crate) struct CompletionsArgs {
     shell: Shell,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct ManArgs {
-    /// The folder for the pages, which has to be there
-    #[arg(value_name = "FOLDER")]
-    folder: PathBuf,
-}
-
 /// Writes the script that asks hitm itself at each TAB.
-pub(super) fn completions(args: &CompletionsArgs, terminal: &mut Terminal) -> Result<Exit> {
+pub(super) fn run(args: CompletionsArgs, terminal: &mut Terminal) -> Result<Exit> {
     let shell: &dyn EnvCompleter = match args.shell {
         Shell::Bash => &Bash,
         Shell::Zsh => &Zsh,
@@ -132,30 +123,6 @@ fn names_or_files(names: fn() -> Vec<String>) -> ArgValueCompleter {
     })
 }
 
-/// Writes a page for hitm and one for each command below it: `hitm.1`, `hitm-report.1`.
-pub(super) fn man(args: &ManArgs) -> Result<Exit> {
-    let mut command = args::Args::command();
-    // Names of commands below others become hitm-machine-show.
-    command.build();
-    for page in pages(command.display_name(NAME)) {
-        let mut text = Vec::new();
-        clap_mangen::Man::new(page.clone()).render(&mut text)?;
-        let name = page.get_display_name().unwrap_or(NAME);
-        output_file::write(&args.folder.join(format!("{name}.1")), &text)?;
-    }
-    Ok(Exit::Done)
-}
-
-/// A command and all below it that are not hidden.
-fn pages(command: clap::Command) -> Vec<clap::Command> {
-    let below: Vec<clap::Command> = command.get_subcommands().cloned().collect();
-    let shown = below
-        .into_iter()
-        .filter(|command| !command.is_hide_set() && command.get_name() != "help");
-    let below: Vec<clap::Command> = shown.flat_map(pages).collect();
-    [vec![command], below].concat()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -190,27 +157,5 @@ mod tests {
             ["000-root-domain/ffmpeg"]
         );
         assert_eq!(completed(&["rep"]), ["report", "reproduce"]);
-    }
-
-    #[test]
-    fn every_command_has_a_page_of_its_own() {
-        let mut command = args::Args::command();
-        command.build();
-        let pages = pages(command.display_name(NAME));
-        let names: Vec<&str> = pages
-            .iter()
-            .filter_map(|page| page.get_display_name())
-            .collect();
-        let distinct: std::collections::BTreeSet<&&str> = names.iter().collect();
-        assert_eq!(distinct.len(), pages.len(), "{names:?}");
-        for name in [
-            "hitm",
-            "hitm-report",
-            "hitm-machine-show",
-            "hitm-live-locks",
-        ] {
-            assert!(names.contains(&name), "{names:?}");
-        }
-        assert!(!names.contains(&"hitm-man"), "{names:?}");
     }
 }

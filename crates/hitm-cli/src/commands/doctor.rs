@@ -19,7 +19,7 @@ pub(crate) struct DoctorArgs {
     yes: bool,
 }
 
-pub(super) fn run(args: &DoctorArgs, terminal: &mut Terminal) -> Result<Exit> {
+pub(super) fn run(args: DoctorArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mut findings = doctor();
     terminal.out(&text(&findings, terminal.color()))?;
     let packages = packages(&findings);

@@ -88,7 +88,7 @@ fn vary(args: &ReproduceArgs, cases: Reproduction, terminal: &mut Terminal) -> R
     Ok(Exit::Done)
 }
 
-pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit> {
+pub(super) fn run(args: ReproduceArgs, terminal: &mut Terminal) -> Result<Exit> {
     let wanted = Reproduction {
         folders: args.cases.clone(),
         quick: args.quick,
@@ -96,7 +96,7 @@ pub(super) fn run(args: &ReproduceArgs, terminal: &mut Terminal) -> Result<Exit>
     };
     page::check_output(args.format, args.output.as_deref(), terminal)?;
     if args.sensitivity {
-        return vary(args, wanted, terminal);
+        return vary(&args, wanted, terminal);
     }
     let cases = wanted.cases()?;
     // What is wrong with the file is said before the long work.

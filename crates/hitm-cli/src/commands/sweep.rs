@@ -95,7 +95,7 @@ impl std::fmt::Display for EngineMissing {
 
 impl std::error::Error for EngineMissing {}
 
-pub(super) fn run(args: &SweepArgs, terminal: &mut Terminal) -> Result<Exit> {
+pub(super) fn run(args: SweepArgs, terminal: &mut Terminal) -> Result<Exit> {
     // What is wrong with the plan is said before any engine starts.
     let bar = Bar::of_steps("naming runs");
     let sweep = Sweep::load(&args.plan, &mut |done, all| bar.set(done, all));
@@ -103,7 +103,7 @@ pub(super) fn run(args: &SweepArgs, terminal: &mut Terminal) -> Result<Exit> {
     let sweep = sweep?;
     let jobs = args.jobs.unwrap_or_else(available);
     if args.dry_run && args.engine == Engine::Slurm {
-        terminal.source(&script(args, jobs)?)?;
+        terminal.source(&script(&args, jobs)?)?;
         return Ok(Exit::Done);
     }
     if args.dry_run {
@@ -112,10 +112,10 @@ pub(super) fn run(args: &SweepArgs, terminal: &mut Terminal) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     if args.optimise.is_some() {
-        return python(&optimise_args(args), "the search");
+        return python(&optimise_args(&args), "the search");
     }
     match &args.engine {
-        Engine::Local => local(args, &sweep, jobs, terminal),
+        Engine::Local => local(&args, &sweep, jobs, terminal),
         Engine::Ray(address) => {
             let mut words = vec!["-m".into(), "hitm.ray".into()];
             words.extend([path(&args.plan), "-o".into(), path(&args.output)]);
@@ -127,7 +127,7 @@ pub(super) fn run(args: &SweepArgs, terminal: &mut Terminal) -> Result<Exit> {
             }
             python(&words, "the engine ray")
         }
-        Engine::Slurm => submit(args, &script(args, jobs)?),
+        Engine::Slurm => submit(&args, &script(&args, jobs)?),
     }
 }
 

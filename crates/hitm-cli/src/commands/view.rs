@@ -39,7 +39,7 @@ pub(crate) struct ViewArgs {
     kernel: KernelArgs,
 }
 
-pub(super) fn run(args: &ViewArgs, terminal: &mut Terminal) -> Result<Exit> {
+pub(super) fn run(args: ViewArgs, terminal: &mut Terminal) -> Result<Exit> {
     show((&args.input, &args.kernel), Some(args.top), terminal)
 }
 
