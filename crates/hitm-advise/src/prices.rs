@@ -34,8 +34,7 @@ impl Prices for EnginePrices {
 
     fn dirty(&self, cpu: CpuId, owner: CpuId) -> Toll {
         let home = self.home_of(owner);
-        let (price, _) = self.0.owned(cpu, owner, home, (true, false));
-        toll(price)
+        toll(self.0.owned(cpu, owner, home, true, false).price)
     }
 
     fn shared(&self, cpu: CpuId, holder: CpuId) -> Toll {

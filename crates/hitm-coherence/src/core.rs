@@ -138,10 +138,10 @@ impl StoreBuffer {
         }
     }
 
-    /// Returns true if the youngest store that is older than access number `ordinal` and overlaps
-    /// these bytes answers a load of them.
-    pub fn forwards(&self, (addr, size): (u64, u8), ordinal: u64) -> bool {
-        let end = addr + u64::from(size);
+    /// Returns true if the youngest store that is older than `load`, which is access number `ordinal`,
+    /// and overlaps its bytes answers it.
+    pub fn forwards(&self, load: &Access, ordinal: u64) -> bool {
+        let (addr, end) = (load.addr, load.addr + u64::from(load.size));
         let mut older = self.entries.iter().rev();
         let overlapping = older.find(|store| {
             let from = store.access.addr;

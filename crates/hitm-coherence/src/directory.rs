@@ -25,7 +25,7 @@ use rustc_hash::FxBuildHasher;
 use crate::bits::bits;
 use crate::cache::TagArrays;
 use crate::prefetch::{prefetch, prefetch_value};
-use crate::price::{Parts, Price, Prices};
+use crate::price::{Parts, Price, Prices, Quote};
 use crate::queue::{LineQueue, Request};
 use latest::LatestUses;
 pub(crate) use latest::Use;
@@ -394,7 +394,8 @@ impl Directory {
             exclusive,
             ticket,
         } = request;
-        let (price, source) = self.quote(cpu, line, exclusive);
+        let quote = self.quote(cpu, line, exclusive);
+        let Price { latency, occupancy } = quote.price;
         let entry = &mut self.lines[line.0 as usize];
         let request = Request {
             cpu,
@@ -402,11 +403,11 @@ impl Directory {
             issued: now,
             // The way to the line's home overlaps with other transfers; only the rest occupies the
             // line.
-            arrived: now + (price.latency - price.occupancy),
+            arrived: now + (latency - occupancy),
             ticket,
         };
         if !entry.has_waiters && entry.free_at <= request.arrived {
-            return Some(self.transfer(&request, line, (price, source)));
+            return Some(self.transfer(&request, line, quote));
         }
         entry.has_waiters = true;
         let llc = self.prices.parts(cpu).llc;
@@ -535,7 +536,7 @@ impl Directory {
 
     /// Hands the line over at the quoted price, to a core that cannot answer from its own caches.
     #[inline]
-    fn transfer(&mut self, request: &Request, line: LineId, quote: (Price, DataSource)) -> Grant {
+    fn transfer(&mut self, request: &Request, line: LineId, quote: Quote) -> Grant {
         let Request {
             cpu,
             exclusive,
@@ -543,7 +544,7 @@ impl Directory {
             arrived,
             ..
         } = *request;
-        let (price, source) = quote;
+        let Quote { price, source } = quote;
         let entry = &mut self.lines[line.index()];
         let start = arrived.max(entry.free_at);
         // The line may have moved farther away while the request was under way.

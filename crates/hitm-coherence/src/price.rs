@@ -21,9 +21,17 @@ pub struct Price {
     pub occupancy: Cycles,
 }
 
-/// `[away][distance]`, where away is whether the home is in a third package: the price, and where the
-/// data is.
-type ByHome = [[(Price, DataSource); Distance::COUNT]; 2];
+/// The price of a request, and where the data is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quote {
+    /// Price of the request.
+    pub price: Price,
+    /// Place of the data.
+    pub source: DataSource,
+}
+
+/// `[away][distance]`, where away is whether the home is in a third package.
+type ByHome = [[Quote; Distance::COUNT]; 2];
 
 /// The prices of one machine.
 #[derive(Debug, Clone)]
@@ -72,11 +80,10 @@ impl Prices {
             llcs_at: llcs_by_distance(&machine),
             cpu_of_node,
             owned: [false, true].map(|exclusive| {
-                let by_dirty = [
-                    (clean_price as PriceOf, peer as SourceOf),
-                    (dirty_price, hitm),
-                ];
-                by_dirty.map(|of| by_home(&machine, of, exclusive))
+                [
+                    by_home(&machine, clean_price, peer, exclusive),
+                    by_home(&machine, dirty_price, hitm, exclusive),
+                ]
             }),
             invalidate: Distance::ALL.map(|distance| upgrade_price(&machine, distance)),
             shared_read: machine.transfers.map(shared_read_price),
@@ -105,7 +112,7 @@ impl Prices {
         if hold_milli == 0 || self.parts(cpu).core == self.parts(owner).core {
             return Cycles::ZERO;
         }
-        let (price, _) = self.owned(cpu, owner, home, (true, false));
+        let Quote { price, .. } = self.owned(cpu, owner, home, true, false);
         let jitter = u64::from(jitter_milli);
         let share = u64::from(hold_milli) * (1_000 - jitter + mix(cpu, moment) % (2 * jitter + 1));
         Cycles((price.occupancy.0 * share + 500_000) / 1_000_000)
@@ -136,8 +143,9 @@ impl Prices {
         cpu: CpuId,
         owner: CpuId,
         home: u16,
-        (is_dirty, exclusive): (bool, bool),
-    ) -> (Price, DataSource) {
+        is_dirty: bool,
+        exclusive: bool,
+    ) -> Quote {
         let distance = self.machine.topology.distance(cpu, owner);
         let is_away = self.is_away(cpu, owner, home);
         let by_distance = &self.owned[usize::from(exclusive)][usize::from(is_dirty)];
@@ -246,44 +254,49 @@ fn shared_read_price(transfer: Transfer) -> Price {
     }
 }
 
-type PriceOf = fn(Transfer) -> Price;
-type SourceOf = fn(Distance) -> DataSource;
-
 /// Prices of an owner's line by whether the home is in a third package, and by distance. Within a
 /// last-level cache the home is not asked.
-fn by_home(machine: &Machine, (price, source): (PriceOf, SourceOf), exclusive: bool) -> ByHome {
+fn by_home(
+    machine: &Machine,
+    price_of: fn(Transfer) -> Price,
+    source_of: fn(Distance) -> DataSource,
+    exclusive: bool,
+) -> ByHome {
     let near = machine.transfers;
     let mut away = machine.transfers_away_from_home;
     let inside = Distance::Llc.index() + 1;
     away[..inside].copy_from_slice(&near[..inside]);
     [near, away].map(|transfers| {
         Distance::ALL.map(|distance| {
-            let data = (price(transfers[distance.index()]), source(distance));
+            let data = Quote {
+                price: price_of(transfers[distance.index()]),
+                source: source_of(distance),
+            };
             if !exclusive {
                 return data;
             }
             // Copies are known by the last-level cache that is above them.
             let copy = distance.max(Distance::Llc);
-            with_invalidation(data, clean_price(near[copy.index()]), copy)
+            data.with_invalidation(clean_price(near[copy.index()]), copy)
         })
     })
 }
 
-/// A writer waits for its data and for the invalidation of the farthest copy, which is at `distance`.
-pub(crate) fn with_invalidation(
-    (price, source): (Price, DataSource),
-    invalidation: Price,
-    distance: Distance,
-) -> (Price, DataSource) {
-    let is_slower = invalidation.latency > price.latency;
-    let price = if is_slower { invalidation } else { price };
-    // Taking a shared line away from others is contention, wherever the data was.
-    let source = if source.is_hitm() {
-        source
-    } else {
-        peer(distance)
-    };
-    (price, source)
+impl Quote {
+    /// A writer waits for its data and for the invalidation of the farthest copy, which is at `distance`.
+    pub(crate) fn with_invalidation(self, invalidation: Price, distance: Distance) -> Quote {
+        let Quote { price, source } = self;
+        let is_slower = invalidation.latency > price.latency;
+        Quote {
+            price: if is_slower { invalidation } else { price },
+            // Taking a shared line away from others is contention, wherever the data was.
+            source: if source.is_hitm() {
+                source
+            } else {
+                peer(distance)
+            },
+        }
+    }
 }
 
 fn hitm(distance: Distance) -> DataSource {

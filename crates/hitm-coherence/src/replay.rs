@@ -171,7 +171,7 @@ impl Replay {
             let from = (index * part_len).min(piece.len());
             let to = (from + part_len).min(piece.len());
             let start = start.after(&piece[..from]);
-            deal(hands, &piece[from..to], (limits, start))
+            deal(hands, &piece[from..to], limits, start)
         };
         if new_count == 1 {
             return parts.iter_mut().enumerate().try_for_each(deal_part);
@@ -222,15 +222,16 @@ const AHEAD: usize = 8;
 fn deal(
     hands: &mut Hands,
     piece: &[Access],
-    (limits, start): (Limits, Position),
+    limits: Limits,
+    start: Position,
 ) -> Result<(), ReplayError> {
     let count = hands.len() as u64;
     // A remainder by a number known to be a power of two is a mask, ten times faster.
     let is_good = if count.is_power_of_two() {
         let group_of = |line: u64| line & (count - 1);
-        deal_by(hands, piece, (limits, start), group_of)
+        deal_by(hands, piece, limits, start, group_of)
     } else {
-        deal_by(hands, piece, (limits, start), |line| line % count)
+        deal_by(hands, piece, limits, start, |line| line % count)
     };
     match is_good {
         true => Ok(()),
@@ -242,7 +243,8 @@ fn deal(
 fn deal_by(
     hands: &mut Hands,
     piece: &[Access],
-    (limits, start): (Limits, Position),
+    limits: Limits,
+    start: Position,
     group_of: impl Fn(u64) -> u64,
 ) -> bool {
     let mut before = start.before;

@@ -200,6 +200,13 @@ pub struct Sharing {
     pub guarded: u64,
 }
 
+/// Sums over several fights.
+#[derive(Debug, Clone, Copy, Default)]
+struct FightSum {
+    contended_count: u64,
+    lost_cycles: u64,
+}
+
 impl Sharing {
     /// Cycles lost in fights that would end if the bytes lay on different lines.
     pub fn layout_cycles(&self) -> u64 {
@@ -208,7 +215,7 @@ impl Sharing {
 
     /// Cycles lost in fights of some kinds.
     pub fn lost_cycles_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> u64 {
-        self.sum_of(is_wanted).1
+        self.sum_of(is_wanted).lost_cycles
     }
 
     /// Returns true if fights that would end if the bytes lay on different lines are more than
@@ -230,21 +237,23 @@ impl Sharing {
     }
 
     /// Contended accesses and lost cycles of the fights of some kinds.
-    fn sum_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> (u64, u64) {
-        let fights = self.fights.iter().filter(|fight| is_wanted(fight.kind));
-        fights.fold((0, 0), |(contended, lost), fight| {
-            let lost: u64 = lost;
-            (
-                contended + fight.contended_count,
-                lost.saturating_add(fight.lost_cycles),
-            )
-        })
+    fn sum_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> FightSum {
+        let mut sum = FightSum::default();
+        for fight in self.fights.iter().filter(|fight| is_wanted(fight.kind)) {
+            sum.contended_count += fight.contended_count;
+            sum.lost_cycles = sum.lost_cycles.saturating_add(fight.lost_cycles);
+        }
+        sum
     }
 
     /// Lost cycles, or contended accesses where the line lost none.
-    fn measure(&self, (contended, lost): (u64, u64)) -> u64 {
+    fn measure(&self, sum: FightSum) -> u64 {
         let has_cycles = self.fights.iter().any(|fight| fight.lost_cycles > 0);
-        if has_cycles { lost } else { contended }
+        if has_cycles {
+            sum.lost_cycles
+        } else {
+            sum.contended_count
+        }
     }
 
     fn permille_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> u64 {
@@ -346,8 +355,10 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     sharing.lock_word = lock.map_or(0, |lock| lock.word);
     sharing.guarded = lock.map_or(0, |lock| lock.guarded);
     sharing.fights = fights;
-    let (disjoint, _) = sharing.sum_of(FightKind::is_curable_by_layout);
-    let (all, _) = sharing.sum_of(|_| true);
+    let disjoint = sharing
+        .sum_of(FightKind::is_curable_by_layout)
+        .contended_count;
+    let all = sharing.sum_of(|_| true).contended_count;
     sharing.disjoint_permille = (u128::from(disjoint) * 1000)
         .checked_div(u128::from(all))
         .unwrap_or(0) as u64;

@@ -495,8 +495,7 @@ impl Weave {
         // A load that waits for nobody is over at once. It stays where an older one may still throw
         // it away.
         let at_once = thread.retirement.is_none() || thread.loads.is_empty();
-        let bytes = (access.addr, access.size);
-        if thread.stores.forwards(bytes, load.ordinal) {
+        if thread.stores.forwards(&access, load.ordinal) {
             thread.push_hit(
                 PendingLoad {
                     forwarded: true,

@@ -4,24 +4,25 @@ use hitm_base::machine::Protocol;
 use hitm_base::{CpuId, DataSource, Distance};
 
 use super::{Directory, LineId, State};
-use crate::price::{Price, peer, upgrade, with_invalidation};
+use crate::price::{Quote, peer, upgrade};
 
 impl Directory {
     /// Returns the price of a request in the line's present state, and the source of the data. The
     /// core's own caches cannot answer it.
     #[inline]
-    pub(super) fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
+    pub(super) fn quote(&self, cpu: CpuId, line: LineId, exclusive: bool) -> Quote {
         let entry = &self.lines[line.index()];
         if entry.is_alone() {
             let is_dirty = entry.state == State::Modified;
-            let taken = (is_dirty, exclusive);
-            return self.prices.owned(cpu, entry.owner, entry.home, taken);
+            return self
+                .prices
+                .owned(cpu, entry.owner, entry.home, is_dirty, exclusive);
         }
         self.quote_shared(cpu, line, exclusive)
     }
 
     /// The same for a line that no core has alone.
-    fn quote_shared(&self, cpu: CpuId, line: LineId, exclusive: bool) -> (Price, DataSource) {
+    fn quote_shared(&self, cpu: CpuId, line: LineId, exclusive: bool) -> Quote {
         // A copy that the core has already is not writable, or nobody would ask.
         let has_copy = self.has_copy(line, self.core(cpu));
         let data = (!has_copy).then(|| self.quote_data(cpu, line));
@@ -32,51 +33,60 @@ impl Directory {
         };
         match (data, others) {
             (Some(data), None) => data,
-            (None, None) => (self.prices.llc_hit(), DataSource::LocalUpgrade),
-            (None, Some(distance)) => (self.prices.invalidate(distance), upgrade(distance)),
+            (None, None) => Quote {
+                price: self.prices.llc_hit(),
+                source: DataSource::LocalUpgrade,
+            },
+            (None, Some(distance)) => Quote {
+                price: self.prices.invalidate(distance),
+                source: upgrade(distance),
+            },
             (Some(data), Some(distance)) => {
-                with_invalidation(data, self.prices.invalidate(distance), distance)
+                data.with_invalidation(self.prices.invalidate(distance), distance)
             }
         }
     }
 
     /// Price and source of the data for a core without a copy.
-    fn quote_data(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
+    fn quote_data(&self, cpu: CpuId, line: LineId) -> Quote {
         let entry = &self.lines[line.index()];
         if entry.state == State::Owned {
-            let taken = (true, false);
-            self.prices.owned(cpu, entry.owner, entry.home, taken)
+            self.prices.owned(cpu, entry.owner, entry.home, true, false)
         } else {
             self.quote_clean(cpu, line)
         }
     }
 
     /// The nearest last-level cache with a clean copy, else memory.
-    fn quote_clean(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
+    fn quote_clean(&self, cpu: CpuId, line: LineId) -> Quote {
         let own = self.prices.parts(cpu).llc;
         let nearest = self.prices.distances(own, self.llcs(line)).nearest();
         match nearest {
-            Some(Distance::Llc) => (self.prices.llc_hit(), DataSource::Llc),
+            Some(Distance::Llc) => Quote {
+                price: self.prices.llc_hit(),
+                source: DataSource::Llc,
+            },
             // Without a forwarding copy, memory answers for another package's clean lines.
             Some(distance) if distance.is_remote() && !self.forwards_clean() => {
                 self.quote_dram(cpu, line)
             }
-            Some(distance) => (self.prices.shared_read(distance), peer(distance)),
+            Some(distance) => Quote {
+                price: self.prices.shared_read(distance),
+                source: peer(distance),
+            },
             None => self.quote_dram(cpu, line),
         }
     }
 
-    fn quote_dram(&self, cpu: CpuId, line: LineId) -> (Price, DataSource) {
+    fn quote_dram(&self, cpu: CpuId, line: LineId) -> Quote {
         let entry = &self.lines[line.index()];
         let (price, local) = self.prices.dram(cpu, entry.home);
-        (
-            price,
-            if local {
-                DataSource::LocalDram
-            } else {
-                DataSource::RemoteDram
-            },
-        )
+        let source = if local {
+            DataSource::LocalDram
+        } else {
+            DataSource::RemoteDram
+        };
+        Quote { price, source }
     }
 
     fn forwards_clean(&self) -> bool {

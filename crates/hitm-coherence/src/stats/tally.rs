@@ -219,7 +219,7 @@ impl LineTally {
         if outcome.is_handed_over() {
             let handed = Handovers::of_access(access.op, outcome);
             whole.merge(&handed);
-            self.add_taken((access.thread, access.code), &handed);
+            self.add_taken(access.thread, access.code, &handed);
         }
     }
 
@@ -233,13 +233,13 @@ impl LineTally {
         for (key, row) in &stats.rows {
             let handed = Handovers::of_row(key, row);
             if !handed.is_none() {
-                self.add_taken((key.thread, key.code), &handed);
+                self.add_taken(key.thread, key.code, &handed);
             }
         }
     }
 
     #[inline]
-    fn add_taken(&mut self, (thread, code): (ThreadId, CodeAddr), handed: &Handovers) {
+    fn add_taken(&mut self, thread: ThreadId, code: CodeAddr, handed: &Handovers) {
         let lost = self.all.lost.entry(thread).or_default();
         *lost = saturating_sum(*lost, handed.lost);
         let is_full = self.takers.len() >= TAKERS_MAX;

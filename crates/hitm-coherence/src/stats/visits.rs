@@ -80,6 +80,29 @@ pub struct VisitSum {
 /// The visits to a line, by kind.
 pub type Visits = BTreeMap<Visit, VisitSum>;
 
+/// Bytes that are read and written, as masks.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    read: u64,
+    written: u64,
+}
+
+impl Used {
+    fn all(self) -> u64 {
+        self.read | self.written
+    }
+
+    /// Returns true if the other one has all of it.
+    fn is_within(self, other: Used) -> bool {
+        self.read & !other.read == 0 && self.written & !other.written == 0
+    }
+
+    fn merge(&mut self, other: Used) {
+        self.read |= other.read;
+        self.written |= other.written;
+    }
+}
+
 /// A visit that is not over.
 #[derive(Debug, Clone, Copy)]
 struct Open {
@@ -87,7 +110,7 @@ struct Open {
     sum: VisitSum,
     /// The bytes of which it is known whether others have used them since, when they are read and when they are
     /// written: those that the thread has used before. Nobody looked who used a line before its first visit.
-    known: (u64, u64),
+    known: Used,
     /// Its number in the line's queue.
     number: u64,
     /// Nobody was seen to take the line.
@@ -131,11 +154,11 @@ struct Member {
     is_read_by_others: bool,
     is_written_by_others: bool,
     /// The bytes of which the others know that this thread has read and written them in a phase.
-    told: (u64, u64),
+    told: Used,
     told_phase: u64,
     open: Option<Open>,
     /// All bytes that it has read and written.
-    own: (u64, u64),
+    own: Used,
 }
 
 /// Accesses that find a line gone before its visits are told apart: most lines have fewer, and no fights.
@@ -214,15 +237,17 @@ impl VisitFinder {
         let before = self.size_in_rows();
         let offset = (access.addr % LINE_SIZE) as u8;
         let bytes = byte_mask(offset, access.size.min(LINE_SIZE as u8 - offset));
-        let read = if access.op == AccessOp::Store {
-            0
-        } else {
-            bytes
+        let used = Used {
+            read: if access.op == AccessOp::Store {
+                0
+            } else {
+                bytes
+            },
+            written: if access.op.is_write() { bytes } else { 0 },
         };
-        let written = if access.op.is_write() { bytes } else { 0 };
         let member = match self.members.get(self.last) {
             Some(last) if last.thread == access.thread => {
-                if !outcome.is_handed_over() && last.has_told((read, written), self.phase) {
+                if !outcome.is_handed_over() && last.has_told(used, self.phase) {
                     return 0;
                 }
                 self.last
@@ -231,7 +256,7 @@ impl VisitFinder {
         };
         if outcome.is_handed_over() {
             self.phase += 1;
-            if self.last != member && !self.members[member].has_lost_it(written != 0) {
+            if self.last != member && !self.members[member].has_lost_it(used.written != 0) {
                 self.go_on(self.last);
             }
             let (queued, latency) = (outcome.queued.0, outcome.latency.0);
@@ -253,7 +278,7 @@ impl VisitFinder {
             }
         }
         let phase = self.phase;
-        let is_news = self.members[member].use_bytes((read, written), phase);
+        let is_news = self.members[member].use_bytes(used, phase);
         if let Some(open) = &self.members[member].open {
             let done = Ahead {
                 met: open.met(),
@@ -262,7 +287,7 @@ impl VisitFinder {
             self.queue.tell(open.number, done);
         }
         if is_news {
-            self.tell(member, (read, written));
+            self.tell(member, used);
         }
         self.last = member;
         self.size_in_rows().saturating_sub(before)
@@ -271,8 +296,8 @@ impl VisitFinder {
     /// A member has used the line as in its last visit, and nobody has seen it.
     fn go_on(&mut self, member: usize) {
         if let Some(open) = self.members.get(member).and_then(|one| one.open) {
-            let used = (open.visit.read, open.visit.written);
-            self.tell(member, used);
+            let Visit { read, written, .. } = open.visit;
+            self.tell(member, Used { read, written });
         }
     }
 
@@ -311,10 +336,10 @@ impl VisitFinder {
                 are_others_old: false,
                 is_read_by_others: true,
                 is_written_by_others: true,
-                told: (0, 0),
+                told: Used::default(),
                 told_phase: 0,
                 open: None,
-                own: (0, 0),
+                own: Used::default(),
             });
         }
         member
@@ -324,8 +349,8 @@ impl VisitFinder {
         let met = open.met();
         let Open { sum, known, .. } = open;
         let visit = Visit { met, ..open.visit };
-        let unknown = visit.read & !known.0 | visit.written & !known.1;
-        if visit.met == 0 && unknown != 0 {
+        let Visit { read, written, .. } = visit;
+        if visit.met == 0 && !(Used { read, written }).is_within(known) {
             return;
         }
         // Visits come in runs of a kind.
@@ -355,7 +380,8 @@ impl VisitFinder {
         kind.or_default().merge(&sum);
     }
 
-    fn tell(&mut self, member: usize, (read, written): (u64, u64)) {
+    fn tell(&mut self, member: usize, used: Used) {
+        let Used { read, written } = used;
         self.read |= read;
         self.written |= written;
         let teller = self.members[member].thread;
@@ -393,8 +419,10 @@ impl Member {
             behind: begun.behind,
         };
         let is_unseen = std::mem::replace(&mut self.are_others_old, true);
-        let (read, written) = self.own;
-        let known = (read | written, written);
+        let known = Used {
+            read: self.own.all(),
+            written: self.own.written,
+        };
         self.open.replace(Open {
             visit,
             sum,
@@ -410,15 +438,16 @@ impl Member {
     }
 
     /// Returns true if it has used these bytes in a phase already, and nobody else has used the line since.
-    fn has_told(&self, (read, written): (u64, u64), phase: u64) -> bool {
-        self.told_phase == phase && read & !self.told.0 == 0 && written & !self.told.1 == 0
+    fn has_told(&self, used: Used, phase: u64) -> bool {
+        self.told_phase == phase && used.is_within(self.told)
     }
 
     /// Uses bytes; returns true if the others do not know that in this phase.
-    fn use_bytes(&mut self, (read, written): (u64, u64), phase: u64) -> bool {
+    fn use_bytes(&mut self, used: Used, phase: u64) -> bool {
+        let Used { read, written } = used;
         if let Some(Open { visit, .. }) = &mut self.open {
             if visit.met == 0 && (self.changed & read | self.used & written) != 0 {
-                visit.met = read | written;
+                visit.met = used.all();
             }
             visit.read |= read;
             visit.written |= written;
@@ -426,16 +455,14 @@ impl Member {
         self.is_written_by_others = false;
         // Who reads a line that others have read shares it with them.
         self.is_read_by_others &= written == 0;
-        self.own.0 |= read;
-        self.own.1 |= written;
-        self.changed &= !(read | written);
+        self.own.merge(used);
+        self.changed &= !used.all();
         self.used &= !written;
         if self.told_phase != phase {
-            (self.told, self.told_phase) = ((0, 0), phase);
+            (self.told, self.told_phase) = (Used::default(), phase);
         }
-        let is_news = read & !self.told.0 != 0 || written & !self.told.1 != 0;
-        self.told.0 |= read;
-        self.told.1 |= written;
+        let is_news = !used.is_within(self.told);
+        self.told.merge(used);
         is_news
     }
 }

@@ -16,7 +16,8 @@ pub(crate) trait Engine {
         &mut self,
         now: Cycles,
         cpu: CpuId,
-        wanted: (u64, bool),
+        addr: u64,
+        exclusive: bool,
         ticket: u64,
     ) -> Option<Grant>;
     fn next_service(&mut self, addr: u64) -> Option<Cycles>;
@@ -57,7 +58,8 @@ impl Engine for Real {
         &mut self,
         now: Cycles,
         cpu: CpuId,
-        (addr, exclusive): (u64, bool),
+        addr: u64,
+        exclusive: bool,
         ticket: u64,
     ) -> Option<Grant> {
         self.directory.request(Ask {
@@ -115,7 +117,7 @@ pub(crate) fn drive<E: Engine>(
     let mut known: Vec<u64> = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         now += Cycles(step.gap);
-        serve_before(engine, (&known, now), see);
+        serve_before(engine, &known, now, see);
         let cpu = CpuId(step.cpu % cpu_count as u16);
         let (line, exclusive) = (step.line, step.op.is_write());
         engine.know(line, cpu);
@@ -137,18 +139,19 @@ pub(crate) fn drive<E: Engine>(
         };
         if let Some((source, latency)) = engine.hit(cpu, line, exclusive) {
             see(engine, answer(true, Grant::own(source, now + latency)));
-        } else if let Some(grant) = engine.request(now, cpu, (line, exclusive), index as u64) {
+        } else if let Some(grant) = engine.request(now, cpu, line, exclusive, index as u64) {
             see(engine, answer(false, grant));
         }
     }
-    serve_before(engine, (&known, Cycles::MAX), see);
+    serve_before(engine, &known, Cycles::MAX, see);
 }
 
 /// Serves every waiter whose turn comes before `end`; of two lines at the same time, the one that
 /// was used first goes first.
 fn serve_before<E: Engine>(
     engine: &mut E,
-    (known, end): (&[u64], Cycles),
+    known: &[u64],
+    end: Cycles,
     see: &mut impl FnMut(&mut E, Answer),
 ) {
     loop {

@@ -411,7 +411,8 @@ impl Engine for Reference {
         &mut self,
         now: Cycles,
         cpu: CpuId,
-        (addr, exclusive): (u64, bool),
+        addr: u64,
+        exclusive: bool,
         ticket: u64,
     ) -> Option<Grant> {
         let (latency, occupancy, _) = self.quote(cpu, addr, exclusive);

@@ -55,7 +55,8 @@ fn by_few(steps: &[Step], machine: &Machine) -> Vec<Step> {
 fn unsharded(
     accesses: &[Access],
     steps: &[Step],
-    (machine, capacity): (&Machine, Capacity),
+    machine: &Machine,
+    capacity: Capacity,
 ) -> Statistics {
     let mut collector = Collector::default();
     let mut real = Real::new(machine.clone(), capacity);
@@ -105,7 +106,7 @@ proptest! {
     ) {
         let steps = if few { by_few(&steps, &machine) } else { steps };
         let accesses = accesses(&steps, &machine);
-        let expected = unsharded(&accesses, &steps, (&machine, capacity));
+        let expected = unsharded(&accesses, &steps, &machine, capacity);
         for shards in [1, 2, 3, 64] {
             let options = options(capacity, shards);
             prop_assert_eq!(&replay(&accesses, &machine, options).unwrap(), &expected);
