@@ -1,5 +1,6 @@
 //! A timeline that a thread of its own fills, while the run goes on.
 
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
@@ -20,8 +21,8 @@ enum Call {
     Lock(String),
     Grant(Access),
     StoreWait(Access),
-    Run(u32, CpuId, (Cycles, Cycles)),
-    LockWait(u32, u32, (Cycles, Cycles)),
+    Run(u32, CpuId, Range<Cycles>),
+    LockWait(u32, u32, Range<Cycles>),
     LockUse(Use),
 }
 
@@ -118,12 +119,12 @@ impl BackgroundTimeline {
     }
 
     /// Like [`Timeline::run`].
-    pub fn run(&mut self, thread: u32, cpu: CpuId, span: (Cycles, Cycles)) {
+    pub fn run(&mut self, thread: u32, cpu: CpuId, span: Range<Cycles>) {
         self.push(Call::Run(thread, cpu, span));
     }
 
     /// Like [`Timeline::lock_wait`].
-    pub fn lock_wait(&mut self, lock: u32, thread: u32, span: (Cycles, Cycles)) {
+    pub fn lock_wait(&mut self, lock: u32, thread: u32, span: Range<Cycles>) {
         self.push(Call::LockWait(lock, thread, span));
     }
 

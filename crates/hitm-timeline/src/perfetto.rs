@@ -29,7 +29,7 @@ use hitm_base::{CpuId, Cycles, printable};
 use crate::longest::Kept;
 use crate::timeline::{LockSpan, Run, Thread};
 use crate::{Names, Scene, Summary, Timeline};
-use output::{Arrow, Label, Output};
+use output::{Arrow, Label, Output, Point};
 use threads::Threads;
 
 /// Arrows of locks have numbers from here on, those of lines below.
@@ -62,7 +62,7 @@ pub fn write(timeline: Timeline, names: &dyn Names, out: impl Write) -> io::Resu
         let counter = counter_track(
             &mut output,
             &format!("cpu {cpu}: lost cycles"),
-            cpu_tracks.0,
+            Some(cpu_tracks.group),
         )?;
         write_counter(&mut output, counter, timeline.lost.bucket(), lost)?;
     }
@@ -75,19 +75,15 @@ pub fn write(timeline: Timeline, names: &dyn Names, out: impl Write) -> io::Resu
     )?;
     write_cpus(&mut output, &cpu_tracks, &runs, &timeline.threads)?;
 
-    let locks = (&timeline.locks[..], &waits[..]);
-    let tracks = thread_tracks(
-        &mut output,
-        (&timeline.processes, &timeline.threads),
-        &waits,
-    )?;
-    let mut threads = Threads::new((&stalls, &runs), names, &tracks);
+    let tracks = thread_tracks(&mut output, &timeline.processes, &timeline.threads, &waits)?;
+    let mut threads = Threads::new(&stalls, &runs, names, &tracks);
     threads.find_arrows(&output, &mut summary);
     threads.write(&mut output, &mut summary)?;
-    write_waits(&mut output, &tracks, locks, &mut summary)?;
+    write_waits(&mut output, &tracks, &timeline.locks, &waits, &mut summary)?;
     write_locks(
         &mut output,
-        (&timeline.locks, &uses),
+        &timeline.locks,
+        &uses,
         &timeline.threads,
         &mut summary,
     )?;
@@ -102,28 +98,29 @@ pub fn write(timeline: Timeline, names: &dyn Names, out: impl Write) -> io::Resu
 }
 
 /// The group of the CPUs, and a track of each.
-type CpuTracks = (Option<u64>, Vec<u64>);
+struct CpuTracks {
+    group: u64,
+    of_cpus: Vec<u64>,
+}
 
 fn cpu_tracks<W: Write>(output: &mut Output<W>, scene: &Scene) -> io::Result<CpuTracks> {
     let name = format!("CPUs: {}", scene.name);
     let group = output.track(|track| {
         track.text(2, &name).uint(11, ORDER_EXPLICIT);
     })?;
-    let mut tracks = Vec::with_capacity(scene.cpu_count);
+    let mut of_cpus = Vec::with_capacity(scene.cpu_count);
     for cpu in 0..scene.cpu_count {
-        tracks.push(child_track(
-            output,
-            &format!("cpu {cpu}"),
-            (group, cpu as u64),
-        )?);
+        let name = format!("cpu {cpu}");
+        of_cpus.push(child_track(output, &name, group, cpu as u64)?);
     }
-    Ok((Some(group), tracks))
+    Ok(CpuTracks { group, of_cpus })
 }
 
 fn child_track<W: Write>(
     output: &mut Output<W>,
     name: &str,
-    (parent, rank): (u64, u64),
+    parent: u64,
+    rank: u64,
 ) -> io::Result<u64> {
     let name = printable(name);
     output.track(|track| {
@@ -155,13 +152,15 @@ fn write_counter<W: Write>(
     lost: &[u64],
 ) -> io::Result<()> {
     for (index, lost) in lost.iter().enumerate() {
-        output.count((track, Cycles(bucket.0 * index as u64)), *lost)?;
+        let at = Cycles(bucket.0 * index as u64);
+        output.count(Point { track, at }, *lost)?;
     }
     if lost.is_empty() {
         return Ok(());
     }
     // A viewer draws a value until the next one.
-    output.count((track, Cycles(bucket.0 * lost.len() as u64)), 0)
+    let at = Cycles(bucket.0 * lost.len() as u64);
+    output.count(Point { track, at }, 0)
 }
 
 /// Indexes of spans, so that those of one lane do not overlap.
@@ -182,7 +181,7 @@ fn lanes(mut spans: Vec<(Cycles, Cycles, usize)>) -> Vec<Vec<usize>> {
 
 fn write_cpus<W: Write>(
     output: &mut Output<W>,
-    (group, tracks): &CpuTracks,
+    tracks: &CpuTracks,
     runs: &[Kept<Run>],
     threads: &[Thread],
 ) -> io::Result<()> {
@@ -194,12 +193,12 @@ fn write_cpus<W: Write>(
     }
     for (cpu, spans) in of_cpus {
         for (lane, indexes) in lanes(spans).into_iter().enumerate() {
-            let own = tracks.get(cpu.index()).filter(|_| lane == 0);
-            let track = match (own, group) {
-                (Some(track), _) => *track,
-                (None, group) => {
+            let own = tracks.of_cpus.get(cpu.index()).filter(|_| lane == 0);
+            let track = match own {
+                Some(track) => *track,
+                None => {
                     let name = format!("cpu {}, at the same time", cpu.0);
-                    child_track(output, &name, (group.unwrap_or(0), cpu.0.into()))?
+                    child_track(output, &name, tracks.group, cpu.0.into())?
                 }
             };
             for index in indexes {
@@ -208,8 +207,9 @@ fn write_cpus<W: Write>(
                     category: "cpu",
                     name: &threads[run.thread as usize].name,
                 };
-                output.begin((track, run.start), label, &[])?;
-                output.end((track, run.end), [].into_iter())?;
+                let [start, end] = [run.start, run.end].map(|at| Point { track, at });
+                output.begin(start, label, &[])?;
+                output.end(end, [].into_iter())?;
             }
         }
     }
@@ -225,7 +225,8 @@ struct ThreadTracks {
 
 fn thread_tracks<W: Write>(
     output: &mut Output<W>,
-    (processes, threads): (&[(u32, String)], &[Thread]),
+    processes: &[(u32, String)],
+    threads: &[Thread],
     waits: &[Kept<LockSpan>],
 ) -> io::Result<Vec<ThreadTracks>> {
     // A viewer takes tracks with equal numbers for one, and number 0 for the idle task.
@@ -276,11 +277,10 @@ fn thread_tracks<W: Write>(
             }
         })?;
         let waits = match has_waits[index] {
-            true => Some(child_track(
-                output,
-                &format!("{name}: waits for locks"),
-                (own, 0),
-            )?),
+            true => {
+                let name = format!("{name}: waits for locks");
+                Some(child_track(output, &name, own, 0)?)
+            }
             false => None,
         };
         tracks.push(ThreadTracks { own, waits });
@@ -292,7 +292,8 @@ fn thread_tracks<W: Write>(
 fn write_waits<W: Write>(
     output: &mut Output<W>,
     tracks: &[ThreadTracks],
-    (locks, waits): (&[String], &[Kept<LockSpan>]),
+    locks: &[String],
+    waits: &[Kept<LockSpan>],
     summary: &mut Summary,
 ) -> io::Result<()> {
     let mut order: Vec<&LockSpan> = waits.iter().map(|wait| &wait.item).collect();
@@ -302,8 +303,8 @@ fn write_waits<W: Write>(
         let track = track.expect("a thread that waits for locks has a track of waits");
         let mut open: Vec<Cycles> = Vec::new();
         for wait in of_thread {
-            while let Some(end) = open.pop_if(|end| *end <= wait.start) {
-                output.end((track, end), [].into_iter())?;
+            while let Some(at) = open.pop_if(|end| *end <= wait.start) {
+                output.end(Point { track, at }, [].into_iter())?;
             }
             let outer = open.last().copied().unwrap_or(Cycles::MAX);
             summary.cut += u64::from(wait.end > outer);
@@ -311,11 +312,12 @@ fn write_waits<W: Write>(
                 category: "lock",
                 name: &format!("wait for {}", locks[wait.lock as usize]),
             };
-            output.begin((track, wait.start), label, &[])?;
+            let at = wait.start;
+            output.begin(Point { track, at }, label, &[])?;
             open.push(wait.end.min(outer));
         }
-        while let Some(end) = open.pop() {
-            output.end((track, end), [].into_iter())?;
+        while let Some(at) = open.pop() {
+            output.end(Point { track, at }, [].into_iter())?;
         }
     }
     Ok(())
@@ -324,7 +326,8 @@ fn write_waits<W: Write>(
 /// A track for each lock that was held, with its holders.
 fn write_locks<W: Write>(
     output: &mut Output<W>,
-    (locks, uses): (&[String], &[Kept<LockSpan>]),
+    locks: &[String],
+    uses: &[Kept<LockSpan>],
     threads: &[Thread],
     summary: &mut Summary,
 ) -> io::Result<()> {
@@ -344,21 +347,22 @@ fn write_locks<W: Write>(
     for (lock, spans) in of_locks {
         for indexes in lanes(spans) {
             let name = &locks[lock as usize];
-            let track = child_track(output, name, (group, lock.into()))?;
+            let track = child_track(output, name, group, lock.into())?;
             for index in indexes {
                 let used = &uses[index];
                 let label = Label {
                     category: "lock",
                     name: &threads[used.item.thread as usize].name,
                 };
-                output.begin((track, used.item.start), label, &[])?;
+                let [start, end] = [used.item.start, used.item.end].map(|at| Point { track, at });
+                output.begin(start, label, &[])?;
                 if arrows.takers.binary_search(&used.number).is_ok() {
                     let label = Label {
                         category: "lock",
                         name: "handed over",
                     };
                     let arrow = Arrow::To(LOCK_ARROWS | used.number);
-                    output.instant((track, used.item.start), label, arrow)?;
+                    output.instant(start, label, arrow)?;
                 }
                 let first = arrows
                     .given
@@ -366,7 +370,7 @@ fn write_locks<W: Write>(
                 let given = arrows.given[first..].iter();
                 let given = given.take_while(|(from, _)| *from == used.number);
                 let ids = given.map(|(_, to)| LOCK_ARROWS | *to);
-                output.end((track, used.item.end), ids)?;
+                output.end(end, ids)?;
             }
         }
     }

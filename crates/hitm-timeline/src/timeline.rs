@@ -1,5 +1,7 @@
 //! The kept part of a run, and its taking.
 
+use std::ops::Range;
+
 use hitm_base::{AccessOp, Clock, CpuId, Cycles, DataSource};
 
 use crate::LeftOut;
@@ -304,29 +306,29 @@ impl Timeline {
     }
 
     /// A thread ran on a CPU.
-    pub fn run(&mut self, thread: u32, cpu: CpuId, (start, end): (Cycles, Cycles)) {
-        if end > start {
+    pub fn run(&mut self, thread: u32, cpu: CpuId, span: Range<Cycles>) {
+        if !span.is_empty() {
             let run = Run {
                 thread,
                 cpu,
-                start,
-                end,
+                start: span.start,
+                end: span.end,
             };
-            self.runs.push(end - start, run);
+            self.runs.push(span.end - span.start, run);
         }
     }
 
     /// A thread waited for a lock.
-    pub fn lock_wait(&mut self, lock: u32, thread: u32, (start, end): (Cycles, Cycles)) {
-        if end > start {
+    pub fn lock_wait(&mut self, lock: u32, thread: u32, span: Range<Cycles>) {
+        if !span.is_empty() {
             let wait = LockSpan {
                 lock,
                 thread,
-                start,
-                end,
+                start: span.start,
+                end: span.end,
                 giver: 0,
             };
-            self.waits.push(end - start, wait);
+            self.waits.push(span.end - span.start, wait);
         }
     }
 

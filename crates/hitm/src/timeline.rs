@@ -167,7 +167,7 @@ impl Reader {
     fn draw_runs(&mut self) {
         for run in self.runs.ended.drain(..) {
             if let Some(thread) = self.threads.get(&run.thread) {
-                self.timeline.run(*thread, run.cpu, (run.start, run.end));
+                self.timeline.run(*thread, run.cpu, run.start..run.end);
             }
         }
     }

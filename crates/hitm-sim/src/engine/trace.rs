@@ -111,7 +111,7 @@ impl Tracer {
     fn end_run(&mut self, cpu: CpuId, now: Cycles) {
         let state = &self.cpus[cpu.index()];
         if !state.is_idle {
-            self.timeline.run(state.thread, cpu, (state.since, now));
+            self.timeline.run(state.thread, cpu, state.since..now);
         }
     }
 
@@ -190,7 +190,7 @@ impl Tracer {
         lock.held = Some((thread, now, is_contended));
         let number = lock.number;
         if is_contended {
-            self.timeline.lock_wait(number, thread, (wanted, now));
+            self.timeline.lock_wait(number, thread, wanted..now);
         }
     }
 

@@ -91,6 +91,13 @@ pub(super) struct Label<'a> {
     pub(super) name: &'a str,
 }
 
+/// A place in a trace: a track, and a time on it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Point {
+    pub(super) track: u64,
+    pub(super) at: Cycles,
+}
+
 /// Writes packets.
 #[derive(Debug)]
 pub(super) struct Output<W> {
@@ -142,35 +149,35 @@ impl<W: Write> Output<W> {
 
     pub(super) fn begin(
         &mut self,
-        (track, at): (u64, Cycles),
+        point: Point,
         label: Label<'_>,
         annotations: &[Annotation<'_>],
     ) -> io::Result<()> {
         self.slices += 1;
-        self.named((track, at, SLICE_BEGIN), label, annotations, None)
+        self.named(point, SLICE_BEGIN, label, annotations, None)
     }
 
     pub(super) fn instant(
         &mut self,
-        (track, at): (u64, Cycles),
+        point: Point,
         label: Label<'_>,
         arrow: Arrow,
     ) -> io::Result<()> {
         self.instants += 1;
-        self.named((track, at, INSTANT), label, &[], Some(arrow))
+        self.named(point, INSTANT, label, &[], Some(arrow))
     }
 
     pub(super) fn end(
         &mut self,
-        (track, at): (u64, Cycles),
+        point: Point,
         arrows: impl Iterator<Item = u64>,
     ) -> io::Result<()> {
-        let at = self.nanos(at);
+        let at = self.nanos(point.at);
         self.packet(|packet| {
             packet.uint(field::TIMESTAMP, at);
             packet.message(field::TRACK_EVENT, |event| {
                 event.uint(field::EVENT_TYPE, SLICE_END);
-                event.uint(field::EVENT_TRACK, track);
+                event.uint(field::EVENT_TRACK, point.track);
                 for arrow in arrows {
                     event.fixed64(field::EVENT_FLOW, arrow);
                 }
@@ -178,14 +185,14 @@ impl<W: Write> Output<W> {
         })
     }
 
-    pub(super) fn count(&mut self, (track, at): (u64, Cycles), value: u64) -> io::Result<()> {
+    pub(super) fn count(&mut self, point: Point, value: u64) -> io::Result<()> {
         self.counter_samples += 1;
-        let at = self.nanos(at);
+        let at = self.nanos(point.at);
         self.packet(|packet| {
             packet.uint(field::TIMESTAMP, at);
             packet.message(field::TRACK_EVENT, |event| {
                 event.uint(field::EVENT_TYPE, COUNTER);
-                event.uint(field::EVENT_TRACK, track);
+                event.uint(field::EVENT_TRACK, point.track);
                 // The trace has signed numbers.
                 event.uint(field::EVENT_COUNTER, value.min(i64::MAX as u64));
             });
@@ -206,12 +213,13 @@ impl<W: Write> Output<W> {
 
     fn named(
         &mut self,
-        (track, at, kind): (u64, Cycles, u64),
+        point: Point,
+        kind: u64,
         label: Label<'_>,
         annotations: &[Annotation<'_>],
         arrow: Option<Arrow>,
     ) -> io::Result<()> {
-        let at = self.nanos(at);
+        let at = self.nanos(point.at);
         let category = self.intern(Kind::Category, label.category);
         let name = self.intern(Kind::EventName, label.name);
         let mut values = Vec::with_capacity(annotations.len());
@@ -241,7 +249,7 @@ impl<W: Write> Output<W> {
                 }
                 event.uint(field::EVENT_TYPE, kind);
                 event.uint(field::EVENT_NAME, name);
-                event.uint(field::EVENT_TRACK, track);
+                event.uint(field::EVENT_TRACK, point.track);
                 match arrow {
                     Some(Arrow::From(id)) => event.fixed64(field::EVENT_FLOW, id),
                     Some(Arrow::To(id)) => event.fixed64(field::EVENT_FLOW_END, id),

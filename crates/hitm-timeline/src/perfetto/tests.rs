@@ -43,7 +43,7 @@ fn written(timeline: Timeline) -> (PerfettoTrace, Summary) {
     (trace, summary)
 }
 
-fn access(cpu: u16, line: u64, (start, stall): (u64, u64)) -> Access {
+fn access(cpu: u16, line: u64, start: u64, stall: u64) -> Access {
     Access {
         thread: cpu.into(),
         cpu: CpuId(cpu),
@@ -70,16 +70,16 @@ fn two_threads(mut timeline: Timeline) -> Timeline {
 #[test]
 fn a_line_passes_from_stall_to_stall() {
     let mut timeline = two_threads(Timeline::new(scene(2)));
-    timeline.run(0, CpuId(0), (Cycles(0), Cycles(1000)));
-    timeline.run(1, CpuId(1), (Cycles(0), Cycles(1000)));
+    timeline.run(0, CpuId(0), Cycles(0)..Cycles(1000));
+    timeline.run(1, CpuId(1), Cycles(0)..Cycles(1000));
     let first = Access {
         source: DataSource::LocalDram,
         lost: Cycles::ZERO,
-        ..access(0, 5, (10, 100))
+        ..access(0, 5, 10, 100)
     };
     timeline.access(&first);
-    timeline.access(&access(1, 5, (50, 150)));
-    timeline.access(&access(0, 5, (300, 100)));
+    timeline.access(&access(1, 5, 50, 150));
+    timeline.access(&access(0, 5, 300, 100));
     let (trace, summary) = written(timeline);
     let lost: u64 = trace.counters.iter().map(|(_, _, lost)| lost).sum();
     assert_eq!(
@@ -126,7 +126,7 @@ fn a_lock_passes_from_holder_to_holder() {
         is_handed_over,
     };
     timeline.lock_use(&hold(0, 10, 100, false));
-    timeline.lock_wait(lock, 1, (Cycles(40), Cycles(110)));
+    timeline.lock_wait(lock, 1, Cycles(40)..Cycles(110));
     timeline.lock_use(&hold(1, 110, 200, true));
     let (trace, summary) = written(timeline);
     assert_eq!(summary.lock_arrows, 1);
@@ -151,19 +151,19 @@ fn calls_made_by_another_thread_give_the_same_trace() {
                 let access = Access {
                     queued: Cycles(turn % 7),
                     code: turn % 3,
-                    ..access((turn % 2) as u16, 1, (100 * turn, 50))
+                    ..access((turn % 2) as u16, 1, 100 * turn, 50)
                 };
                 let thread = threads[turn as usize % 2];
-                let span = (Cycles(100 * turn), Cycles(100 * turn + 60));
+                let span = Cycles(100 * turn)..Cycles(100 * turn + 60);
                 $timeline.grant(&access);
                 $timeline.store_wait(&access);
-                $timeline.run(thread, CpuId(0), span);
-                $timeline.lock_wait(lock, thread, span);
+                $timeline.run(thread, CpuId(0), span.clone());
+                $timeline.lock_wait(lock, thread, span.clone());
                 $timeline.lock_use(&Use {
                     lock,
                     thread,
-                    start: span.1,
-                    end: Cycles(span.1.0 + 5),
+                    start: span.end,
+                    end: Cycles(span.end.0 + 5),
                     is_handed_over: turn % 3 > 0,
                 });
             }
@@ -184,7 +184,7 @@ fn what_does_not_fit_is_counted() {
     let mut timeline = two_threads(Timeline::small(scene(2), 10));
     for index in 0..100_u64 {
         let cpu = (index % 2) as u16;
-        timeline.access(&access(cpu, 5, (index * 100, index + 1)));
+        timeline.access(&access(cpu, 5, index * 100, index + 1));
     }
     let (_, summary) = written(timeline);
     assert_eq!((summary.stalls.shown, summary.stalls.count), (10, 90));
@@ -208,7 +208,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (0..4_u16, 0..3_u64, time.clone(), span.clone(), sources).prop_map(
             |(cpu, line, start, stall, source)| {
-                let all = access(cpu, line, (start, stall));
+                let all = access(cpu, line, start, stall);
                 let outcome = Outcome::by_source(source, all.stall, all.queued, all.stall);
                 let lost = outcome.lost;
                 Event::Access(Access {
@@ -256,10 +256,10 @@ fn of_events(events: &[Event], max: usize, khz: u64) -> Timeline {
         match event {
             Event::Access(access) => timeline.access(access),
             Event::Run(thread, cpu, start, end) => {
-                timeline.run(*thread, CpuId(*cpu), (Cycles(*start), Cycles(*end)));
+                timeline.run(*thread, CpuId(*cpu), Cycles(*start)..Cycles(*end));
             }
             Event::Wait(thread, start, end) => {
-                timeline.lock_wait(0, *thread, (Cycles(*start), Cycles(*end)));
+                timeline.lock_wait(0, *thread, Cycles(*start)..Cycles(*end));
             }
             Event::Use(used) => timeline.lock_use(used),
         }
@@ -300,11 +300,11 @@ fn the_largest_trace_is_below_80_mb() {
     let lock = timeline.add_lock("a lock");
     for index in 0..800_000_u64 {
         let (cpu, start) = ((index % CPUS) as u16, 1250 * index);
-        timeline.access(&access(cpu, index % 7, (start, 500 + index % 500)));
+        timeline.access(&access(cpu, index % 7, start, 500 + index % 500));
         if index % 4 == 0 {
             let (thread, end) = (u32::from(cpu), start + 600);
-            timeline.run(thread, CpuId(cpu), (Cycles(start), Cycles(end)));
-            timeline.lock_wait(lock, thread, (Cycles(start), Cycles(end)));
+            timeline.run(thread, CpuId(cpu), Cycles(start)..Cycles(end));
+            timeline.lock_wait(lock, thread, Cycles(start)..Cycles(end));
             timeline.lock_use(&Use {
                 lock,
                 thread,

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use super::ThreadTracks;
-use super::output::{Annotation, Arrow, Label, Output};
+use super::output::{Annotation, Arrow, Label, Output, Point};
 use crate::longest::Kept;
 use crate::timeline::{Run, Stall};
 use crate::{Names, Summary};
@@ -49,7 +49,8 @@ struct Item {
 
 impl<'a> Threads<'a> {
     pub(super) fn new(
-        (stalls, runs): (&'a [Kept<Stall>], &'a [Kept<Run>]),
+        stalls: &'a [Kept<Stall>],
+        runs: &'a [Kept<Run>],
         names: &'a dyn Names,
         tracks: &'a [ThreadTracks],
     ) -> Threads<'a> {
@@ -172,6 +173,10 @@ impl<'a> Threads<'a> {
                 open.last().is_none_or(|last| item.end.0 <= last.end.0),
                 "slices of a thread nest"
             );
+            let point = Point {
+                track,
+                at: item.start,
+            };
             match item.kind {
                 ItemKind::Run(index) => {
                     let name = format!("on cpu {}", self.runs[index].item.cpu.0);
@@ -179,11 +184,11 @@ impl<'a> Threads<'a> {
                         category: "cpu",
                         name: &name,
                     };
-                    output.begin((track, item.start), label, &[])?;
+                    output.begin(point, label, &[])?;
                     open.push(*item);
                 }
                 ItemKind::Stall(index) => {
-                    self.begin_stall(output, track, index)?;
+                    self.begin_stall(output, point, index)?;
                     open.push(*item);
                 }
                 ItemKind::Give(index) => {
@@ -192,7 +197,7 @@ impl<'a> Threads<'a> {
                         name: "line leaves",
                     };
                     let arrow = Arrow::From(self.stalls[index].number);
-                    output.instant((track, item.start), label, arrow)?;
+                    output.instant(point, label, arrow)?;
                 }
             }
         }
@@ -205,7 +210,7 @@ impl<'a> Threads<'a> {
     fn begin_stall<W: Write>(
         &mut self,
         output: &mut Output<W>,
-        track: u64,
+        point: Point,
         index: usize,
     ) -> io::Result<()> {
         let stall = &self.stalls[index].item;
@@ -229,13 +234,16 @@ impl<'a> Threads<'a> {
             category: "line",
             name: label,
         };
-        output.begin((track, stall.start), label, &annotations)
+        output.begin(point, label, &annotations)
     }
 
     fn end<W: Write>(&self, output: &mut Output<W>, track: u64, item: &Item) -> io::Result<()> {
-        let place = (track, item.end.0);
+        let point = Point {
+            track,
+            at: item.end.0,
+        };
         let ItemKind::Stall(index) = item.kind else {
-            return output.end(place, [].into_iter());
+            return output.end(point, [].into_iter());
         };
         let number = self.stalls[index].number;
         if self.has_arrow[index] {
@@ -243,12 +251,12 @@ impl<'a> Threads<'a> {
                 category: "line",
                 name: "line arrives",
             };
-            output.instant(place, label, Arrow::To(number))?;
+            output.instant(point, label, Arrow::To(number))?;
         }
         let first = self.given.partition_point(|(giver, _)| *giver < number);
         let given = self.given[first..].iter();
         let given = given.take_while(|(giver, _)| *giver == number);
-        output.end(place, given.map(|(_, taker)| *taker))
+        output.end(point, given.map(|(_, taker)| *taker))
     }
 }
 
