@@ -2,9 +2,10 @@
 
 use hitm_base::{AccessOp, CpuId, Cycles, DataSource};
 use hitm_coherence::core::STORE_FORWARD_LATENCY;
+use hitm_coherence::directory::Ask;
 
 use super::cpu::{Request, Wait};
-use super::log::{Sample, hit};
+use super::log::{Answered, Sample, hit};
 use super::memory::{Op, Place, Rmw, Site};
 use super::state::{STREAM, State, Step, ticket};
 
@@ -23,7 +24,7 @@ impl State {
             if let Some(value) = buffer.forward(place, self.words[place.word as usize]) {
                 let source = DataSource::StoreBuffer;
                 let sample = hit(AccessOp::Load, source, STORE_FORWARD_LATENCY);
-                return self.done(index, (place, site), (sample, value));
+                return self.done(index, place, site, sample, value);
             }
             arrival = buffer.arrival(place);
         }
@@ -39,7 +40,7 @@ impl State {
             hit(AccessOp::Load, source, latency)
         };
         let value = self.words[place.word as usize];
-        self.done(index, (place, site), (sample, value))
+        self.done(index, place, site, sample, value)
     }
 
     /// A locked operation, which waits for older stores and for its result.
@@ -60,21 +61,22 @@ impl State {
         let sample = hit(AccessOp::LockedRmw, source, self.machine.core.locked_hit);
         let old = self.apply(place, op);
         self.wake_parked(place.line, now + sample.latency);
-        self.done(index, (place, site), (sample, old))
+        self.done(index, place, site, sample, old)
     }
 
     /// An access that the core's own caches answered.
     #[inline]
-    fn done(
-        &mut self,
-        index: usize,
-        access: (Place, Site),
-        (sample, value): (Sample, u64),
-    ) -> Step {
+    fn done(&mut self, index: usize, place: Place, site: Site, sample: Sample, value: u64) -> Step {
         let cpu = &mut self.cpus[index];
         cpu.clock += sample.latency;
-        let at = cpu.clock;
-        self.record((index, at), access, (sample, value));
+        let answered = Answered {
+            cpu: index,
+            at: cpu.clock,
+            place,
+            site,
+            value,
+        };
+        self.record(answered, sample);
         Step::Done(value)
     }
 
@@ -88,8 +90,14 @@ impl State {
             site,
             issued: now,
         };
-        let asked = (now, op.is_write());
-        match self.ask(index, place.line, asked, ticket(index, STREAM, 0)) {
+        let ask = Ask {
+            now,
+            cpu: CpuId(index as u16),
+            line: place.line,
+            exclusive: op.is_write(),
+            ticket: ticket(index, STREAM, 0),
+        };
+        match self.ask(ask) {
             Some(grant) => {
                 let value = self.complete(index, request, grant);
                 self.cpus[index].clock = grant.done;

@@ -66,6 +66,14 @@ pub struct Arena {
 
 type FxIndexMap<K, V> = IndexMap<K, V, FxBuildHasher>;
 
+/// The words of a member that lie at equal distances.
+#[derive(Debug, Clone, Copy)]
+struct Elements {
+    count: u64,
+    /// Bytes from one to the next.
+    stride: u64,
+}
+
 /// A member of one word in the struct itself, as all objects of the struct have it.
 #[derive(Debug, Clone, Copy)]
 struct Plain {
@@ -237,7 +245,11 @@ impl Arena {
         let bytes = element_bytes * cpus as u64;
         let addr = self.allocate_bytes(bytes, 8, object.home);
         let key = key(&object.type_name, &format!("{path}->"), 0);
-        Ok(self.places(key, addr, (cpus as u64, element_bytes), object.home))
+        let elements = Elements {
+            count: cpus as u64,
+            stride: element_bytes,
+        };
+        Ok(self.places(key, addr, elements, object.home))
     }
 
     fn layout(&self, type_name: &str) -> Result<&StructLayout, SimError> {
@@ -294,11 +306,11 @@ impl Arena {
                 let addr = array + number * element_bytes.next_multiple_of(element_align);
                 self.places(key, addr, per_group, *home)
             } else if pointer.is_some() {
-                let (elements, stride) = per_group;
+                let Elements { count, stride } = per_group;
                 let bytes = if element_bytes == 0 {
-                    elements * stride
+                    count * stride
                 } else {
-                    element_bytes.max(elements * stride.min(element_bytes))
+                    element_bytes.max(count * stride.min(element_bytes))
                 };
                 let addr = self.allocate_bytes(bytes, element_align, *home);
                 let key = key(&object.type_name, &format!("{path}->"), 0);
@@ -319,11 +331,14 @@ impl Arena {
         Field { pointer, groups }
     }
 
-    /// Number of words of a group, and the bytes from one to the next.
-    fn elements_of_group(&self, member: &Member, is_indexed: bool) -> (u64, u64) {
+    /// The words of a group.
+    fn elements_of_group(&self, member: &Member, is_indexed: bool) -> Elements {
         let cpus = self.engine.machine().topology.cpu_count() as u64;
         if member.is_cpu_bits {
-            return (cpus.div_ceil(64), 8);
+            return Elements {
+                count: cpus.div_ceil(64),
+                stride: 8,
+            };
         }
         let groups = match member.per {
             None => 1,
@@ -331,9 +346,15 @@ impl Arena {
             Some(Per::Node) => self.engine.machine().topology.node_count() as u64,
         };
         if member.count <= 1 || (is_indexed && member.per.is_none()) {
-            return (1, 8);
+            return Elements {
+                count: 1,
+                stride: 8,
+            };
         }
-        (member.count, element_stride(member, groups))
+        Elements {
+            count: member.count,
+            stride: element_stride(member, groups),
+        }
     }
 
     /// A CPU of the node that each group lies on.
@@ -355,16 +376,13 @@ impl Arena {
         self.slabs.allocate(size, align, node)
     }
 
-    fn places(
-        &self,
-        key: MemberKey,
-        addr: u64,
-        (count, stride): (u64, u64),
-        home: CpuId,
-    ) -> Vec<Place> {
+    fn places(&self, key: MemberKey, addr: u64, elements: Elements, home: CpuId) -> Vec<Place> {
         let member = self.engine.member(key);
-        let place = |number| self.engine.place_as(addr + number * stride, home, member);
-        (0..count).map(place).collect()
+        let place = |number| {
+            self.engine
+                .place_as(addr + number * elements.stride, home, member)
+        };
+        (0..elements.count).map(place).collect()
     }
 }
 

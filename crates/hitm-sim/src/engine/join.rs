@@ -2,14 +2,15 @@
 //! buffers allow.
 
 use hitm_base::{AccessOp, CpuId, Cycles};
-use hitm_coherence::directory::Grant;
+use hitm_coherence::directory::{Ask, Grant};
 use hitm_coherence::prefetch::prefetch;
 
 use super::cpu::Wait;
-use super::log::Sample;
+use super::log::{Answered, Sample};
 use super::memory::{Place, Site};
 use super::state::{JOIN, State, Step, ticket};
 use super::store_buffer::line_bit;
+use super::trace::TracedAccess;
 
 /// Loads of one line among independent ones.
 #[derive(Debug, Clone, Copy)]
@@ -187,7 +188,14 @@ impl State {
                 *result = value;
                 // One access a line.
                 if line.replace(place.line) != Some(place.line) {
-                    self.note((index, now), (place.word, site), (latency, value));
+                    let answered = Answered {
+                        cpu: index,
+                        at: now,
+                        place: *place,
+                        site,
+                        value,
+                    };
+                    self.note(answered, latency);
                     now += Cycles(1);
                 }
             }
@@ -218,8 +226,13 @@ impl State {
         if join.known.len() + join.queued_count >= usize::from(self.machine.core.fill_buffers) {
             return false;
         }
-        let mark = ticket(index, JOIN, join.groups.len());
-        let grant = self.ask(index, line, (now, exclusive), mark);
+        let grant = self.ask(Ask {
+            now,
+            cpu: CpuId(index as u16),
+            line,
+            exclusive,
+            ticket: ticket(index, JOIN, join.groups.len()),
+        });
         join.groups.push(group);
         match grant {
             Some(grant) => self.join_done(index, join, group, grant),
@@ -255,17 +268,26 @@ impl State {
             other_node: grant.other_node,
         };
         if let Some(tracer) = &mut self.tracer {
-            let op = match join.kind.overwrites {
-                // The copy waits for its lines, unlike a store.
-                true => AccessOp::LockedRmw,
-                false => AccessOp::Load,
+            let access = TracedAccess {
+                place: group.first,
+                site: group.site,
+                op: match join.kind.overwrites {
+                    // The copy waits for its lines, unlike a store.
+                    true => AccessOp::LockedRmw,
+                    false => AccessOp::Load,
+                },
+                issued: group.issued,
             };
-            let access = (group.first, group.site, op);
-            tracer.granted(index, access, (&grant, group.issued));
+            tracer.granted(index, access, &grant);
         }
-        let value = join.results[group.from as usize];
-        let at = self.cpus[index].clock;
-        self.record((index, at), (group.first, group.site), (sample, value));
+        let answered = Answered {
+            cpu: index,
+            at: self.cpus[index].clock,
+            place: group.first,
+            site: group.site,
+            value: join.results[group.from as usize],
+        };
+        self.record(answered, sample);
         join.known.push(grant.done);
     }
 

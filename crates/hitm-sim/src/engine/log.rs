@@ -6,6 +6,8 @@
 
 use hitm_base::{AccessOp, Cycles, DataSource};
 
+use super::memory::{Place, Site};
+
 /// Accesses of a block: few, because they push other things out of the host's nearest cache.
 pub(super) const BLOCK: usize = 64;
 
@@ -18,6 +20,18 @@ pub(super) struct Sample {
     pub(super) queued: Cycles,
     /// Set if a core of another NUMA node had modified the line.
     pub(super) other_node: bool,
+}
+
+/// An access that has its value.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answered {
+    /// The CPU, and its clock.
+    pub(super) cpu: usize,
+    pub(super) at: Cycles,
+    pub(super) place: Place,
+    pub(super) site: Site,
+    /// The value loaded or stored; that before a locked operation.
+    pub(super) value: u64,
 }
 
 /// An access that nobody else is part of.

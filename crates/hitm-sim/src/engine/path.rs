@@ -47,7 +47,7 @@ pub(super) fn resolve<'l>(
             .get(type_name)
             .ok_or_else(|| problem(format!("not in the table, needed for {path}")))?;
         if let Some(index) = index
-            && let Some(target) = split_array(layout, (name, index), steps.clone())
+            && let Some(target) = split_array(layout, name, index, steps.clone())
         {
             return Ok(Target {
                 offset_bytes: offset_bytes + target.offset_bytes,
@@ -85,7 +85,8 @@ pub(super) fn resolve<'l>(
 /// of a member `vectors.count`.
 fn split_array<'l, 's>(
     layout: &'l StructLayout,
-    (name, index): (&str, u64),
+    name: &str,
+    index: u64,
     rest: impl Iterator<Item = &'s str>,
 ) -> Option<Target<'l>> {
     let mut whole = name.to_owned();

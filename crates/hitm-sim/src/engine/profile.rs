@@ -173,7 +173,7 @@ impl Profile {
     }
 
     /// Counts loads by a CPU, so many, that its L1 answered in the usual time.
-    pub(super) fn count_loads(&mut self, member: u16, site: Site, (cpu, count): (u16, u64)) {
+    pub(super) fn count_loads(&mut self, member: u16, site: Site, cpu: u16, count: u64) {
         let row = self.add_hits(self.cell(member, site, AccessOp::Load), count);
         self.note_cpu(row, cpu);
     }
@@ -203,7 +203,7 @@ impl Profile {
 
     /// Returns the key under which an access is counted.
     #[inline]
-    pub(super) fn key(&self, (member, site): (u16, Site), cpu: u16, sample: &Sample) -> Key {
+    pub(super) fn key(&self, member: u16, site: Site, cpu: u16, sample: &Sample) -> Key {
         Key {
             cell: self.cell(member, site, sample.op),
             cpu,

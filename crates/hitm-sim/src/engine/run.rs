@@ -181,17 +181,12 @@ impl Engine {
     /// Stores a word.
     #[inline]
     pub fn store(&self, site: Site, place: Place, value: u64) -> StoreFuture<'_> {
-        self.store_bits(site, place, (u64::MAX, value))
+        self.store_bits(site, place, u64::MAX, value)
     }
 
     /// Stores the bits of `mask` (a byte of a lock word, a member that shares a word).
     #[inline]
-    pub fn store_bits(
-        &self,
-        site: Site,
-        place: Place,
-        (mask, value): (u64, u64),
-    ) -> StoreFuture<'_> {
+    pub fn store_bits(&self, site: Site, place: Place, mask: u64, value: u64) -> StoreFuture<'_> {
         StoreFuture {
             engine: self,
             posted: Posted {
@@ -409,7 +404,7 @@ impl Executor {
                     at: next.1,
                 });
             }
-            let id = state.begin(next);
+            let id = state.begin(next.0, next.1);
             let stack = state.footprints.stack(id).take();
             let mut stack = stack.expect("a stack that has ended is not switched to");
             // Simulated code borrows the state itself.

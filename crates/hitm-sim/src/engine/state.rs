@@ -11,10 +11,10 @@ use super::config::{EngineConfig, RUN_AHEAD};
 use super::cpu::{Cpu, NO_CPU, Request, StackId, Wait};
 use super::footprint::Footprints;
 use super::join::Join;
-use super::log::{Log, Sample};
+use super::log::{Answered, Log, Sample};
 use super::memory::{Op, Place, Site};
 use super::profile::Profile;
-use super::trace::Tracer;
+use super::trace::{TracedAccess, Tracer};
 
 /// Time up to which a CPU may run when the earliest of the others is at `time`.
 #[inline]
@@ -120,7 +120,7 @@ impl State {
     /// `cpu`, whose time is the earliest of all CPUs, begins to run its code; returns the stack that it
     /// is on.
     #[inline]
-    pub(super) fn begin(&mut self, (cpu, now): (usize, Cycles)) -> StackId {
+    pub(super) fn begin(&mut self, cpu: usize, now: Cycles) -> StackId {
         self.current = cpu;
         self.calendar.take_first(cpu);
         while let Some(near) = self.calendar.advance(now) {
@@ -273,22 +273,11 @@ impl State {
         self.cpus[usize::from(link)].parked_next = after;
     }
 
-    pub(super) fn ask(
-        &mut self,
-        index: usize,
-        line: LineId,
-        (now, exclusive): (Cycles, bool),
-        ticket: u64,
-    ) -> Option<Grant> {
-        let grant = self.directory.request(Ask {
-            now,
-            cpu: CpuId(index as u16),
-            line,
-            exclusive,
-            ticket,
-        });
+    /// Requests a line, and notes when it is served if it has to wait.
+    pub(super) fn ask(&mut self, ask: Ask) -> Option<Grant> {
+        let grant = self.directory.request(ask);
         if grant.is_none() {
-            self.services.note(&self.directory, line);
+            self.services.note(&self.directory, ask.line);
         }
         grant
     }
@@ -339,10 +328,22 @@ impl State {
             other_node: grant.other_node,
         };
         if let Some(tracer) = &mut self.tracer {
-            tracer.granted(index, (place, site, sample.op), (&grant, issued));
+            let access = TracedAccess {
+                place,
+                site,
+                op: sample.op,
+                issued,
+            };
+            tracer.granted(index, access, &grant);
         }
-        let at = self.cpus[index].clock;
-        self.record((index, at), (place, site), (sample, old));
+        let answered = Answered {
+            cpu: index,
+            at: self.cpus[index].clock,
+            place,
+            site,
+            value: old,
+        };
+        self.record(answered, sample);
         if op.is_write() {
             self.wake_parked(place.line, grant.done);
         }
@@ -360,19 +361,14 @@ impl State {
         old
     }
 
-    /// Notes an access at the clock `at` for the statistics, and makes it part of the hash of the event
-    /// stream.
+    /// Notes an access for the statistics, and makes it part of the hash of the event stream.
     #[inline]
-    pub(super) fn record(
-        &mut self,
-        (index, at): (usize, Cycles),
-        (place, site): (Place, Site),
-        (sample, value): (Sample, u64),
-    ) {
-        self.note((index, at), (place.word, site), (sample.latency, value));
-        let key = self
-            .profile
-            .key((place.member, site), index as u16, &sample);
+    pub(super) fn record(&mut self, access: Answered, sample: Sample) {
+        self.note(access, sample.latency);
+        let Answered {
+            cpu, place, site, ..
+        } = access;
+        let key = self.profile.key(place.member, site, cpu as u16, &sample);
         let is_full = self.log.push(key, sample);
         if is_full {
             self.settle();
@@ -381,14 +377,16 @@ impl State {
 
     /// Makes an access part of the hash of the event stream.
     #[inline]
-    pub(super) fn note(
-        &mut self,
-        (index, at): (usize, Cycles),
-        (word, site): (u32, Site),
-        (latency, value): (Cycles, u64),
-    ) {
+    pub(super) fn note(&mut self, access: Answered, latency: Cycles) {
+        let Answered {
+            cpu,
+            at,
+            place,
+            site,
+            value,
+        } = access;
         self.events += 1;
-        let what = u64::from(word) << 32 | u64::from(site.0) << 16 | index as u64;
+        let what = u64::from(place.word) << 32 | u64::from(site.0) << 16 | cpu as u64;
         let when = at.0 ^ latency.0.rotate_left(32);
         let mixed = (self.hash ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
@@ -401,7 +399,7 @@ impl State {
         if span > Cycles::ZERO {
             self.accesses += span.0;
             let cpu = self.current as u16;
-            self.profile.count_loads(member, site, (cpu, span.0));
+            self.profile.count_loads(member, site, cpu, span.0);
         }
     }
 

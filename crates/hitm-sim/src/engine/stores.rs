@@ -1,14 +1,15 @@
 //! Plain stores: how they retire into the store buffer, and how it drains.
 
 use hitm_base::{AccessOp, CpuId, Cycles, DataSource};
-use hitm_coherence::directory::{Grant, LineId};
+use hitm_coherence::directory::{Ask, Grant, LineId};
 
 use super::cpu::Wait;
-use super::log::{Sample, hit};
+use super::log::{Answered, Sample, hit};
 use super::memory::{Place, Site};
 use super::profile::STORE_HIT_LATENCY;
 use super::state::{STORE, State, Step, ticket};
 use super::store_buffer::{Head, Posted};
+use super::trace::TracedAccess;
 
 impl State {
     /// A plain store of the running CPU: it retires into the store buffer.
@@ -57,12 +58,13 @@ impl State {
         let Some(posted) = self.cpus[index].buffer.entries.front().copied() else {
             return;
         };
-        let grant = self.ask(
-            index,
-            posted.place.line,
-            (now, true),
-            ticket(index, STORE, 0),
-        );
+        let grant = self.ask(Ask {
+            now,
+            cpu: CpuId(index as u16),
+            line: posted.place.line,
+            exclusive: true,
+            ticket: ticket(index, STORE, 0),
+        });
         match grant {
             Some(grant) => self.head_granted(index, now, grant),
             None => {
@@ -84,8 +86,13 @@ impl State {
             other_node: grant.other_node,
         };
         if let Some(tracer) = &mut self.tracer {
-            let access = (posted.place, posted.site, sample.op);
-            tracer.granted(index, access, (&grant, issued));
+            let access = TracedAccess {
+                place: posted.place,
+                site: posted.site,
+                op: sample.op,
+                issued,
+            };
+            tracer.granted(index, access, &grant);
         }
         self.commit(index, posted, sample, grant.done);
         let cpu = &mut self.cpus[index];
@@ -97,12 +104,14 @@ impl State {
     fn commit(&mut self, index: usize, posted: Posted, sample: Sample, done: Cycles) {
         let word = &mut self.words[posted.place.word as usize];
         *word = (*word & !posted.mask) | (posted.value & posted.mask);
-        let at = self.cpus[index].clock;
-        self.record(
-            (index, at),
-            (posted.place, posted.site),
-            (sample, posted.value),
-        );
+        let answered = Answered {
+            cpu: index,
+            at: self.cpus[index].clock,
+            place: posted.place,
+            site: posted.site,
+            value: posted.value,
+        };
+        self.record(answered, sample);
         self.wake_parked(posted.place.line, done);
     }
 
@@ -183,7 +192,7 @@ impl State {
         cpu.resume_at = at;
         cpu.wait = Wait::Sync;
         if let Some(tracer) = &mut self.tracer {
-            tracer.waited_for_stores(index, (request.issued, at));
+            tracer.waited_for_stores(index, request.issued..at);
         }
     }
 

@@ -3,6 +3,8 @@
 //! A CPU's accesses belong to the task that it runs, those of its interrupt handlers included. Independent
 //! loads overlap: each is a stall from where the one before it ended.
 
+use std::ops::Range;
+
 use hitm_base::{AccessOp, CpuId, Cycles, DataSource, Machine};
 use hitm_coherence::directory::Grant;
 use hitm_timeline::{Access, BackgroundTimeline, Names, Scene, Timeline, Use};
@@ -19,6 +21,16 @@ pub(crate) struct TracedTask<'a> {
     pub(crate) number: usize,
     pub(crate) name: &'a str,
     pub(crate) is_idle: bool,
+}
+
+/// An access for [`Tracer::granted`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TracedAccess {
+    pub(super) place: Place,
+    pub(super) site: Site,
+    pub(super) op: AccessOp,
+    /// Time at which the CPU asked for the line.
+    pub(super) issued: Cycles,
 }
 
 /// A lock by its number among those with statistics, or by its word.
@@ -115,13 +127,14 @@ impl Tracer {
         }
     }
 
-    /// A line was granted to a CPU that had asked for it at `issued`.
-    pub(super) fn granted(
-        &mut self,
-        index: usize,
-        (place, site, op): (Place, Site, AccessOp),
-        (grant, issued): (&Grant, Cycles),
-    ) {
+    /// A line was granted to a CPU that had asked for it.
+    pub(super) fn granted(&mut self, index: usize, access: TracedAccess, grant: &Grant) {
+        let TracedAccess {
+            place,
+            site,
+            op,
+            issued,
+        } = access;
         let cpu = &mut self.cpus[index];
         let start = issued.max(cpu.busy_until);
         let is_contended = grant.source.is_contention();
@@ -153,19 +166,20 @@ impl Tracer {
     }
 
     /// A CPU waited for its older stores.
-    pub(super) fn waited_for_stores(&mut self, index: usize, (start, end): (Cycles, Cycles)) {
+    pub(super) fn waited_for_stores(&mut self, index: usize, span: Range<Cycles>) {
         let cpu = &mut self.cpus[index];
         let Some((place, site, source)) = cpu.store.take() else {
             return;
         };
-        let start = start.max(cpu.busy_until);
-        cpu.busy_until = cpu.busy_until.max(end);
+        let start = span.start.max(cpu.busy_until);
+        let waited = span.end.saturating_sub(start);
+        cpu.busy_until = cpu.busy_until.max(span.end);
         let access = Access {
             thread: cpu.thread,
             cpu: CpuId(index as u16),
             start,
-            stall: end.saturating_sub(start),
-            lost: end.saturating_sub(start),
+            stall: waited,
+            lost: waited,
             queued: Cycles::ZERO,
             line: place.line.index() as u64,
             addr: place.member.into(),
@@ -177,30 +191,27 @@ impl Tracer {
         self.timeline.store_wait(&access);
     }
 
-    /// A task has got a lock that it wanted at `wanted`.
+    /// A task has got a lock at the end of `wait`.
     pub(crate) fn lock_taken(
         &mut self,
-        (lock, profile): (TracedLock<'_>, &Profile),
+        lock: TracedLock<'_>,
+        profile: &Profile,
         cpu: CpuId,
-        (wanted, now): (Cycles, Cycles),
+        wait: Range<Cycles>,
         is_contended: bool,
     ) {
         let thread = self.cpus[cpu.index()].thread;
-        let lock = self.lock((lock, profile));
-        lock.held = Some((thread, now, is_contended));
+        let lock = self.lock(lock, profile);
+        lock.held = Some((thread, wait.end, is_contended));
         let number = lock.number;
         if is_contended {
-            self.timeline.lock_wait(number, thread, wanted..now);
+            self.timeline.lock_wait(number, thread, wait);
         }
     }
 
     /// A lock was given back.
-    pub(crate) fn lock_released(
-        &mut self,
-        (lock, profile): (TracedLock<'_>, &Profile),
-        now: Cycles,
-    ) {
-        let lock = self.lock((lock, profile));
+    pub(crate) fn lock_released(&mut self, lock: TracedLock<'_>, profile: &Profile, now: Cycles) {
+        let lock = self.lock(lock, profile);
         let (number, held) = (lock.number, lock.held.take());
         if let Some((thread, start, is_handed_over)) = held {
             self.timeline.lock_use(&Use {
@@ -213,7 +224,7 @@ impl Tracer {
         }
     }
 
-    fn lock(&mut self, (lock, profile): (TracedLock<'_>, &Profile)) -> &mut Lock {
+    fn lock(&mut self, lock: TracedLock<'_>, profile: &Profile) -> &mut Lock {
         let key = match lock {
             TracedLock::Sleeping(number, _) => (true, number as u64),
             TracedLock::Spinning(place) => (false, place.word.into()),

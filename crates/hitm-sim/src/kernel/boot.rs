@@ -297,9 +297,7 @@ impl Kernel {
             allowed: RefCell::new(self.known_masks.share(allowed)),
             time_slice: Cell::new(self.rr_timeslice()),
             exec_start: Cell::new(Cycles::ZERO),
-            se: self
-                .fair
-                .add_task(id, (group, spec.cpu.index()), spec.policy),
+            se: self.fair.add_task(id, group, spec.cpu.index(), spec.policy),
             group,
             is_placed: Cell::new(false),
             averages: Cell::new(Averages::default()),

@@ -37,6 +37,7 @@ mod weight;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
@@ -150,11 +151,11 @@ impl FairClass {
         groups.tree.q_mut(cfs).runtime.is_csd_queued = is_queued;
     }
 
-    fn note_throttle(&self, cpu: CpuId, (begin, end): (Cycles, Cycles), cfs_rqs: u64) {
+    fn note_throttle(&self, cpu: CpuId, span: Range<Cycles>, cfs_rqs: u64) {
         self.throttle_calls.borrow_mut().push(DistributeCall {
             cpu,
-            begin,
-            end,
+            begin: span.start,
+            end: span.end,
             rqs: 1,
             cfs_rqs,
             ..DistributeCall::default()
@@ -169,7 +170,8 @@ impl FairClass {
     pub(super) fn add_task(
         &self,
         task: TaskId,
-        (group, cpu): (GroupId, usize),
+        group: GroupId,
+        cpu: usize,
         policy: Policy,
     ) -> EntityId {
         let nice = match policy {
@@ -277,7 +279,15 @@ impl Kernel {
         // As init_cfs_bandwidth has it since v6.5, so that timers do not all fire at once.
         let name = format!("cfs_bandwidth {number}");
         let phase = self.engine.random(&name).below(period);
-        Bandwidth::new((period, phase), cycles(quota.quota), cycles(quota.burst))
+        let full = cycles(quota.quota);
+        Bandwidth {
+            period,
+            phase,
+            quota: full,
+            burst: cycles(quota.burst),
+            runtime: full,
+            ..Bandwidth::default()
+        }
     }
 
     /// Every call that distributed a quota so far.

@@ -104,10 +104,10 @@ impl LockAffinity {
     }
 
     /// It has it.
-    pub(super) fn taken(&self, task: &Task, lock: LockId, (wait, contended): (Cycles, bool)) {
+    pub(super) fn taken(&self, task: &Task, lock: LockId, wait: Cycles, contended: bool) {
         let mut groups = self.groups.borrow_mut();
         let group = groups.entry(lock).or_default();
-        if !group.taken(task.id, (wait, contended)) {
+        if !group.taken(task.id, wait, contended) {
             return;
         }
         if group.placed.is_some() && task.domain.borrow().is_none() {
@@ -115,10 +115,10 @@ impl LockAffinity {
         }
     }
 
-    fn released(&self, task: TaskId, lock: LockId, (used, cpu_time): (Use, Cycles)) {
+    fn released(&self, task: TaskId, lock: LockId, used: Use, cpu_time: Cycles) {
         let mut groups = self.groups.borrow_mut();
         let group = groups.entry(lock).or_default();
-        group.released(task, (used, cpu_time));
+        group.released(task, used, cpu_time);
     }
 
     /// Returns true if two CPUs are both free for everybody, or of one group.
@@ -168,7 +168,7 @@ impl Kernel {
         let Some(affinity) = &self.lock_affinity else {
             return;
         };
-        affinity.released(task.id, lock, (used, self.cpu_time(task)));
+        affinity.released(task.id, lock, used, self.cpu_time(task));
         let since = affinity.groups.borrow()[&lock].since;
         if self.engine.now().saturating_sub(since) >= affinity.window {
             self.judge_lock(affinity, lock, f::UP_WRITE);
@@ -207,7 +207,7 @@ impl Kernel {
             let mut groups = affinity.groups.borrow_mut();
             let group = groups.entry(lock).or_default();
             let window = now.saturating_sub(group.since);
-            let verdict = group.judge((window, &affinity.costs), quota_cpus);
+            let verdict = group.judge(window, &affinity.costs, quota_cpus);
             group.next_window(now);
             verdict
         };
@@ -217,8 +217,8 @@ impl Kernel {
         self.engine.work(site, affinity.costs.judge);
         match verdict {
             Verdict::Stay => {}
-            Verdict::Place(needed) => self.place_group(affinity, lock, (&members, needed)),
-            Verdict::Release => self.settle(affinity, lock, (0, None)),
+            Verdict::Place(needed) => self.place_group(affinity, lock, &members, needed),
+            Verdict::Release => self.settle(affinity, lock, 0, None),
         }
     }
 
@@ -226,7 +226,8 @@ impl Kernel {
         &self,
         affinity: &LockAffinity,
         lock: LockId,
-        (members, needed): (&[Rc<Task>], usize),
+        members: &[Rc<Task>],
+        needed: usize,
     ) {
         let before = affinity.groups.borrow()[&lock].placed.clone();
         let of_others = members.iter().filter(|task| {
@@ -239,7 +240,7 @@ impl Kernel {
         let reserved = affinity.reserved_by(self.cpu_count(), Some(lock));
         let domain = self.best_domain(&reserved, members, needed);
         if domain != before {
-            self.settle(affinity, lock, (needed, domain));
+            self.settle(affinity, lock, needed, domain);
         }
     }
 
@@ -291,7 +292,8 @@ impl Kernel {
         &self,
         affinity: &LockAffinity,
         lock: LockId,
-        (needed, domain): (usize, Option<Rc<CpuMask>>),
+        needed: usize,
+        domain: Option<Rc<CpuMask>>,
     ) {
         let mut groups = affinity.groups.borrow_mut();
         let group = groups.entry(lock).or_default();

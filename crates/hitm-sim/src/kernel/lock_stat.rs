@@ -145,7 +145,7 @@ impl Kernel {
         let distance = released.map(|(_, before)| topology.distance(before, cpu));
         self.engine.trace(|tracer, profile, (cpu, now)| {
             let lock = TracedLock::Sleeping(stat.id.0, &stat.name);
-            tracer.lock_taken((lock, profile), cpu, (wanted.at, now), is_contended);
+            tracer.lock_taken(lock, profile, cpu, wanted.at..now, is_contended);
         });
         stat.count(|totals| {
             totals.writes += 1;
@@ -164,7 +164,7 @@ impl Kernel {
         });
         task.spun_on.set(Some(owner));
         if let Some(affinity) = &self.lock_affinity {
-            affinity.taken(task, stat.id, (wait, is_contended));
+            affinity.taken(task, stat.id, wait, is_contended);
         }
     }
 
@@ -174,7 +174,7 @@ impl Kernel {
         stat.released.set(Some((now, cpu)));
         self.engine.trace(|tracer, profile, (_, now)| {
             let lock = TracedLock::Sleeping(stat.id.0, &stat.name);
-            tracer.lock_released((lock, profile), now);
+            tracer.lock_released(lock, profile, now);
         });
         stat.count(|totals| totals.hold += now.saturating_sub(taken.at));
         task.spun_on.set(None);

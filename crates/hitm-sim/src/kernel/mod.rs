@@ -77,7 +77,7 @@ use self::rq::Rq;
 pub use self::rq::RqLockTotals;
 pub use self::rt::Balancing;
 pub use self::rtmutex::PiMutex;
-pub use self::rwsem::{Hold, RwSem};
+pub use self::rwsem::{Held, Hold, RwSem};
 use self::smp::CallQueue;
 use self::spinlock::{McsNodes, SecondaryQueues};
 pub use self::spinlock::{RawSpinlock, SpinlockKind};

@@ -267,7 +267,8 @@ impl Thread {
         &self,
         mutex: &Mutex,
         work: Cycles,
-        (taken, given_back): (impl FnOnce(), impl FnOnce()),
+        taken: impl FnOnce(),
+        given_back: impl FnOnce(),
     ) {
         self.enter();
         let kernel = &self.kernel;

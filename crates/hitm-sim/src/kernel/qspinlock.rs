@@ -103,7 +103,7 @@ impl Kernel {
 
     pub(super) async fn queued_spin_unlock(&self, lock: Place) {
         self.engine
-            .store_bits(f::SPIN_UNLOCK, lock, (LOCKED_MASK, 0))
+            .store_bits(f::SPIN_UNLOCK, lock, LOCKED_MASK, 0)
             .await;
     }
 
@@ -121,7 +121,7 @@ impl Kernel {
                     self.spin_while(lock, |word| word & LOCKED_MASK != 0).await;
                 }
                 engine
-                    .store_bits(site, lock, (LOCKED_PENDING_MASK, LOCKED))
+                    .store_bits(site, lock, LOCKED_PENDING_MASK, LOCKED)
                     .await;
                 return;
             }
@@ -184,7 +184,7 @@ impl Kernel {
         }
         let mut next = None;
         if !is_last {
-            engine.store_bits(site, lock, (LOCKED_MASK, LOCKED)).await;
+            engine.store_bits(site, lock, LOCKED_MASK, LOCKED).await;
             next = Some(self.spin_while(node.next, |next| next == 0).await);
         }
         let next = match next {

@@ -297,8 +297,8 @@ impl Kernel {
                 // Its time as a real-time task begins now.
                 task.exec_start.set(engine.now());
             }
-            self.class_changed(rq, task, (was_rt, is_running));
-            self.prio_changed(rq, task, (before, is_running)).await;
+            self.class_changed(rq, task, was_rt, is_running);
+            self.prio_changed(rq, task, before, is_running).await;
         }
     }
 
@@ -320,7 +320,7 @@ impl Kernel {
     }
 
     /// A queued task is of another class than before: `switched_from_rt` and `switched_to_rt`.
-    fn class_changed(&self, rq: &Rq, task: &Task, (was_rt, is_running): (bool, bool)) {
+    fn class_changed(&self, rq: &Rq, task: &Task, was_rt: bool, is_running: bool) {
         let mut inner = rq.inner.borrow_mut();
         if was_rt && !task.is_rt() && inner.rt.nr_running == 0 {
             inner.pull_wanted = true;
@@ -331,7 +331,7 @@ impl Kernel {
         }
     }
 
-    async fn prio_changed(&self, rq: &Rq, task: &Task, (before, is_running): (u32, bool)) {
+    async fn prio_changed(&self, rq: &Rq, task: &Task, before: u32, is_running: bool) {
         let prio = task.prio.get();
         if is_running {
             // When it becomes worse, a better task may wait elsewhere.

@@ -37,6 +37,15 @@ pub enum Hold {
     Write,
 }
 
+/// Time for which a thread has a semaphore.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Held {
+    /// Kernel code under it.
+    pub work: Cycles,
+    /// Sleep under it, as for a page that must be read.
+    pub sleep: Cycles,
+}
+
 /// Time for which the first writer in the queue lets others steal: `RWSEM_WAIT_TIMEOUT`.
 const WAIT_TIMEOUT: Nanos = Nanos(4e6);
 
@@ -389,8 +398,8 @@ fn site_of(hold: Hold) -> Site {
 impl Thread {
     /// One system call that takes a semaphore, works and sleeps while it holds it, as for a page
     /// that must be read, and gives it back. Returns how long it waited for the semaphore.
-    pub async fn hold_sem(&self, sem: &RwSem, hold: Hold, held: (Cycles, Cycles)) -> Cycles {
-        self.with_sem(sem, hold, held, (|| (), || ())).await
+    pub async fn hold_sem(&self, sem: &RwSem, hold: Hold, held: Held) -> Cycles {
+        self.with_sem(sem, hold, held, || (), || ()).await
     }
 
     /// Like [`Thread::hold_sem`], with callbacks for when the semaphore has been taken and before
@@ -399,17 +408,19 @@ impl Thread {
         &self,
         sem: &RwSem,
         hold: Hold,
-        (work, sleep): (Cycles, Cycles),
-        (taken, given_back): (impl FnOnce(), impl FnOnce()),
+        held: Held,
+        taken: impl FnOnce(),
+        given_back: impl FnOnce(),
     ) -> Cycles {
         self.enter();
         let (kernel, begin) = (&self.kernel, self.now());
         kernel.down(&self.task, sem, hold).await;
         let waited = self.now().saturating_sub(begin);
         taken();
-        kernel.engine.work(site_of(hold), work);
-        if sleep > Cycles::ZERO {
-            kernel.sleep_in_kernel(&self.task, self.now() + sleep).await;
+        kernel.engine.work(site_of(hold), held.work);
+        if held.sleep > Cycles::ZERO {
+            let until = self.now() + held.sleep;
+            kernel.sleep_in_kernel(&self.task, until).await;
         }
         given_back();
         kernel.up(&self.task, sem, hold).await;

@@ -51,11 +51,11 @@ impl Bench {
             Bench::Lock(bench) => lock_bench_metrics(bench, per_second, add),
             Bench::Requests(_) => {
                 let text = "Transactions of all pairs a second";
-                add(("transactions_per_second", "1/s"), per_second, text);
+                add("transactions_per_second", "1/s", per_second, text);
             }
             Bench::Policies(_) => {
                 let text = "Changes of policy of all threads a second";
-                add(("changes_per_second", "1/s"), per_second, text);
+                add("changes_per_second", "1/s", per_second, text);
             }
         }
     }
@@ -107,16 +107,12 @@ fn policy_changer(
 
 fn lock_bench_metrics(bench: &LockBench, per_second: f64, add: Add<'_>) {
     let text = "Acquisitions of all threads a second";
-    add(("acquisitions_per_second", "1/s"), per_second, text);
+    add("acquisitions_per_second", "1/s", per_second, text);
     let counts = bench.acquisitions();
     let ends = counts.iter().min().zip(counts.iter().max());
     if let Some((least, most)) = ends.filter(|(_, most)| **most > 0) {
         let text = "Acquisitions of the thread with the fewest over those of the one with the most, in the \
                     whole run";
-        add(
-            ("least_of_most", "ratio"),
-            *least as f64 / *most as f64,
-            text,
-        );
+        add("least_of_most", "ratio", *least as f64 / *most as f64, text);
     }
 }

@@ -101,8 +101,12 @@ impl C2cLine {
     pub fn as_sampled(&self) -> C2cLine {
         let rows = self.rows.iter().map(C2cRow::as_sampled);
         let rows = rows.filter(|row| row.loads + row.stores > 0);
-        let (object, offset, count) = (self.object.clone(), self.offset_bytes, self.object_count);
-        line((object, offset, count), rows)
+        line(
+            self.object.clone(),
+            self.offset_bytes,
+            self.object_count,
+            rows,
+        )
     }
 
     /// The least and the largest mean of the rows that make at least a hundredth of the loads.
@@ -159,10 +163,10 @@ pub(super) fn lines(profile: &Profile, before: Option<&Profile>) -> Vec<C2cLine>
     }
     let rows = lines.into_iter();
     let mut lines: Vec<C2cLine> = rows
-        .map(|(key, rows)| {
-            let type_name = key.0.split('.').next().unwrap_or_default();
+        .map(|((object, offset_bytes), rows)| {
+            let type_name = object.split('.').next().unwrap_or_default();
             let object_count = profile.object_count(type_name);
-            line((key.0, key.1, object_count), rows.into_values())
+            line(object, offset_bytes, object_count, rows.into_values())
         })
         .collect();
     // A stable sort: lines of equal cost stay in order of type and offset.
@@ -195,7 +199,9 @@ fn since(row: &ProfileRow, before: Option<&ProfileRow>) -> ProfileRow {
 }
 
 fn line(
-    (object, offset_bytes, object_count): (String, u64, u64),
+    object: String,
+    offset_bytes: u64,
+    object_count: u64,
     rows: impl Iterator<Item = C2cRow>,
 ) -> C2cLine {
     let mut line = C2cLine {
@@ -297,7 +303,7 @@ mod tests {
             AccessOp::LockedRmw,
             &row(AccessOp::LockedRmw, &locked, 3_000),
         );
-        let whole = line(("x".into(), 0, 1), std::iter::once(counter));
+        let whole = line("x".into(), 0, 1, std::iter::once(counter));
         assert_eq!(
             (whole.loads, whole.remote_hitm, whole.node_hitm),
             (15, 5, 1)

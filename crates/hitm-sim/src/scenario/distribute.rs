@@ -18,7 +18,8 @@ pub(super) fn distribute_metrics(
     let calls = hogs.distribute_calls();
     let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
     add(
-        ("distribute_calls", "count"),
+        "distribute_calls",
+        "count",
         calls.len() as f64,
         "Calls of distribute_cfs_runtime",
     );
@@ -31,24 +32,20 @@ pub(super) fn distribute_metrics(
     if !full.is_empty() {
         let mean = full.iter().sum::<f64>() / full.len() as f64;
         let text = "Mean of the calls that unthrottled every queue of a subtree themselves";
-        add(("full_walk_ms_mean", "ms"), mean, text);
+        add("full_walk_ms_mean", "ms", mean, text);
         let text = "Such calls";
-        add(("full_walks", "count"), full.len() as f64, text);
+        add("full_walks", "count", full.len() as f64, text);
     }
     let most = calls.iter().max_by_key(|call| call.duration());
     if let Some(call) = most {
         let text = "The longest call of distribute_cfs_runtime, all with interrupts off";
-        add(("distribute_us_max", "us"), micros(call.duration()), text);
+        add("distribute_us_max", "us", micros(call.duration()), text);
         let text = "Queues that it unthrottled itself";
-        add(
-            ("distribute_cfs_rqs_max", "count"),
-            call.cfs_rqs as f64,
-            text,
-        );
+        add("distribute_cfs_rqs_max", "count", call.cfs_rqs as f64, text);
         let text = "Tasks that it made runnable itself";
-        add(("distribute_tasks_max", "count"), call.tasks as f64, text);
+        add("distribute_tasks_max", "count", call.tasks as f64, text);
         let text = "Interrupts that it sent to CPUs that unthrottle their own queues";
-        add(("distribute_ipis", "count"), call.ipis as f64, text);
+        add("distribute_ipis", "count", call.ipis as f64, text);
     }
     parts(hogs, window, add);
     let mut text = histogram("durations", &calls, window);
@@ -68,18 +65,18 @@ fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
     };
     let own = hogs.kernel().csd_unthrottle_calls();
     let text = "The longest time that a CPU took to unthrottle its own queues when asked to";
-    add(("csd_unthrottle_us_max", "us"), longest(&own), text);
+    add("csd_unthrottle_us_max", "us", longest(&own), text);
     let text = "Times that a CPU was asked to unthrottle its own queues";
-    add(("csd_unthrottles", "count"), own.len() as f64, text);
+    add("csd_unthrottles", "count", own.len() as f64, text);
     if !own.is_empty() {
         let sum: u64 = own.iter().map(|call| call.duration().0).sum();
         let text = "The mean of these times";
         let mean = micros(Cycles(sum)) / own.len() as f64;
-        add(("csd_unthrottle_us_mean", "us"), mean, text);
+        add("csd_unthrottle_us_mean", "us", mean, text);
     }
     let throttle = hogs.kernel().throttle_calls();
     let text = "The longest walk that throttled the queues of a CPU";
-    add(("throttle_walk_us_max", "us"), longest(&throttle), text);
+    add("throttle_walk_us_max", "us", longest(&throttle), text);
     let used: u64 = hogs.used().iter().map(|used| used.0).sum();
     let waits = hogs
         .distribute_calls()
@@ -88,20 +85,16 @@ fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
     let text =
         "The longest time that a call of distribute_cfs_runtime waited for locks of run queues";
     let most = micros(waits.max().unwrap_or_default());
-    add(("distribute_lock_wait_us_max", "us"), most, text);
+    add("distribute_lock_wait_us_max", "us", most, text);
     let locks = hogs.kernel().rq_lock_totals();
     let text = "Times that anybody had to wait for the lock of a run queue";
-    add(("rq_lock_waits", "count"), locks.contended as f64, text);
+    add("rq_lock_waits", "count", locks.contended as f64, text);
     let text = "The longest such wait";
-    add(("rq_lock_wait_us_max", "us"), micros(locks.wait_max), text);
+    add("rq_lock_wait_us_max", "us", micros(locks.wait_max), text);
     let text = "All such waits together";
-    add(
-        ("rq_lock_wait_ms", "ms"),
-        micros(locks.wait_sum) / 1e3,
-        text,
-    );
+    add("rq_lock_wait_ms", "ms", micros(locks.wait_sum) / 1e3, text);
     let text = "CPU time that all subtrees used, of the whole run";
-    add(("used_ms", "ms"), micros(Cycles(used)) / 1e3, text);
+    add("used_ms", "ms", micros(Cycles(used)) / 1e3, text);
 }
 
 fn histogram(name: &str, calls: &[DistributeCall], window: Window) -> String {
@@ -146,12 +139,12 @@ pub(super) fn lock_metrics(waits: &LockWaits, window: Window, add: Add<'_>) -> S
     let readers = of("reader", &waits.readers);
     let own = of("holder", &waits.holders);
     let text_of = "The longest time that the writer waited for the lock";
-    add(("writer_wait_us_max", "us"), writer, text_of);
+    add("writer_wait_us_max", "us", writer, text_of);
     let text_of = "The longest time that a reader without a quota waited for it";
-    add(("reader_wait_us_max", "us"), readers, text_of);
+    add("reader_wait_us_max", "us", readers, text_of);
     let text_of = "The longest time that a holder of the group with a quota waited for it";
-    add(("holder_wait_us_max", "us"), own, text_of);
+    add("holder_wait_us_max", "us", own, text_of);
     let uses = "Times that readers without a quota had it";
-    add(("reader_uses", "count"), waits.readers.len() as f64, uses);
+    add("reader_uses", "count", waits.readers.len() as f64, uses);
     text
 }

@@ -8,18 +8,13 @@ use super::start::{Add, Window};
 use crate::kernel::{Decision, Kernel, LockStat, needed_cpus};
 use crate::workload::file_copy::FileCopy;
 
-/// Adds the figures of a file copy that makes so many blocks a second, against a baseline in KB/s.
-/// Returns the table of locks, and what placement did.
+/// Adds the figures of a file copy's first lock. Returns the table of locks, and what placement did.
 pub(super) fn file_copy_metrics(
     copy: &FileCopy,
-    (blocks_per_second, baseline): (f64, u64),
-    (window, kernel): (Window, &Kernel),
+    window: Window,
+    kernel: &Kernel,
     add: Add<'_>,
 ) -> (String, String) {
-    let kilobytes = blocks_per_second * copy.buffer_bytes() as f64 / 1024.0;
-    let index = kilobytes / baseline as f64 * 10.0;
-    let text = "Score of all threads: KB/s over the baseline, times 10";
-    add(("score", "points"), index, text);
     let locks: Vec<&LockStat> = copy
         .targets()
         .iter()
@@ -32,7 +27,7 @@ pub(super) fn file_copy_metrics(
         lock_line(lock, window, &mut text);
     }
     if let [first, ..] = locks[..] {
-        lock_figures(first, (window, kernel), add);
+        lock_figures(first, window, kernel, add);
     }
     (text, placements(window, kernel))
 }
@@ -95,35 +90,27 @@ fn name(distance: Distance) -> &'static str {
 }
 
 /// The figures of one lock.
-fn lock_figures(lock: &LockStat, (window, kernel): (Window, &Kernel), add: Add<'_>) {
+fn lock_figures(lock: &LockStat, window: Window, kernel: &Kernel, add: Add<'_>) {
     let totals = lock.totals();
     let mean = |sum: Cycles, count: u64| window.clock.nanos(sum).0 / count.max(1) as f64;
     let text = "Mean time for which a writer had the lock, of the whole run";
-    add(
-        ("lock_hold_ns", "ns"),
-        mean(totals.hold, totals.writes),
-        text,
-    );
+    add("lock_hold_ns", "ns", mean(totals.hold, totals.writes), text);
     let text = "Mean time for which a writer waited for it";
-    add(
-        ("lock_wait_ns", "ns"),
-        mean(totals.wait, totals.writes),
-        text,
-    );
+    add("lock_wait_ns", "ns", mean(totals.wait, totals.writes), text);
     let text = "Mean time from the end of one use to the start of the next that waited";
     let hand_over = mean(totals.hand_over, totals.contended);
-    add(("lock_hand_over_ns", "ns"), hand_over, text);
+    add("lock_hand_over_ns", "ns", hand_over, text);
     let Some(last) = kernel.lock_decisions().into_iter().last() else {
         return;
     };
     let share = kernel.lock_hold_share(last.lock).unwrap_or(last.hold_share);
     let text = "Share of its time for which a thread holds the lock, as placement estimates it";
-    add(("hold_share", "%"), share * 100.0, text);
+    add("hold_share", "%", share * 100.0, text);
     let text = "CPUs that the lock can keep busy, by that share";
-    add(("needed_cpus", "count"), needed_cpus(share) as f64, text);
+    add("needed_cpus", "count", needed_cpus(share) as f64, text);
     let text = "CPUs that its threads were given";
     let cpus = last.cpus.map_or(0, |cpus| cpus.len());
-    add(("chosen_cpus", "count"), cpus as f64, text);
+    add("chosen_cpus", "count", cpus as f64, text);
 }
 
 fn decision_line(decision: &Decision, window: Window, text: &mut String) {

@@ -17,7 +17,8 @@ impl Metric {
     /// A metric of the workload or part `owner`.
     pub(super) fn new(
         owner: &str,
-        (id, unit): (&str, &'static str),
+        id: &str,
+        unit: &'static str,
         value: f64,
         description: &'static str,
     ) -> Metric {

@@ -131,7 +131,8 @@ impl Ended<'_> {
             let count = counts.stale_overloads as f64;
             metrics.push(Metric::new(
                 "sched",
-                ("stale_overloads", "count"),
+                "stale_overloads",
+                "count",
                 count,
                 text,
             ));
@@ -171,14 +172,14 @@ impl Ended<'_> {
         let longest = self.totals.cpus.iter().map(|cpu| cpu.irqs_off_max).max();
         let micros = self.clock.nanos(longest.unwrap_or_default()).0 / 1e3;
         let text = "The longest time with interrupts off on any CPU, of the whole run";
-        let id = ("irqs_off_us_max", "us");
-        metrics.push(Metric::new("time", id, micros, text));
+        let id = "irqs_off_us_max";
+        metrics.push(Metric::new("time", id, "us", micros, text));
         let all = self.totals.cpus.iter().map(|cpu| cpu.irqs_off_max.0);
         let mean = all.sum::<u64>() / self.totals.cpus.len().max(1) as u64;
         let micros = self.clock.nanos(Cycles(mean)).0 / 1e3;
         let text = "The longest time of each CPU with interrupts off, mean over the CPUs";
-        let id = ("irqs_off_us_max_mean", "us");
-        metrics.push(Metric::new("time", id, micros, text));
+        let id = "irqs_off_us_max_mean";
+        metrics.push(Metric::new("time", id, "us", micros, text));
     }
 
     fn latencies(&self) -> Latencies {
@@ -229,7 +230,7 @@ fn modes(totals: &RunTotals) -> ModeShares {
 
 fn time_metrics(modes: &ModeShares, metrics: &mut Vec<Metric>) {
     let mut add = |id, share: f64, text| {
-        metrics.push(Metric::new("time", (id, "%"), share * 100.0, text));
+        metrics.push(Metric::new("time", id, "%", share * 100.0, text));
     };
     let text = "The kernel's part of the time in which CPUs were not idle, lock waits included";
     add("kernel_of_busy", modes.kernel_of_busy(), text);
@@ -247,7 +248,7 @@ fn time_metrics(modes: &ModeShares, metrics: &mut Vec<Metric>) {
 fn count_metrics(counts: &KernelCounts, cpu_seconds: f64, metrics: &mut Vec<Metric>) {
     let mut add = |id, count: u64, text| {
         let rate = count as f64 / cpu_seconds;
-        metrics.push(Metric::new("sched", (id, "1/s"), rate, text));
+        metrics.push(Metric::new("sched", id, "1/s", rate, text));
     };
     add(
         "wakeups_per_cpu_second",
@@ -282,7 +283,7 @@ fn latency_metrics(latencies: &Latencies, metrics: &mut Vec<Metric>) {
         return;
     }
     let mut add = |id, nanos: f64, text| {
-        metrics.push(Metric::new("wakeup", (id, "us"), nanos / 1e3, text));
+        metrics.push(Metric::new("wakeup", id, "us", nanos / 1e3, text));
     };
     let quantile = |q| latencies.histogram.value_at_quantile(q).unwrap_or(0);
     let capped = |q| quantile(q).min(latencies.max_ns) as f64;
@@ -318,7 +319,7 @@ fn line_metrics(lines: &[C2cLine], metrics: &mut Vec<Metric>) {
     for line in of_domain {
         let owner = format!("root_domain.line_{}", line.offset_bytes / LINE_SIZE + 1);
         let mut add = |id, value, text| {
-            metrics.push(Metric::new(&owner, (id, "cycles"), value, text));
+            metrics.push(Metric::new(&owner, id, "cycles", value, text));
         };
         add(
             "load_cycles_mean",

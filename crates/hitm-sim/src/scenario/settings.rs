@@ -61,7 +61,7 @@ pub(super) fn apply<'i>(
             let expected = "one value in one line";
             return Err(reader.error(span, key, "several lines", expected));
         };
-        put(reader, document, (key, span), value)?;
+        put(reader, document, key, span, value)?;
     }
     Ok(())
 }
@@ -69,7 +69,8 @@ pub(super) fn apply<'i>(
 fn put<'i>(
     reader: &Reader<'_>,
     root: &mut DeTable<'i>,
-    (key, span): (&str, Range<usize>),
+    key: &str,
+    span: Range<usize>,
     value: Spanned<DeValue<'i>>,
 ) -> Result<(), ScenarioError> {
     let mut steps = key.split('.').peekable();

@@ -88,7 +88,7 @@ pub(super) fn start(
         WorkloadKind::Hogs(spec) => {
             let masks = spec.cpus.masks(scenario, cpus);
             let start = nanos(spec.start);
-            RunningKind::Hogs(spawn_hogs(kernel, &masks, (spec.sched.policy, start))?)
+            RunningKind::Hogs(spawn_hogs(kernel, &masks, spec.sched.policy, start)?)
         }
         WorkloadKind::CgroupHogs(spec) => {
             RunningKind::CgroupHogs(CgroupHogs::spawn(kernel, cgroup_hogs_config(spec))?)
@@ -281,10 +281,10 @@ impl Running {
             passed: None,
             failure: None,
         };
-        let mut add = |id, value, description| {
+        let mut add = |id, unit, value, description| {
             result
                 .metrics
-                .push(Metric::new(&self.name, id, value, description));
+                .push(Metric::new(&self.name, id, unit, value, description));
         };
         match &self.kind {
             RunningKind::RtMigrateTest(running) => {
@@ -302,14 +302,14 @@ impl Running {
             RunningKind::Cyclictest(cyclic) => lateness(cyclic, window, &mut add),
             RunningKind::Cyclic(cyclic) => {
                 let text = "Wake-ups of all threads a second: the stressor's bogo operations";
-                add(("operations_per_second", "1/s"), per_second, text);
+                add("operations_per_second", "1/s", per_second, text);
                 lateness(cyclic, window, &mut add);
             }
             RunningKind::Hogs(tasks) => {
                 let used = tasks.iter().map(|task| task.totals().run_time.0).sum();
                 let millis = window.clock.nanos(Cycles(used)).0 / 1e6;
                 let text = "CPU time of all threads in the whole run, as of each one's last tick or switch";
-                add(("used_ms", "ms"), millis, text);
+                add("used_ms", "ms", millis, text);
             }
             RunningKind::LockHolder(holder) => {
                 let histograms = lock_metrics(&holder.waits(), window, &mut add);
@@ -322,9 +322,10 @@ impl Running {
                 result.histograms = Some(histogram);
             }
             RunningKind::FileCopy(copy, baseline) => {
-                let rate = (per_second, *baseline);
-                let of_run = (window, &*self.kernel);
-                let (locks, placements) = file_copy_metrics(copy, rate, of_run, &mut add);
+                let kilobytes = per_second * copy.buffer_bytes() as f64 / 1024.0;
+                let text = "Score of all threads: KB/s over the baseline, times 10";
+                add("score", "points", kilobytes / *baseline as f64 * 10.0, text);
+                let (locks, placements) = file_copy_metrics(copy, window, &self.kernel, &mut add);
                 result.text = Some(format!("{locks}{placements}"));
                 result.placements = (!placements.is_empty()).then_some(placements);
             }
@@ -332,7 +333,7 @@ impl Running {
             RunningKind::Schbench(bench) => schbench_metrics(bench, window, &mut add),
             RunningKind::PiStress(_) => {
                 let text = "Priority inversions of all groups a second";
-                add(("inversions_per_second", "1/s"), per_second, text);
+                add("inversions_per_second", "1/s", per_second, text);
             }
             RunningKind::Bench(bench) => bench.metrics(per_second, &mut add),
             RunningKind::RtApp(running) => rt_app_metrics(&running.results(), window, &mut add),
@@ -341,28 +342,28 @@ impl Running {
     }
 }
 
-pub(super) type Add<'a> = &'a mut dyn FnMut((&'static str, &'static str), f64, &'static str);
+pub(super) type Add<'a> = &'a mut dyn FnMut(&'static str, &'static str, f64, &'static str);
 
 fn hackbench_metrics(bench: &Hackbench, window: Window, add: Add<'_>) {
     if let Some(time) = bench.time() {
         let text = "From the first thread's start to the last message read";
-        add(("time_ms", "ms"), window.clock.nanos(time).0 / 1e6, text);
+        add("time_ms", "ms", window.clock.nanos(time).0 / 1e6, text);
     }
     let text = "Messages read in the whole run";
-    add(("messages", "count"), bench.messages() as f64, text);
+    add("messages", "count", bench.messages() as f64, text);
 }
 
 fn schbench_metrics(bench: &Schbench, window: Window, add: Add<'_>) {
     let requests = bench.requests();
     let text = "Requests done in the whole run";
-    add(("requests", "count"), requests.requests.len() as f64, text);
+    add("requests", "count", requests.requests.len() as f64, text);
     let mut of = |ids: [&'static str; 2], texts: [&'static str; 2], times: &[Cycles]| {
         let mut times = times.to_vec();
         times.sort_unstable();
         for ((id, text), part) in ids.into_iter().zip(texts).zip([0.5, 0.99]) {
             if let Some(last) = times.len().checked_sub(1) {
                 let time = times[(last as f64 * part).round() as usize];
-                add((id, "us"), window.clock.nanos(time).0 / 1e3, text);
+                add(id, "us", window.clock.nanos(time).0 / 1e3, text);
             }
         }
     };
@@ -383,36 +384,38 @@ fn schbench_metrics(bench: &Schbench, window: Window, add: Add<'_>) {
 fn pool_metrics(bursts_per_second: f64, frame_bursts: u64, add: Add<'_>) {
     let text = "Frames of all instances a second";
     let frames = bursts_per_second / frame_bursts as f64;
-    add(("frames_per_second", "1/s"), frames, text);
+    add("frames_per_second", "1/s", frames, text);
     let text = "Bursts of all workers a second";
-    add(("bursts_per_second", "1/s"), bursts_per_second, text);
+    add("bursts_per_second", "1/s", bursts_per_second, text);
 }
 
 fn rt_migrate_metrics(results: &RtMigrate, add: Add<'_>) {
     let failures = results.failures();
     let count = |count: usize| count as f64;
     add(
-        ("iterations", "count"),
+        "iterations",
+        "count",
         count(results.iterations.len()),
         "Iterations done",
     );
     let text = "Iterations in which a thread had to wait for one of lower priority";
-    add(("failed_iterations", "count"), count(failures.len()), text);
+    add("failed_iterations", "count", count(failures.len()), text);
     let late = |iteration: &usize| {
         let task = results.failure(*iteration)?;
         Some(results.iterations[*iteration][task].start_us as f64)
     };
     if let Some(late) = failures.first().and_then(late) {
         let text = "How late the waiting thread of the first failed iteration started";
-        add(("failed_start_us", "us"), late, text);
+        add("failed_start_us", "us", late, text);
     }
     let starts = results.max_start_us();
     let text = "The latest start of any thread but the lowest";
     let most = starts.iter().skip(1).max().copied().unwrap_or(0);
-    add(("start_us_max", "us"), most as f64, text);
+    add("start_us_max", "us", most as f64, text);
     let lowest = starts.first().copied().unwrap_or(0);
     add(
-        ("lowest_start_us_max", "us"),
+        "lowest_start_us_max",
+        "us",
         lowest as f64,
         "The latest start of the lowest thread",
     );
@@ -433,21 +436,24 @@ fn lateness(cyclic: &Cyclic, window: Window, add: Add<'_>) {
         .max()
         .unwrap_or_default();
     add(
-        ("wakeups", "count"),
+        "wakeups",
+        "count",
         cycles as f64,
         "Wake-ups of all threads in the whole run",
     );
     add(
-        ("late_us_min", "us"),
+        "late_us_min",
+        "us",
         micros(least),
         "The least lateness of a wake-up",
     );
     add(
-        ("late_us_mean", "us"),
+        "late_us_mean",
+        "us",
         micros(sum) / cycles as f64,
         "The mean lateness",
     );
-    add(("late_us_max", "us"), micros(most), "The largest lateness");
+    add("late_us_max", "us", micros(most), "The largest lateness");
 }
 
 fn rt_app_metrics(tasks: &[rt_app::TaskResult], window: Window, add: Add<'_>) {
@@ -455,22 +461,26 @@ fn rt_app_metrics(tasks: &[rt_app::TaskResult], window: Window, add: Add<'_>) {
     let sum = |value: fn(&rt_app::TaskResult) -> u64| tasks.iter().map(value).sum::<u64>();
     let (timers, missed) = (sum(|task| task.timers), sum(|task| task.missed));
     add(
-        ("threads", "count"),
+        "threads",
+        "count",
         sum(|task| task.threads) as f64,
         "Threads that began",
     );
     add(
-        ("phases", "count"),
+        "phases",
+        "count",
         sum(|task| task.phases) as f64,
         "Phases that threads finished",
     );
     add(
-        ("timers", "count"),
+        "timers",
+        "count",
         timers as f64,
         "Timers that threads came to",
     );
     add(
-        ("missed", "count"),
+        "missed",
+        "count",
         missed as f64,
         "Of these, those whose time had passed already",
     );
@@ -478,7 +488,8 @@ fn rt_app_metrics(tasks: &[rt_app::TaskResult], window: Window, add: Add<'_>) {
         let waited = (timers - missed) as f64;
         let late = micros(Cycles(sum(|task| task.late_sum.0))) / waited;
         add(
-            ("late_us_mean", "us"),
+            "late_us_mean",
+            "us",
             late,
             "Mean time from when a timer was due to the thread's next instruction",
         );
@@ -487,6 +498,6 @@ fn rt_app_metrics(tasks: &[rt_app::TaskResult], window: Window, add: Add<'_>) {
             .map(|task| task.late_max)
             .max()
             .unwrap_or_default();
-        add(("late_us_max", "us"), micros(most), "The longest such time");
+        add("late_us_max", "us", micros(most), "The longest such time");
     }
 }

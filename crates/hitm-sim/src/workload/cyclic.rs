@@ -134,7 +134,8 @@ impl Cyclic {
 pub fn spawn_hogs(
     kernel: &Rc<Kernel>,
     threads: &[CpuMask],
-    (policy, start): (Policy, Nanos),
+    policy: Policy,
+    start: Nanos,
 ) -> Result<Vec<Rc<Task>>, SimError> {
     let mut tasks = Vec::new();
     for (number, allowed) in threads.iter().enumerate() {

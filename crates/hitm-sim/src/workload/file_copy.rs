@@ -87,14 +87,12 @@ impl FileCopy {
                 cpu: cpus[number % cpus.len()],
                 start: Cycles(random.below(kernel.cycles(Nanos(1e6)).0)),
             };
-            let files = (
-                Rc::clone(&sources[number % config.files]),
-                Rc::clone(&copy.targets[number % config.files]),
-            );
-            let (done, at) = (Rc::clone(&copy.blocks), random.below(config.blocks));
+            let from = Rc::clone(&sources[number % config.files]);
+            let to = Rc::clone(&copy.targets[number % config.files]);
+            let (done, start) = (Rc::clone(&copy.blocks), random.below(config.blocks));
             let copying = copying(kernel, config);
             kernel.spawn(&spec, move |thread| {
-                copy_blocks(thread, files, (copying, at), done)
+                copy_blocks(thread, from, to, copying, start, done)
             })?;
         }
         Ok(copy)
@@ -142,8 +140,10 @@ fn copying(kernel: &Kernel, config: &FileCopyConfig) -> Copying {
 
 async fn copy_blocks(
     thread: Thread,
-    (from, to): (Rc<PageCacheFile>, Rc<PageCacheFile>),
-    (copying, start): (Copying, u64),
+    from: Rc<PageCacheFile>,
+    to: Rc<PageCacheFile>,
+    copying: Copying,
+    start: u64,
     done: Rc<Cell<u64>>,
 ) {
     let mut block = start;

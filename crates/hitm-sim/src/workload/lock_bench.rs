@@ -15,7 +15,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use super::deck::CpuDeck;
 use crate::engine::SimError;
 use crate::kernel::{
-    CpuMask, Hold, Kernel, Mutex, PiMutex, Policy, RawSpinlock, RwSem, TaskSpec, Thread,
+    CpuMask, Held, Hold, Kernel, Mutex, PiMutex, Policy, RawSpinlock, RwSem, TaskSpec, Thread,
 };
 
 /// A kind of lock.
@@ -112,9 +112,13 @@ impl LockBench {
     async fn take(&self, thread: &Thread, hold: Cycles) {
         match &self.lock {
             Lock::Spinlock(lock) => thread.with_spinlock(lock, hold).await,
-            Lock::Mutex(mutex) => thread.with_mutex(mutex, hold, (|| (), || ())).await,
+            Lock::Mutex(mutex) => thread.with_mutex(mutex, hold, || (), || ()).await,
             Lock::Rwsem(sem, how) => {
-                thread.hold_sem(sem, *how, (hold, Cycles::ZERO)).await;
+                let held = Held {
+                    work: hold,
+                    sleep: Cycles::ZERO,
+                };
+                thread.hold_sem(sem, *how, held).await;
             }
             Lock::PiMutex(mutex) => {
                 thread.pi_lock(mutex).await;

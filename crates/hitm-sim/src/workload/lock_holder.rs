@@ -13,7 +13,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 
 use crate::engine::SimError;
 use crate::kernel::{
-    CpuMask, GroupId, GroupSpec, Hold, Kernel, Policy, Quota, RwSem, TaskSpec, Thread,
+    CpuMask, GroupId, GroupSpec, Held, Hold, Kernel, Policy, Quota, RwSem, TaskSpec, Thread,
 };
 
 /// Configuration of the tasks.
@@ -56,6 +56,23 @@ enum Role {
     Holder,
 }
 
+/// A task that uses the semaphore.
+#[derive(Debug, Clone, Copy)]
+struct User {
+    group: GroupId,
+    role: Role,
+    cpu: u16,
+    start: Cycles,
+}
+
+/// A use of the semaphore, and the time to the next one.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    hold: Hold,
+    held: Held,
+    pause: Cycles,
+}
+
 impl LockHolder {
     /// Makes the group and the tasks: on each CPU a hog and a holder of the group and a reader
     /// without a quota, on the first CPU the writer.
@@ -80,11 +97,16 @@ impl LockHolder {
                     thread.run(Cycles(1 << 40)).await;
                 }
             })?;
-            holder.user(kernel, (group, Role::Holder), (cpu, start), (&sem, config))?;
-            let root = GroupId::ROOT;
-            holder.user(kernel, (root, Role::Reader), (cpu, start), (&sem, config))?;
+            let user = |group, role| User {
+                group,
+                role,
+                cpu,
+                start,
+            };
+            holder.add(kernel, user(group, Role::Holder), &sem, config)?;
+            holder.add(kernel, user(GroupId::ROOT, Role::Reader), &sem, config)?;
             if cpu == 0 {
-                holder.user(kernel, (root, Role::Writer), (cpu, start), (&sem, config))?;
+                holder.add(kernel, user(GroupId::ROOT, Role::Writer), &sem, config)?;
             }
         }
         Ok(holder)
@@ -95,26 +117,30 @@ impl LockHolder {
         self.waits.borrow().clone()
     }
 
-    fn user(
+    fn add(
         &self,
         kernel: &Rc<Kernel>,
-        (group, role): (GroupId, Role),
-        (cpu, start): (u16, Cycles),
-        (sem, config): (&Rc<RwSem>, LockHolderConfig),
+        user: User,
+        sem: &Rc<RwSem>,
+        config: LockHolderConfig,
     ) -> Result<(), SimError> {
-        let spec = spec(kernel, "user", cpu, start);
+        let spec = spec(kernel, "user", user.cpu, user.start);
         let (sem, waits) = (Rc::clone(sem), Rc::clone(&self.waits));
-        let cycles = |span| kernel.cycles(span);
-        let (work, page) = (cycles(config.work), cycles(config.page_wait));
-        let pause = cycles(config.pause);
-        kernel.spawn_in(group, &spec, move |thread| {
-            use_sem(
-                thread,
-                (role, config.holds),
-                sem,
-                waits,
-                (work, page, pause),
-            )
+        let (hold, sleep) = match user.role {
+            Role::Writer => (Hold::Write, Cycles::ZERO),
+            Role::Reader => (Hold::Read, Cycles::ZERO),
+            Role::Holder => (config.holds, kernel.cycles(config.page_wait)),
+        };
+        let turn = Turn {
+            hold,
+            held: Held {
+                work: kernel.cycles(config.work),
+                sleep,
+            },
+            pause: kernel.cycles(config.pause),
+        };
+        kernel.spawn_in(user.group, &spec, move |thread| {
+            use_sem(thread, user.role, turn, sem, waits)
         })?;
         Ok(())
     }
@@ -122,18 +148,13 @@ impl LockHolder {
 
 async fn use_sem(
     thread: Thread,
-    (role, holds): (Role, Hold),
+    role: Role,
+    turn: Turn,
     sem: Rc<RwSem>,
     waits: Rc<RefCell<LockWaits>>,
-    (work, page, pause): (Cycles, Cycles, Cycles),
 ) {
-    let (hold, sleep) = match role {
-        Role::Writer => (Hold::Write, Cycles::ZERO),
-        Role::Reader => (Hold::Read, Cycles::ZERO),
-        Role::Holder => (holds, page),
-    };
     loop {
-        let waited = thread.hold_sem(&sem, hold, (work, sleep)).await;
+        let waited = thread.hold_sem(&sem, turn.hold, turn.held).await;
         {
             let mut waits = waits.borrow_mut();
             match role {
@@ -142,7 +163,7 @@ async fn use_sem(
                 Role::Holder => waits.holders.push(waited),
             }
         }
-        thread.sleep(pause).await;
+        thread.sleep(turn.pause).await;
     }
 }
 

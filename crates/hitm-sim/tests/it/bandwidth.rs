@@ -37,12 +37,8 @@ fn quota(quota_ms: u64, period_ms: u64, burst_ms: u64) -> Quota {
     }
 }
 
-/// A task that works for `work_ms` and sleeps for `sleep_ms`, for ever.
-fn worker(
-    kernel: &Rc<Kernel>,
-    (group, cpu): (GroupId, u16),
-    (work_us, sleep_us): (u64, u64),
-) -> Rc<Task> {
+/// A task that works for `work_us` and sleeps for `sleep_us`, for ever.
+fn worker(kernel: &Rc<Kernel>, group: GroupId, cpu: u16, work_us: u64, sleep_us: u64) -> Rc<Task> {
     let spec = TaskSpec {
         name: "worker".to_owned(),
         policy: Policy::Normal(0),
@@ -160,7 +156,7 @@ fn an_inner_quota_holds_within_an_outer_one() {
                 ..GroupSpec::within(outer)
             })
             .unwrap();
-        let task = |group, cpu| worker(&kernel, (group, cpu), (1_000, 0));
+        let task = |group, cpu| worker(&kernel, group, cpu, 1_000, 0);
         let in_outer: Vec<Rc<Task>> = (0..4).map(|cpu| task(outer, cpu)).collect();
         let in_inner: Vec<Rc<Task>> = (0..4).map(|cpu| task(inner, cpu)).collect();
         executor.run_until(kernel.cycles(Nanos(1_000e6))).unwrap();
@@ -183,7 +179,7 @@ fn what_is_saved_up_may_be_used_in_a_burst() {
         })
         .unwrap();
     // 30 ms of work every 190 ms: more than a quota at once, less than the quota on average.
-    let task = worker(&kernel, (group, 0), (30_000, 160_000));
+    let task = worker(&kernel, group, 0, 30_000, 160_000);
     executor.run_until(kernel.cycles(Nanos(2_000e6))).unwrap();
     let used = used_ms(&kernel, &[task]);
     assert!(used >= 280.0, "{used} ms: it was stopped in its bursts");
@@ -263,7 +259,7 @@ proptest! {
         let mut of_group = vec![Vec::new(); made.len()];
         for (group, cpu, work_us, sleep_us) in tasks {
             let group = group % made.len();
-            let task = worker(&kernel, (made[group].0, cpu), (work_us, sleep_us));
+            let task = worker(&kernel, made[group].0, cpu, work_us, sleep_us);
             let mut up = group;
             loop {
                 of_group[up].push(Rc::clone(&task));

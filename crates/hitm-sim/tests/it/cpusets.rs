@@ -24,8 +24,10 @@ fn overlapping() -> Partition {
 fn busy(
     kernel: &Rc<Kernel>,
     priority: u8,
-    (cpu, cpus): (u16, &[u16]),
-    (from, span): (u32, u32),
+    cpu: u16,
+    cpus: &[u16],
+    from: u32,
+    span: u32,
 ) -> Rc<Task> {
     let millis = |time: u32| kernel.cycles(Nanos(f64::from(time) * 1e6));
     let spec = TaskSpec {
@@ -49,11 +51,11 @@ fn run(partition: Partition) -> (Rc<Kernel>, Executor, Rc<Task>) {
         ..KernelConfig::new(Balancing::PushPull)
     };
     let (kernel, executor) = boot(machine("broadwell-4s", CPUS), 1, Nanos(100e6), config);
-    busy(&kernel, 60, (0, &[0]), (0, 20));
-    busy(&kernel, 50, (1, &[1]), (0, 30));
-    busy(&kernel, 60, (2, &[2]), (0, 10));
-    busy(&kernel, 40, (1, &[0, 1]), (1, 20));
-    let b = busy(&kernel, 30, (1, &[1, 2]), (2, 20));
+    busy(&kernel, 60, 0, &[0], 0, 20);
+    busy(&kernel, 50, 1, &[1], 0, 30);
+    busy(&kernel, 60, 2, &[2], 0, 10);
+    busy(&kernel, 40, 1, &[0, 1], 1, 20);
+    let b = busy(&kernel, 30, 1, &[1, 2], 2, 20);
     (kernel, executor, b)
 }
 

@@ -73,7 +73,8 @@ type Round = (Vec<usize>, u64, (usize, usize), Option<usize>);
 
 /// Runs the rounds of some CPUs, which share words, two in each line.
 fn run(
-    (programs, fill_buffers): (&[Vec<Round>], u16),
+    programs: &[Vec<Round>],
+    fill_buffers: u16,
     capacity: Capacity,
 ) -> (RunTotals, Vec<(u64, String)>) {
     const WORDS: u64 = 24;
@@ -127,9 +128,8 @@ proptest! {
         ),
         fill_buffers in 1u16..12,
     ) {
-        let work = (&programs[..], fill_buffers);
-        let (one_by_one, seen) = run(work, Capacity::Finite);
-        let (together, seen_together) = run(work, Capacity::Infinite);
+        let (one_by_one, seen) = run(&programs, fill_buffers, Capacity::Finite);
+        let (together, seen_together) = run(&programs, fill_buffers, Capacity::Infinite);
         prop_assert_eq!(seen_together, seen);
         prop_assert_eq!(together.event_hash, one_by_one.event_hash);
         prop_assert_eq!(

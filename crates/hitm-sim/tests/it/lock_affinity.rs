@@ -5,8 +5,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Distance, Nanos};
 use hitm_sim::engine::Executor;
 use hitm_sim::kernel::{
-    Balancing, CpuMask, Decision, GroupId, GroupSpec, Hold, Kernel, KernelConfig, LoadBalancing,
-    Placement, Policy, Quota, RwSem, TaskSpec,
+    Balancing, CpuMask, Decision, GroupId, GroupSpec, Held, Hold, Kernel, KernelConfig,
+    LoadBalancing, Placement, Policy, Quota, RwSem, TaskSpec,
 };
 use hitm_sim::workload::file_copy::{FileCopy, FileCopyConfig};
 use hitm_sim::workload::hackbench::{Hackbench, HackbenchConfig};
@@ -186,7 +186,10 @@ impl Fighters {
                         thread.sleep(alone).await;
                         continue;
                     }
-                    let held = (clock.cycles(Nanos(hold)), Cycles::ZERO);
+                    let held = Held {
+                        work: clock.cycles(Nanos(hold)),
+                        sleep: Cycles::ZERO,
+                    };
                     let sem = &sems[turn % sems.len()];
                     thread.hold_sem(sem, Hold::Write, held).await;
                     thread.run(alone).await;

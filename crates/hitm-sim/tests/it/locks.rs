@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
-use hitm_sim::kernel::{Balancing, Hold, KernelConfig, Policy, TaskSpec};
+use hitm_sim::kernel::{Balancing, Held, Hold, KernelConfig, Policy, TaskSpec};
 use proptest::prelude::*;
 
 use crate::rt::{boot, machine};
@@ -67,12 +67,15 @@ proptest! {
         for (number, (is_writer, work, sleep)) in tasks.iter().copied().enumerate() {
             let hold = if is_writer { Hold::Write } else { Hold::Read };
             let (sem, inside) = (Rc::clone(&sem), Rc::clone(&inside));
-            let held = (kernel.cycles(Nanos(work as f64 * 2e3)), kernel.cycles(Nanos(sleep as f64 * 20e3)));
+            let held = Held {
+                work: kernel.cycles(Nanos(work as f64 * 2e3)),
+                sleep: kernel.cycles(Nanos(sleep as f64 * 20e3)),
+            };
             let program = move |thread: hitm_sim::kernel::Thread| async move {
                 for _ in 0..20 {
                     let (enter, leave) = (|| inside.enter(hold), || inside.leave(hold));
-                    thread.with_sem(&sem, hold, held, (enter, leave)).await;
-                    thread.run(held.0).await;
+                    thread.with_sem(&sem, hold, held, enter, leave).await;
+                    thread.run(held.work).await;
                 }
             };
             kernel.spawn(&task(number, cpus), program).unwrap();
@@ -97,8 +100,8 @@ proptest! {
             let [held, between] = [held, between].map(|span| kernel.cycles(Nanos(span as f64 * 1e3)));
             let program = move |thread: hitm_sim::kernel::Thread| async move {
                 for _ in 0..50 {
-                    let around = (|| inside.enter(Hold::Write), || inside.leave(Hold::Write));
-                    thread.with_mutex(&mutex, held, around).await;
+                    let (enter, leave) = (|| inside.enter(Hold::Write), || inside.leave(Hold::Write));
+                    thread.with_mutex(&mutex, held, enter, leave).await;
                     thread.run(between).await;
                 }
             };

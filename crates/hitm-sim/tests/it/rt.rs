@@ -30,12 +30,13 @@ pub(crate) fn boot(
     end: Nanos,
     config: KernelConfig,
 ) -> (Rc<Kernel>, Executor) {
-    boot_with(machine, (seed, end), config, Layouts::linux_6_12())
+    boot_with(machine, seed, end, config, Layouts::linux_6_12())
 }
 
 fn boot_with(
     machine: Machine,
-    (seed, end): (u64, Nanos),
+    seed: u64,
+    end: Nanos,
     config: KernelConfig,
     layouts: Layouts,
 ) -> (Rc<Kernel>, Executor) {
@@ -100,17 +101,18 @@ fn rt_migrate(
     loops: usize,
     seed: u64,
 ) -> (RtMigrate, RunTotals) {
-    let booted = boot(
+    let (kernel, executor) = boot(
         machine("broadwell-4s", cpus),
         seed,
         Nanos(1e12),
         KernelConfig::new(balancing),
     );
-    rt_migrate_on(booted, loops)
+    rt_migrate_on(kernel, executor, loops)
 }
 
 fn rt_migrate_on(
-    (kernel, mut executor): (Rc<Kernel>, Executor),
+    kernel: Rc<Kernel>,
+    mut executor: Executor,
     loops: usize,
 ) -> (RtMigrate, RunTotals) {
     let balancing = kernel.config().balancing;
@@ -218,8 +220,9 @@ fn a_count_and_masks_for_each_node_mean_the_same() {
     layouts.overlay([domain, vector]);
     for balancing in [Balancing::PushPull, Balancing::PushIpi] {
         let config = KernelConfig::new(balancing);
-        let booted = boot_with(four_packages(), (1, Nanos(1e12)), config, layouts.clone());
-        let (run, totals) = rt_migrate_on(booted, 5);
+        let machine = four_packages();
+        let (kernel, executor) = boot_with(machine, 1, Nanos(1e12), config, layouts.clone());
+        let (run, totals) = rt_migrate_on(kernel, executor, 5);
         assert_eq!(run.failures(), [] as [usize; 0], "{}", run.text());
         let counts = totals
             .profile

@@ -34,18 +34,6 @@ pub struct BandwidthCounts {
 }
 
 impl Bandwidth {
-    /// A full quota.
-    pub(in crate::kernel) fn new((period, phase): (u64, u64), quota: u64, burst: u64) -> Bandwidth {
-        Bandwidth {
-            period,
-            phase,
-            quota,
-            burst,
-            runtime: quota,
-            ..Bandwidth::default()
-        }
-    }
-
     /// A new period: `__refill_cfs_bandwidth_runtime`.
     pub(in crate::kernel) fn refill(&mut self) {
         self.runtime = (self.runtime + self.quota).min(self.quota + self.burst);

@@ -36,30 +36,20 @@ impl Kernel {
         }
     }
 
-    fn load_cfs(&self, site: Site, (cfs, member): (CfsId, CfsMember)) -> LoadFuture<'_> {
+    fn load_cfs(&self, site: Site, cfs: CfsId, member: CfsMember) -> LoadFuture<'_> {
         self.engine.load(site, self.cfs_place(cfs, member))
     }
 
-    fn store_cfs(
-        &self,
-        site: Site,
-        (cfs, member): (CfsId, CfsMember),
-        value: u64,
-    ) -> StoreFuture<'_> {
+    fn store_cfs(&self, site: Site, cfs: CfsId, member: CfsMember, value: u64) -> StoreFuture<'_> {
         let place = self.cfs_place(cfs, member);
         self.engine.store(site, place, value)
     }
 
-    fn load_se(&self, site: Site, (se, member): (EntityId, SeMember)) -> LoadFuture<'_> {
+    fn load_se(&self, site: Site, se: EntityId, member: SeMember) -> LoadFuture<'_> {
         self.engine.load(site, self.se_place(se, member))
     }
 
-    fn store_se(
-        &self,
-        site: Site,
-        (se, member): (EntityId, SeMember),
-        value: u64,
-    ) -> StoreFuture<'_> {
+    fn store_se(&self, site: Site, se: EntityId, member: SeMember, value: u64) -> StoreFuture<'_> {
         let place = self.se_place(se, member);
         self.engine.store(site, place, value)
     }
@@ -211,12 +201,12 @@ impl Kernel {
         self.charge(rq, cfs, ran).await;
         self.update_load(cfs, se, site).await;
         let load = self.fair.groups.borrow().tree.q(cfs).load;
-        self.store_cfs(site, (cfs, CfsMember::Load), load).await;
-        self.store_se(site, (se, SeMember::Vruntime), now).await;
-        self.load_cfs(site, (cfs, CfsMember::Timeline)).await;
-        self.store_se(site, (se, SeMember::RunNode), 1).await;
-        self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
-        self.store_se(site, (se, SeMember::OnRq), 1).await;
+        self.store_cfs(site, cfs, CfsMember::Load, load).await;
+        self.store_se(site, se, SeMember::Vruntime, now).await;
+        self.load_cfs(site, cfs, CfsMember::Timeline).await;
+        self.store_se(site, se, SeMember::RunNode, 1).await;
+        self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
+        self.store_se(site, se, SeMember::OnRq, 1).await;
         if self.fair.groups.borrow().tree.q(cfs).nr_queued == 1 {
             self.check_enqueue_throttle(rq, cfs).await;
             self.list_add_leaf(cfs).await;
@@ -237,14 +227,14 @@ impl Kernel {
         self.charge(rq, cfs, ran).await;
         self.update_load(cfs, se, site).await;
         if !is_off {
-            self.store_se(site, (se, SeMember::OnRq), 3).await;
+            self.store_se(site, se, SeMember::OnRq, 3).await;
             return false;
         }
-        self.load_se(site, (se, SeMember::RunNode)).await;
-        self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
-        self.store_se(site, (se, SeMember::OnRq), 0).await;
+        self.load_se(site, se, SeMember::RunNode).await;
+        self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
+        self.store_se(site, se, SeMember::OnRq, 0).await;
         let load = self.fair.groups.borrow().tree.q(cfs).load;
-        self.store_cfs(site, (cfs, CfsMember::Load), load).await;
+        self.store_cfs(site, cfs, CfsMember::Load, load).await;
         self.update_cfs_group(rq, se).await;
         if self.fair.groups.borrow().tree.q(cfs).nr_queued == 0 {
             self.return_cfs_rq_runtime(cfs).await;
@@ -259,7 +249,7 @@ impl Kernel {
         let now = engine.now().0;
         self.fair.groups.borrow_mut().tree.requeue_delayed(se, now);
         self.update_load(cfs, se, site).await;
-        self.store_se(site, (se, SeMember::OnRq), 1).await;
+        self.store_se(site, se, SeMember::OnRq, 1).await;
     }
 
     /// `count` more tasks are queued on a queue and below.
@@ -277,10 +267,10 @@ impl Kernel {
     /// `update_load_avg`: brings the averages of an entity and its queue up to date.
     pub(in crate::kernel) async fn update_load(&self, cfs: CfsId, se: EntityId, site: Site) {
         let engine = &self.engine;
-        self.load_se(site, (se, SeMember::Avg)).await;
-        self.store_se(site, (se, SeMember::Avg), 1).await;
-        self.load_cfs(site, (cfs, CfsMember::Avg)).await;
-        self.store_cfs(site, (cfs, CfsMember::Avg), 1).await;
+        self.load_se(site, se, SeMember::Avg).await;
+        self.store_se(site, se, SeMember::Avg, 1).await;
+        self.load_cfs(site, cfs, CfsMember::Avg).await;
+        self.store_cfs(site, cfs, CfsMember::Avg, 1).await;
         let now = engine.now().0;
         let interval = self.fair.load_interval;
         let reported = self
@@ -310,7 +300,7 @@ impl Kernel {
             }
             cfs
         };
-        self.load_cfs(site, (cfs, CfsMember::Load)).await;
+        self.load_cfs(site, cfs, CfsMember::Load).await;
         let group = self.fair.groups.borrow().group_of(cfs);
         engine
             .load(site, self.fair.group_places(group).load_avg)
@@ -326,8 +316,8 @@ impl Kernel {
         self.update_curr_fair(rq, queue).await;
         let now = engine.now().0;
         self.fair.groups.borrow_mut().tree.reweight(se, weight, now);
-        self.store_se(site, (se, SeMember::Load), weight).await;
-        self.store_se(site, (se, SeMember::Vruntime), now).await;
+        self.store_se(site, se, SeMember::Load, weight).await;
+        self.store_se(site, se, SeMember::Vruntime, now).await;
     }
 
     /// Charges the running entity of a queue.
@@ -363,7 +353,7 @@ impl Kernel {
         let site = f::PICK_NEXT_TASK_FAIR;
         let root = CfsId(u32::from(rq.cpu.0));
         'again: loop {
-            self.load_cfs(site, (root, CfsMember::NrQueued)).await;
+            self.load_cfs(site, root, CfsMember::NrQueued).await;
             if self.fair.groups.borrow().tree.q(root).nr_queued == 0 {
                 return None;
             }
@@ -377,8 +367,8 @@ impl Kernel {
                 let Some(se) = se else {
                     continue 'again;
                 };
-                self.load_cfs(site, (cfs, CfsMember::Timeline)).await;
-                self.load_se(site, (se, SeMember::Deadline)).await;
+                self.load_cfs(site, cfs, CfsMember::Timeline).await;
+                self.load_se(site, se, SeMember::Deadline).await;
                 if self.is_delayed(se) {
                     self.leave_late(rq, se).await;
                     continue 'again;
@@ -431,11 +421,11 @@ impl Kernel {
         self.update_averages(rq, Some(p));
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
-            self.load_se(site, (se, SeMember::RunNode)).await;
-            self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
+            self.load_se(site, se, SeMember::RunNode).await;
+            self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
             self.update_load(cfs, se, site).await;
-            self.store_se(site, (se, SeMember::ExecStart), 0).await;
-            self.store_cfs(site, (cfs, CfsMember::Curr), 1).await;
+            self.store_se(site, se, SeMember::ExecStart, 0).await;
+            self.store_cfs(site, cfs, CfsMember::Curr, 1).await;
             let now = engine.now().0;
             self.fair.groups.borrow_mut().tree.set_next(se, now);
         }
@@ -450,12 +440,12 @@ impl Kernel {
             let now = engine.now().0;
             if self.fair.groups.borrow().tree.se(se).on_rq {
                 self.update_curr_fair(rq, cfs).await;
-                self.store_se(site, (se, SeMember::RunNode), 1).await;
-                self.store_cfs(site, (cfs, CfsMember::Timeline), 1).await;
+                self.store_se(site, se, SeMember::RunNode, 1).await;
+                self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
                 self.update_load(cfs, se, site).await;
             }
             self.fair.groups.borrow_mut().tree.put_prev(se, now);
-            self.store_cfs(site, (cfs, CfsMember::Curr), 0).await;
+            self.store_cfs(site, cfs, CfsMember::Curr, 0).await;
         }
     }
 
@@ -494,7 +484,7 @@ impl Kernel {
             return;
         }
         self.update_curr_fair(rq, cfs).await;
-        self.load_cfs(site, (cfs, CfsMember::Timeline)).await;
+        self.load_cfs(site, cfs, CfsMember::Timeline).await;
         let picked = self.fair.groups.borrow().tree.pick_eevdf(cfs);
         if picked == Some(se) {
             self.resched_curr(rq).await;

@@ -95,7 +95,7 @@ pub(super) fn build(topology: &Topology, rqs: &[Rq]) -> Vec<Vec<SchedDomain>> {
     let of_cpu = |rq: &Rq| -> Vec<SchedDomain> {
         let levels = 0..rq.domains.len();
         levels
-            .map(|number| domain(topology, rqs, (rq.cpu, number), &mut known))
+            .map(|number| domain(topology, rqs, rq.cpu, number, &mut known))
             .collect()
     };
     rqs.iter().map(of_cpu).collect()
@@ -104,7 +104,8 @@ pub(super) fn build(topology: &Topology, rqs: &[Rq]) -> Vec<Vec<SchedDomain>> {
 fn domain(
     topology: &Topology,
     rqs: &[Rq],
-    (cpu, number): (CpuId, usize),
+    cpu: CpuId,
+    number: usize,
     known: &mut Known,
 ) -> SchedDomain {
     let spans = &rqs[cpu.index()].domains;

@@ -174,7 +174,7 @@ pub(super) fn find_busiest(
             return None;
         }
     }
-    let (migrate, imbalance) = imbalance(domain, (busiest, local), (average, is_idle));
+    let (migrate, imbalance) = imbalance(domain, busiest, local, average, is_idle);
     (imbalance > 0).then_some(Found {
         group,
         migrate,
@@ -202,8 +202,10 @@ fn sibling_imbalance(busiest: &GroupStats, local: &GroupStats, is_idle: bool) ->
 /// Kind and amount of what must move to make it even: `calculate_imbalance`.
 fn imbalance(
     domain: &SchedDomain,
-    (busiest, local): (&GroupStats, &GroupStats),
-    (average, is_idle): (u64, bool),
+    busiest: &GroupStats,
+    local: &GroupStats,
+    average: u64,
+    is_idle: bool,
 ) -> (Migrate, u64) {
     if busiest.kind == Kind::Imbalanced {
         return (Migrate::Task, 1);

@@ -39,6 +39,13 @@ pub(super) enum IdleType {
     NewlyIdle,
 }
 
+/// An attempt to balance: the domain, and the state of the CPU that it is for.
+#[derive(Debug, Clone, Copy)]
+struct Attempt<'a> {
+    domain: &'a SchedDomain,
+    idle: IdleType,
+}
+
 /// Result of taking tasks from a run queue.
 #[derive(Debug, Clone, Copy, Default)]
 struct Taken {
@@ -60,16 +67,17 @@ impl Kernel {
         if !self.should_we_balance(rq, domain, idle).await {
             return 0;
         }
+        let attempt = Attempt { domain, idle };
         let above = domains.get(number + 1);
         let mut excluded = CpuMask::empty(self.cpu_count());
         loop {
-            let Some(busiest) = self.find_busiest_rq(rq, (domain, idle), &excluded).await else {
+            let Some(busiest) = self.find_busiest_rq(rq, attempt, &excluded).await else {
                 self.note_balanced(domain, above, idle);
                 return 0;
             };
             let mut taken = Taken::default();
             if busiest.nr_running > 1 {
-                taken = self.take_tasks(rq, (domain, idle), &busiest).await;
+                taken = self.take_tasks(rq, attempt, &busiest).await;
                 let above = above.map(|above| &above.groups[above.local]);
                 if let (Some(group), true) = (above, taken.is_some_pinned && taken.moved == 0) {
                     group.is_imbalanced.set(true);
@@ -87,19 +95,14 @@ impl Kernel {
             }
             if idle != IdleType::NewlyIdle {
                 domain.failed.set(domain.failed.get() + 1);
-                self.push_running(rq, (domain, number), &busiest).await;
+                self.push_running(rq, number, &busiest).await;
             }
             return 0;
         }
     }
 
     /// Takes tasks for the CPU, and for its neighbours those that may not run on it.
-    async fn take_tasks(
-        &self,
-        rq: &Rq,
-        (domain, idle): (&SchedDomain, IdleType),
-        busiest: &Busiest,
-    ) -> Taken {
+    async fn take_tasks(&self, rq: &Rq, attempt: Attempt<'_>, busiest: &Busiest) -> Taken {
         let mut all = Taken::default();
         let mut tried = CpuMask::empty(self.cpu_count());
         let (mut target, mut left) = (rq, busiest.imbalance);
@@ -109,7 +112,7 @@ impl Kernel {
                 imbalance: left,
                 ..*busiest
             };
-            let taken = self.take_for(target, (domain, idle), &wanted, &tried).await;
+            let taken = self.take_for(target, attempt, &wanted, &tried).await;
             left = taken.left;
             all = Taken {
                 moved: all.moved + taken.moved,
@@ -176,9 +179,10 @@ impl Kernel {
     async fn find_busiest_rq(
         &self,
         rq: &Rq,
-        (domain, idle): (&SchedDomain, IdleType),
+        attempt: Attempt<'_>,
         excluded: &CpuMask,
     ) -> Option<Busiest> {
+        let Attempt { domain, idle } = attempt;
         let stats = self.domain_stats(rq, domain).await;
         let groups: Vec<GroupStats> = domain
             .groups
@@ -186,7 +190,7 @@ impl Kernel {
             .zip(&stats)
             .map(|(group, cpus)| GroupStats::of(group, cpus, domain.imbalance_pct()))
             .collect();
-        self.note_domain(rq, (domain, idle), &groups).await;
+        self.note_domain(rq, attempt, &groups).await;
         let found = find_busiest(domain, &groups, idle != IdleType::Busy)?;
         let cpus = stats[found.group].iter();
         let open = cpus.filter(|cpu| !excluded.contains(cpu.cpu));
@@ -240,13 +244,9 @@ impl Kernel {
 
     /// Notes what an attempt learns for others: whether some CPU has tasks waiting, and how far a
     /// search for idle CPUs should go.
-    async fn note_domain(
-        &self,
-        rq: &Rq,
-        (domain, idle): (&SchedDomain, IdleType),
-        groups: &[GroupStats],
-    ) {
+    async fn note_domain(&self, rq: &Rq, attempt: Attempt<'_>, groups: &[GroupStats]) {
         let (engine, site) = (&self.engine, f::UPDATE_SD_LB_STATS);
+        let Attempt { domain, idle } = attempt;
         if domain.span == *rq.domains.last().expect("a domain is one of its CPU's") {
             let overloaded = self.root_domains[rq.root_domain].overloaded;
             let is_overloaded = u64::from(groups.iter().any(|group| group.has_overloaded));
@@ -272,7 +272,7 @@ impl Kernel {
     async fn take_for(
         &self,
         target: &Rq,
-        (domain, idle): (&SchedDomain, IdleType),
+        attempt: Attempt<'_>,
         busiest: &Busiest,
         tried: &CpuMask,
     ) -> Taken {
@@ -280,24 +280,20 @@ impl Kernel {
         let irqs = self.engine.set_irqs(false);
         self.double_rq_lock(target, source).await;
         self.update_rq_clock(source).await;
-        let mut taken = self.move_tasks(target, (domain, idle), busiest).await;
+        let mut taken = self.move_tasks(target, attempt, busiest).await;
         self.rq_unlock(source).await;
         self.rq_unlock(target).await;
         if irqs {
             self.engine.set_irqs(true);
         }
-        if taken.is_some_pinned && idle != IdleType::NewlyIdle {
-            taken.neighbour = self.neighbour_for_pinned(source, domain, tried);
+        if taken.is_some_pinned && attempt.idle != IdleType::NewlyIdle {
+            taken.neighbour = self.neighbour_for_pinned(source, attempt.domain, tried);
         }
         taken
     }
 
-    async fn move_tasks(
-        &self,
-        target: &Rq,
-        (domain, idle): (&SchedDomain, IdleType),
-        busiest: &Busiest,
-    ) -> Taken {
+    async fn move_tasks(&self, target: &Rq, attempt: Attempt<'_>, busiest: &Busiest) -> Taken {
+        let Attempt { domain, idle } = attempt;
         let source = self.rq(busiest.cpu);
         let mut taken = Taken {
             left: busiest.imbalance,
@@ -322,8 +318,8 @@ impl Kernel {
             if !self.can_migrate(&p, source, domain) {
                 continue;
             }
-            let limits = (taken.left, domain.failed.get());
-            let Some(worth) = self.worth(&p, busiest.migrate, limits) else {
+            let failed = domain.failed.get();
+            let Some(worth) = self.worth(&p, busiest.migrate, taken.left, failed) else {
                 continue;
             };
             self.move_queued_task_fair(source, target, &p).await;
@@ -359,7 +355,7 @@ impl Kernel {
 
     /// Part of the imbalance that a task's move takes away; `None` when it is worth too much. After
     /// failures more is allowed.
-    fn worth(&self, p: &Task, migrate: Migrate, (left, failed): (u64, u32)) -> Option<u64> {
+    fn worth(&self, p: &Task, migrate: Migrate, left: u64, failed: u32) -> Option<u64> {
         let worth = match migrate {
             Migrate::Task => return Some(1),
             Migrate::Load => self.task_h_load(p).max(1),

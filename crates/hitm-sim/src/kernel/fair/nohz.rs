@@ -407,12 +407,8 @@ impl Kernel {
 
     /// Nothing could be moved from a run queue: after several failures its stopper is asked to move
     /// the task that runs.
-    pub(super) async fn push_running(
-        &self,
-        rq: &Rq,
-        (domain, number): (&SchedDomain, usize),
-        busiest: &Busiest,
-    ) {
+    pub(super) async fn push_running(&self, rq: &Rq, number: usize, busiest: &Busiest) {
+        let domain = &self.balancer_of().cpus[rq.cpu.index()].domains[number];
         if busiest.migrate != Migrate::Task || domain.failed.get() <= domain.cache_nice_tries() + 2
         {
             return;

@@ -363,7 +363,7 @@ impl Kernel {
         }
         let cfs_rqs = below.len() as u64;
         self.fair
-            .note_throttle(rq.cpu, (begin, engine.now()), cfs_rqs);
+            .note_throttle(rq.cpu, begin..engine.now(), cfs_rqs);
     }
 
     /// Takes that back, children first, and with it what waits in limbo.

@@ -43,11 +43,11 @@ impl Kernel {
             && p.may_run_on(this)
             && !self.is_reserved_cpu(this);
         let target = if wants_affine {
-            self.wake_affine(p, (this, prev), wake).await
+            self.wake_affine(p, this, prev, wake).await
         } else {
             prev
         };
-        let found = self.select_idle_sibling(p, (prev, target)).await;
+        let found = self.select_idle_sibling(p, prev, target).await;
         p.recent_cpu.set(prev);
         found
     }
@@ -90,7 +90,7 @@ impl Kernel {
         topology.llc_of(a) == topology.llc_of(b)
     }
 
-    async fn wake_affine(&self, p: &Task, (this, prev): (CpuId, CpuId), wake: Wake) -> CpuId {
+    async fn wake_affine(&self, p: &Task, this: CpuId, prev: CpuId, wake: Wake) -> CpuId {
         let (engine, site) = (&self.engine, f::WAKE_AFFINE);
         // An idle waker's CPU handles an interrupt. Beyond its cache it must not draw tasks:
         // devices would gather them at their own node.
@@ -109,7 +109,7 @@ impl Kernel {
             let avg = self.rq(cpu).p.cfs[super::places::CfsMember::Avg as usize];
             engine.load(site, avg).await;
         }
-        if self.is_less_loaded(p, (this, prev), wake) {
+        if self.is_less_loaded(p, this, prev, wake) {
             this
         } else {
             prev
@@ -117,7 +117,7 @@ impl Kernel {
     }
 
     /// `wake_affine_weight`: whether the waker's CPU with the task has less to do than its last one.
-    fn is_less_loaded(&self, p: &Task, (this, prev): (CpuId, CpuId), wake: Wake) -> bool {
+    fn is_less_loaded(&self, p: &Task, this: CpuId, prev: CpuId, wake: Wake) -> bool {
         let load_of = |cpu: CpuId| self.cpu_load(self.rq(cpu)).load;
         let (task, is_sync) = (self.task_h_load(p), wake == Wake::Sync);
         let mut here = load_of(this);
@@ -137,7 +137,7 @@ impl Kernel {
     }
 
     /// An idle CPU near `target`, else that itself.
-    async fn select_idle_sibling(&self, p: &Task, (prev, target): (CpuId, CpuId)) -> CpuId {
+    async fn select_idle_sibling(&self, p: &Task, prev: CpuId, target: CpuId) -> CpuId {
         let site = f::SELECT_IDLE_SIBLING;
         self.engine.call(site, self.costs.function);
         if self.is_idle_cpu(target, site).await {
@@ -161,7 +161,7 @@ impl Kernel {
         let Some(domain) = self.llc_domain(target) else {
             return kept.unwrap_or(target);
         };
-        let found = self.select_idle_cpu(p, domain, (prev, target)).await;
+        let found = self.select_idle_cpu(p, domain, prev, target).await;
         found.or(kept).unwrap_or(target)
     }
 
@@ -180,7 +180,8 @@ impl Kernel {
         &self,
         p: &Task,
         domain: &SchedDomain,
-        (prev, target): (CpuId, CpuId),
+        prev: CpuId,
+        target: CpuId,
     ) -> Option<CpuId> {
         let (engine, site) = (&self.engine, f::SELECT_IDLE_SIBLING);
         let shared = self.llc_shared(target);

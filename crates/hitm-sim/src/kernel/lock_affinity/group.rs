@@ -89,7 +89,7 @@ impl Group {
     }
 
     /// It has it, after so long a wait; returns whether it had to wait, which makes it a member.
-    pub(super) fn taken(&mut self, task: TaskId, (wait, contended): (Cycles, bool)) -> bool {
+    pub(super) fn taken(&mut self, task: TaskId, wait: Cycles, contended: bool) -> bool {
         self.waiting -= 1;
         if contended {
             self.waited += wait;
@@ -102,7 +102,7 @@ impl Group {
     }
 
     /// It has given it back.
-    pub(super) fn released(&mut self, task: TaskId, (used, cpu_time): (Use, Cycles)) {
+    pub(super) fn released(&mut self, task: TaskId, used: Use, cpu_time: Cycles) {
         if let Some(member) = self.members.get_mut(&task) {
             member.released = Some(cpu_time);
         }
@@ -122,7 +122,8 @@ impl Group {
     /// Judges the group at the end of a window of this length, where quotas are worth so many CPUs.
     pub(super) fn judge(
         &mut self,
-        (window, costs): (Cycles, &LockCosts),
+        window: Cycles,
+        costs: &LockCosts,
         quota_cpus: usize,
     ) -> Verdict {
         let waiting = self.waited.0 as f64 / window.0 as f64;
@@ -218,7 +219,7 @@ mod tests {
                 group.holds[0].add(Cycles(40));
             }
             group.waited = Cycles(waited);
-            let verdict = group.judge((window, &costs()), usize::MAX);
+            let verdict = group.judge(window, &costs(), usize::MAX);
             group.next_window(Cycles::ZERO);
             match verdict {
                 Verdict::Stay => 's',

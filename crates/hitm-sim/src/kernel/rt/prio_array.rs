@@ -30,7 +30,8 @@ impl PrioArray {
     /// Adds a task at the head or the tail of its priority's list; returns its neighbour there.
     pub(in crate::kernel) fn push(
         &mut self,
-        (prio, id): (u32, TaskId),
+        prio: u32,
+        id: TaskId,
         at_head: bool,
     ) -> Option<TaskId> {
         let at = self.tasks.partition_point(|(other, _)| match at_head {
@@ -46,8 +47,8 @@ impl PrioArray {
     }
 
     /// Takes out a task that was added with this priority.
-    pub(in crate::kernel) fn remove(&mut self, task: (u32, TaskId)) {
-        let index = self.tasks.iter().position(|other| *other == task);
+    pub(in crate::kernel) fn remove(&mut self, prio: u32, id: TaskId) {
+        let index = self.tasks.iter().position(|task| *task == (prio, id));
         self.tasks
             .remove(index.expect("a task that leaves a queue is in it"));
     }
@@ -88,11 +89,11 @@ mod tests {
             for (number, (prio, at_head, takes)) in changes.into_iter().enumerate() {
                 let list = &mut lists[prio as usize];
                 if takes && !list.is_empty() {
-                    array.remove((prio, list.remove(list.len() / 2).unwrap()));
+                    array.remove(prio, list.remove(list.len() / 2).unwrap());
                 } else {
                     let id = TaskId(number as u32);
                     let neighbour = if at_head { list.front() } else { list.back() };
-                    prop_assert_eq!(array.push((prio, id), at_head), neighbour.copied());
+                    prop_assert_eq!(array.push(prio, id, at_head), neighbour.copied());
                     if at_head {
                         list.push_front(id);
                     } else {

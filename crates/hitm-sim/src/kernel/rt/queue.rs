@@ -68,7 +68,7 @@ impl Kernel {
         let prio = p.prio.get() as usize;
         let neighbour = {
             let queue = &mut rq.inner.borrow_mut().rt.queue;
-            queue.push((p.prio.get(), p.id), at_head)
+            queue.push(p.prio.get(), p.id, at_head)
         };
         engine.load(site, rq.p.rt_queue[prio]).await;
         if let Some(neighbour) = neighbour {
@@ -87,7 +87,7 @@ impl Kernel {
     async fn list_del(&self, site: Site, rq: &Rq, p: &Task) {
         let engine = &self.engine;
         let prio = p.prio.get() as usize;
-        rq.inner.borrow_mut().rt.queue.remove((p.prio.get(), p.id));
+        rq.inner.borrow_mut().rt.queue.remove(p.prio.get(), p.id);
         engine.load(site, p.p.run_list).await;
         engine.store(site, p.p.run_list, 0).await;
         engine.store(site, rq.p.rt_queue[prio], 0).await;

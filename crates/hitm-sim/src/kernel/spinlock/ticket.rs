@@ -52,6 +52,6 @@ impl Kernel {
         // The holder alone changes this half, so an addition need not be locked.
         let seen = engine.load(site, lock).await;
         let next = (served(seen) + 1) & SERVED_MASK;
-        engine.store_bits(site, lock, (SERVED_MASK, next)).await;
+        engine.store_bits(site, lock, SERVED_MASK, next).await;
     }
 }
