@@ -33,7 +33,11 @@ impl Subject {
 }
 
 /// A time, and the time until then for which the thread is known not to have run.
-type Moment = (u64, u64);
+#[derive(Clone, Copy)]
+struct Moment {
+    at: u64,
+    paused: u64,
+}
 
 /// An observed thread at a lock.
 #[derive(Clone, Copy)]
@@ -91,13 +95,12 @@ pub(crate) fn release(address: usize, kinds: &[u64], release: impl FnOnce() -> c
         }
         return status;
     }
-    let now = clock::now();
-    let paused = visit.local.arrive(visit.region, now);
+    let released = visit.arrive();
     let status = release();
     // Counted afterwards, so that other threads do not wait for it. After a failure the lock is
     // still held.
     if status == 0 {
-        visit.note_released((now, paused), clock::roughly_now());
+        visit.note_released(released, clock::roughly_now());
     }
     status
 }
@@ -108,21 +111,18 @@ pub(crate) fn wait(subject: &Subject, mutex: usize, wait: impl FnOnce() -> c_int
         return wait();
     };
     let held = Visit::holding(mutex, &[kind::MUTEX]);
-    let start = clock::now();
-    let paused = visit.local.arrive(visit.region, start);
+    let start = visit.arrive();
     if let Some((held, _)) = held {
-        held.note_released((start, paused), start);
+        held.note_released(start, start.at);
     }
     let status = wait();
-    let now = clock::now();
-    let waited = now.saturating_sub(start);
-    let paused = visit.local.resume(visit.region, now);
+    let end = visit.resume();
     visit.count_use();
     visit.entry[usage::ACQUISITIONS].add(1);
-    visit.note_wait(subject, waited);
+    visit.note_wait(subject, end.at.saturating_sub(start.at));
     // With most errors the mutex was not released at all: count a release of no duration.
     if let Some((held, depth)) = held {
-        held.note_acquired((now, paused), 0);
+        held.note_acquired(end, 0);
         held.entry[usage::DEPTH].set(depth);
     }
     status
@@ -185,19 +185,37 @@ impl Visit {
         Some((visit, entry[usage::DEPTH].get()))
     }
 
+    /// The present moment, which the thread has reached by running.
+    #[inline]
+    fn arrive(self) -> Moment {
+        let at = clock::now();
+        Moment {
+            at,
+            paused: self.local.arrive(self.region, at),
+        }
+    }
+
+    /// The present moment, at the end of a wait.
+    #[inline]
+    fn resume(self) -> Moment {
+        let at = clock::now();
+        Moment {
+            at,
+            paused: self.local.resume(self.region, at),
+        }
+    }
+
     #[cold]
     fn acquire_late(self, subject: &Subject, wait: impl FnOnce() -> c_int) -> c_int {
-        let start = clock::now();
-        self.local.arrive(self.region, start);
+        let start = self.arrive();
         let status = wait();
-        let now = clock::now();
-        let waited = now.saturating_sub(start);
-        let paused = self.local.resume(self.region, now);
+        let end = self.resume();
+        let waited = end.at.saturating_sub(start.at);
         self.note_wait(subject, waited);
         match is_acquired(status) {
             true => {
                 self.entry[usage::CONTENDED].add(1);
-                self.note_acquired((now, paused), waited.max(1));
+                self.note_acquired(end, waited.max(1));
             }
             false => self.entry[usage::REFUSED].add(1),
         }
@@ -225,14 +243,12 @@ impl Visit {
 
     #[inline]
     fn note_acquired_at_once(self) {
-        let now = clock::now();
-        let paused = self.local.arrive(self.region, now);
-        self.note_acquired((now, paused), 0);
+        self.note_acquired(self.arrive(), 0);
     }
 
-    /// Notes an acquisition at `now`, after a wait (0 for none).
+    /// Notes an acquisition, after a wait (0 for none).
     #[inline]
-    fn note_acquired(self, (now, paused): Moment, waited: u64) {
+    fn note_acquired(self, moment: Moment, waited: u64) {
         let Visit {
             region,
             local,
@@ -244,8 +260,8 @@ impl Visit {
             return;
         }
         self.count_use();
-        entry[usage::ACQUIRED].set(now);
-        entry[usage::PAUSED_AT_ACQUIRE].set(paused);
+        entry[usage::ACQUIRED].set(moment.at);
+        entry[usage::PAUSED_AT_ACQUIRE].set(moment.paused);
         entry[usage::DEPTH].set(1);
         entry[usage::WAIT].set(waited);
         let key = entry[usage::LOCK].get();
@@ -277,12 +293,13 @@ impl Visit {
         is_nested
     }
 
-    /// Notes a release at `now`. The next cycle begins at `done`, so that waking a waiter counts as
+    /// Notes a release. The next cycle begins at `done`, so that waking a waiter counts as
     /// neither held nor run.
     #[inline]
-    fn note_released(self, (now, paused): Moment, done: u64) {
+    fn note_released(self, moment: Moment, done: u64) {
         let Visit { local, entry, .. } = self;
-        let held = now.saturating_sub(entry[usage::ACQUIRED].get());
+        let Moment { at, paused } = moment;
+        let held = at.saturating_sub(entry[usage::ACQUIRED].get());
         let ran = held.saturating_sub(paused - entry[usage::PAUSED_AT_ACQUIRE].get());
         entry[usage::HELD].add(held);
         entry[usage::HELD_MAX].raise(held);
@@ -291,7 +308,7 @@ impl Visit {
             entry[usage::HELD_CONTENDED].add(held);
         }
         if released != 0 {
-            let elapsed = now.saturating_sub(released);
+            let elapsed = at.saturating_sub(released);
             let cycle = elapsed.saturating_sub(paused - entry[usage::PAUSED_AT_RELEASE].get());
             entry[usage::RAN_HELD].add(ran);
             entry[usage::RAN_CYCLE].add(cycle);
