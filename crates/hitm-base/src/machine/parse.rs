@@ -148,7 +148,7 @@ impl Reader {
         Ok(Sourced {
             value: quantity,
             origin: self.origin(inner, path, &["value", "range"])?,
-            range: self.range(item, path, (inner, quantity))?,
+            range: self.range(item, path, inner, quantity)?,
         })
     }
 
@@ -157,7 +157,8 @@ impl Reader {
         &self,
         item: Item,
         path: &str,
-        (table, value): (&DeTable<'_>, Quantity),
+        table: &DeTable<'_>,
+        value: Quantity,
     ) -> Result<Option<(Quantity, Quantity)>, MachineError> {
         let Some(stated) = table.get("range") else {
             return Ok(None);
