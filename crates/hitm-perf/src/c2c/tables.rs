@@ -111,13 +111,13 @@ impl C2c {
                     - counts.unparsed;
             }
             all.merge(&counts);
-            let line_key = line_key(place, (process, key.mode, key.addr));
+            let line_key = line_key(place, process, key.mode, key.addr);
             lines.entry(line_key).or_default().add(&key, &data, &counts);
         }
         for ((line, process, mode), physical) in &self.lines {
             let addr = line * LINE_SIZE;
             let place = maps.find(*process, *mode, addr);
-            if let Some(collected) = lines.get_mut(&line_key(place, (*process, *mode, addr))) {
+            if let Some(collected) = lines.get_mut(&line_key(place, *process, *mode, addr)) {
                 collected.physical.merge(physical);
             }
         }
@@ -126,7 +126,7 @@ impl C2c {
 }
 
 /// The key of the line that holds an address of a process, at its place in a file if it has one.
-fn line_key(place: Option<MapPlace>, (process, mode, addr): (TaskId, CpuMode, u64)) -> LineKey {
+fn line_key(place: Option<MapPlace>, process: TaskId, mode: CpuMode, addr: u64) -> LineKey {
     let mode = mode as u8;
     match place {
         Some(place) => {
