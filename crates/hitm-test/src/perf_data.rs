@@ -6,5 +6,5 @@ mod made;
 mod out;
 pub mod vendors;
 
-pub use file::{Content, Event, Happened, Layout, bits, generate};
+pub use file::{Content, Event, Happened, Layout, Mapped, bits, generate};
 pub use made::made;

@@ -64,9 +64,9 @@ fn btf(member: &str, type_name: &str, moved: u32) -> Vec<u8> {
     let inner = btf.structure(type_name, 8, &[(member, int, 0), ("low", int, 32)]);
     let pointer = btf.of(hitm_test::btf::kind::PTR, "", inner);
     let value = btf.string(member);
-    let kind = (hitm_test::btf::kind::ENUM, false, 1);
-    let unnamed = btf.record("", kind, 4, &[value, 1]);
-    let named = btf.record(type_name, kind, 4, &[value, 1]);
+    let kind = hitm_test::btf::kind::ENUM;
+    let unnamed = btf.record("", kind, false, 1, 4, &[value, 1]);
+    let named = btf.record(type_name, kind, false, 1, 4, &[value, 1]);
     let members = [
         (member, int, 0),
         ("second", inner, 32),
@@ -186,9 +186,9 @@ fn names_that_are_none_are_not_put_into_source() {
 fn samples(process: &'static str, file: &'static str, event: &'static str) -> Vec<u8> {
     let words = vendors::intel();
     let mut content = vendors::content("x86_64", "GenuineIntel,6,85,7", &words, bits::WEIGHT);
-    let pids: Vec<u32> = content.mappings.iter().map(|mapping| mapping.0).collect();
+    let pids: Vec<u32> = content.mappings.iter().map(|mapping| mapping.pid).collect();
     for mapping in &mut content.mappings {
-        mapping.3 = file;
+        mapping.path = file;
     }
     for pid in pids {
         content.happened.push((0, Happened::Named(pid, process)));

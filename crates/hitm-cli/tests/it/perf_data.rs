@@ -5,7 +5,7 @@ use hitm_test::process::Command;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use hitm_test::perf_data::{self as generator, Layout, vendors};
+use hitm_test::perf_data::{self as generator, Layout, Mapped, vendors};
 use serde_json::Value;
 
 use crate::programs;
@@ -430,7 +430,9 @@ fn memory_that_processes_share_is_one_line_by_its_physical_address() {
             sample.addr += APART;
         }
         let (start, name) = (0x7f00_0000_0000 + APART, "/nonexistent/data");
-        content.mappings.push((200, start, 0x10_0000, name));
+        content
+            .mappings
+            .push(Mapped::new(200, start, 0x10_0000, name));
         write(directory, "shared.data", &content, Layout::PLAIN);
         hitm(directory, &["import", "shared.data", "-o", "shared.hitm"]);
         for file in ["shared.data", "shared.hitm"] {
@@ -479,7 +481,7 @@ fn write_chains(directory: &Path) {
         &vendors::intel(),
         sample_type,
     );
-    content.mappings[0].2 = 0x10_0000;
+    content.mappings[0].len = 0x10_0000;
     write(directory, "chains.data", &content, Layout::PLAIN);
 }
 
@@ -602,7 +604,12 @@ fn a_process_number_that_is_used_again_is_told_apart() {
         (again, Happened::Named(100, "other")),
         (
             again,
-            Happened::Mapped(100, 0x40_0000, 0x1_0000, "/nonexistent/another"),
+            Happened::Mapped(Mapped::new(
+                100,
+                0x40_0000,
+                0x1_0000,
+                "/nonexistent/another",
+            )),
         ),
     ];
     write(directory, "again.data", &content, Layout::PLAIN);

@@ -5,7 +5,7 @@ use hitm_test::process::Command;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use hitm_test::perf_data::{Content, Layout, bits, generate, vendors};
+use hitm_test::perf_data::{Content, Layout, Mapped, bits, generate, vendors};
 
 /// Runs `hitm` with caches of files by build id in `directory` alone.
 fn hitm(directory: &Path, args: &[&str]) -> (i32, String) {
@@ -82,9 +82,12 @@ fn programs_are_found_by_their_build_id() {
         address_of(&program, "object"),
     );
     let mut content = content(code, data + 8, hitm_perf::CpuMode::User);
-    content
-        .mappings
-        .push((100, 0x40_0000, 0x1_0000, "/nonexistent/program"));
+    content.mappings.push(Mapped::new(
+        100,
+        0x40_0000,
+        0x1_0000,
+        "/nonexistent/program",
+    ));
     let build_id = (1..=10u8).flat_map(|digit| [digit % 10 * 0x11; 2]);
     content
         .build_ids
@@ -136,7 +139,9 @@ fn a_kernel_is_named_by_its_elf_file() {
     let mut content = content(code, data + 8, hitm_perf::CpuMode::Kernel);
     let image = "[kernel.kallsyms]_text";
     let start = 0xffff_ffff_8100_0000 + SHIFT;
-    content.mappings.push((u32::MAX, start, 0x100_0000, image));
+    content
+        .mappings
+        .push(Mapped::new(u32::MAX, start, 0x100_0000, image));
     // 1111 2222 … 9999 0000.
     let build_id = (1..=10u8).flat_map(|digit| [digit % 10 * 0x11; 2]);
     content

@@ -394,7 +394,7 @@ mod tests {
         let int = blob.int("int", 4);
         blob.structure("v17", 8, &[("a", int, 0)]);
         for number in 0..VARIABLES {
-            blob.record(&format!("v{number}"), (kind::VAR, false, 0), int, &[1]);
+            blob.record(&format!("v{number}"), kind::VAR, false, 0, int, &[1]);
         }
         let mut file = BtfFile::parse(blob.finish().into(), None, "made").unwrap();
         assert!(file.variable_type_by_name("v0").is_some());

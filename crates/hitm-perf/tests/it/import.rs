@@ -9,7 +9,7 @@ use hitm_perf::import::Importer;
 use hitm_perf::read::{PerfData, read};
 use hitm_perf::{DataSrc, Sample, TaskId};
 use hitm_test::perf_data::vendors::{self, Words, amd, arm, intel};
-use hitm_test::perf_data::{Content, Happened, Layout, bits, generate};
+use hitm_test::perf_data::{Content, Happened, Layout, Mapped, bits, generate};
 
 const LAYOUTS: [Layout; 5] = [
     Layout::PLAIN,
@@ -308,7 +308,10 @@ fn a_number_that_is_used_again_is_another_process() {
         (60, Happened::Ended(100, 100)),
         (90, Happened::Began(100)),
         (91, Happened::Named(100, "other")),
-        (92, Happened::Mapped(100, vendors::CODE, 0x1000, OTHER)),
+        (
+            92,
+            Happened::Mapped(Mapped::new(100, vendors::CODE, 0x1000, OTHER)),
+        ),
     ];
     for is_reversed in [false, true] {
         content.happened = happened.to_vec();

@@ -378,7 +378,7 @@ mod tests {
         let spinlock = btf.structure("spinlock", 4, &[("locked", int, 0)]);
         let both = btf.structure("", 8, &[("lock", spinlock, 0), ("count", int, 32)]);
         let members = [("lock_count", word, 0), ("", both, 0)];
-        let one = btf.aggregate("", (kind::UNION, false), 8, &members);
+        let one = btf.aggregate("", kind::UNION, false, 8, &members);
         let lockref = btf.structure("lockref", 8, &[("", one, 0)]);
         btf.structure(
             "dentry",

@@ -78,7 +78,9 @@ impl Assembler {
     pub fn record(
         &mut self,
         name: &str,
-        (kind, flag, parts): (u32, bool, u32),
+        kind: u32,
+        flag: bool,
+        parts: u32,
         size_or_type: u32,
         extra: &[u32],
     ) -> u32 {
@@ -94,29 +96,30 @@ impl Assembler {
 
     /// A signed integer of `size` bytes. Returns its id, as the other functions do.
     pub fn int(&mut self, name: &str, size: u32) -> u32 {
-        self.record(name, (kind::INT, false, 0), size, &[size * 8])
+        self.record(name, kind::INT, false, 0, size, &[size * 8])
     }
 
     /// A record that has a kind, a name and the id of another type.
     pub fn of(&mut self, kind: u32, name: &str, target: u32) -> u32 {
-        self.record(name, (kind, false, 0), target, &[])
+        self.record(name, kind, false, 0, target, &[])
     }
 
     /// An array of `count` elements.
     pub fn array(&mut self, element: u32, count: u32) -> u32 {
-        self.record("", (kind::ARRAY, false, 0), 0, &[element, 1, count])
+        self.record("", kind::ARRAY, false, 0, 0, &[element, 1, count])
     }
 
     /// A structure of members (name, type, bit offset).
     pub fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
-        self.aggregate(name, (kind::STRUCT, false), size, members)
+        self.aggregate(name, kind::STRUCT, false, size, members)
     }
 
     /// A structure or union. With the flag the upper 8 bits of an offset are a bit-field's size.
     pub fn aggregate(
         &mut self,
         name: &str,
-        (kind, flag): (u32, bool),
+        kind: u32,
+        flag: bool,
         size: u32,
         members: &[(&str, u32, u32)],
     ) -> u32 {
@@ -124,7 +127,7 @@ impl Assembler {
         for (name, type_id, place) in members {
             extra.extend([self.string(name), *type_id, *place]);
         }
-        self.record(name, (kind, flag, members.len() as u32), size, &extra)
+        self.record(name, kind, flag, members.len() as u32, size, &extra)
     }
 
     /// The id that the next record gets.

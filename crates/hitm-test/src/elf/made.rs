@@ -344,7 +344,7 @@ fn aggregate(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize) {
             true => reference(choices, unit),
             false => Value::Entry(1),
         };
-        member(choices, unit, aggregate, (offset, target));
+        member(choices, unit, aggregate, offset, target);
         offset += 4;
     }
     if choices.one_in(8) {
@@ -357,16 +357,11 @@ fn aggregate(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize) {
         let variant = vec![(at::DISCR_VALUE, data(choices, value))];
         let variant = unit.entry(part, tag::VARIANT, variant);
         let target = reference(choices, unit);
-        member(choices, unit, variant, (0, target));
+        member(choices, unit, variant, 0, target);
     }
 }
 
-fn member(
-    choices: &mut Choices<'_>,
-    unit: &mut Dwarf,
-    parent: usize,
-    (offset, target): (u64, Value),
-) {
+fn member(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize, offset: u64, target: Value) {
     let mut attributes = vec![name(choices), (at::TYPE, target)];
     let offset = match choices.one_in(8) {
         true => choices.number(),
@@ -495,7 +490,7 @@ fn nest(choices: &mut Choices<'_>, unit: &mut Dwarf, parent: usize) {
         true => variable(choices, unit, inner),
         false => {
             let target = reference(choices, unit);
-            member(choices, unit, inner, (0, target));
+            member(choices, unit, inner, 0, target);
         }
     }
 }

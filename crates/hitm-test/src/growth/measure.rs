@@ -138,7 +138,7 @@ pub fn measure(input: &Input, hitm: &Path, folder: &Path) -> io::Result<Measured
             growth.costs.push((*size, cost.beyond(least)));
         }
         if is_steep(&growth.costs) {
-            growth.costs = again(input, (hitm, reader), folder, least)?;
+            growth.costs = again(input, hitm, reader, folder, least)?;
             if is_steep(&growth.costs) {
                 measured.steep.push(growth.clone());
             }
@@ -151,7 +151,8 @@ pub fn measure(input: &Input, hitm: &Path, folder: &Path) -> io::Result<Measured
 /// Measures a reader with more runs, and with larger inputs while it looks steep.
 fn again(
     input: &Input,
-    (hitm, reader): (&Path, &'static [&'static str]),
+    hitm: &Path,
+    reader: &[&str],
     folder: &Path,
     least: Cost,
 ) -> io::Result<Vec<(usize, Cost)>> {

@@ -6,7 +6,7 @@ use hitm_perf::Sample;
 use serde_json::{Value, json};
 
 use super::{Files, Input};
-use crate::perf_data::{Content, Happened, Layout, bits, generate, vendors};
+use crate::perf_data::{Content, Happened, Layout, Mapped, bits, generate, vendors};
 
 const REPORT: &[&str] = &["report", "-i", "x.data"];
 const JSON: &[&str] = &[
@@ -142,12 +142,17 @@ fn path(number: usize) -> &'static str {
     Box::leak(format!("{PATHS}{number}").into_boxed_str())
 }
 
+/// One of 64 programs in a process.
+fn mapped(pid: u32, number: usize) -> Mapped {
+    Mapped::new(pid, 0x40_0000, 0x1_0000, path(number % 64))
+}
+
 fn processes(size: usize) -> Files {
     let mut content = samples(2 * size, &|number, sample| {
         sample.pid = 100 + number as u32 / 2;
         sample.tid = sample.pid;
     });
-    let mapping = |number: usize| (100 + number as u32, 0x40_0000, 0x1_0000, path(number % 64));
+    let mapping = |number: usize| mapped(100 + number as u32, number);
     content.mappings = (0..size).map(mapping).collect();
     file(&content)
 }
@@ -158,7 +163,7 @@ fn mappings(size: usize) -> Files {
         sample.addr = at(number / 2) + 8 * (number % 2);
         sample.ip = at(number / 2) + 0x800;
     });
-    let mapping = |number: usize| (100, at(number as u64), 0x1000, path(number));
+    let mapping = |number: usize| Mapped::new(100, at(number as u64), 0x1000, path(number));
     content.mappings = (0..size).map(mapping).collect();
     file(&content)
 }
@@ -171,10 +176,7 @@ fn lives(size: usize) -> Files {
         [
             (time, Happened::Began(100)),
             (time + 1, Happened::Named(100, "program")),
-            (
-                time + 2,
-                Happened::Mapped(100, 0x40_0000, 0x1_0000, path(number % 64)),
-            ),
+            (time + 2, Happened::Mapped(mapped(100, number))),
             (time + 900, Happened::Ended(100, 100)),
         ]
     });

@@ -47,14 +47,15 @@ pub(super) fn files_of(
     before: Vec<Record>,
     mut touches: Vec<Touch>,
 ) -> Files {
-    let x = file((thread_count, process), &before, &touches);
+    let x = file(thread_count, process, &before, &touches);
     touches.truncate(2);
-    let one = file((2, |_| 0), &[], &touches);
+    let one = file(2, |_| 0, &[], &touches);
     vec![("x.hitm".to_owned(), x), ("one.hitm".to_owned(), one)]
 }
 
 fn file(
-    (thread_count, process): (usize, fn(usize) -> usize),
+    thread_count: usize,
+    process: fn(usize) -> usize,
     before: &[Record],
     touches: &[Touch],
 ) -> Vec<u8> {

@@ -59,6 +59,31 @@ pub struct Event {
     pub sample_type: u64,
 }
 
+/// A mapping of a process.
+#[derive(Debug, Clone, Copy)]
+pub struct Mapped {
+    /// The process.
+    pub pid: u32,
+    /// First address.
+    pub start: u64,
+    /// Its length.
+    pub len: u64,
+    /// Path of the file. That of a kernel's image is named with a symbol of it.
+    pub path: &'static str,
+}
+
+impl Mapped {
+    /// Makes a mapping.
+    pub const fn new(pid: u32, start: u64, len: u64, path: &'static str) -> Mapped {
+        Mapped {
+            pid,
+            start,
+            len,
+            path,
+        }
+    }
+}
+
 /// Event in the life of a process or a thread.
 #[derive(Debug, Clone, Copy)]
 pub enum Happened {
@@ -68,8 +93,8 @@ pub enum Happened {
     Ended(u32, u32),
     /// A process got a name.
     Named(u32, &'static str),
-    /// Something was mapped: process, first address, length, path.
-    Mapped(u32, u64, u64, &'static str),
+    /// Something was mapped.
+    Mapped(Mapped),
 }
 
 /// Contents of a file.
@@ -87,8 +112,8 @@ pub struct Content {
     pub events: Vec<Event>,
     /// Place of the event, and the sample.
     pub samples: Vec<(usize, Sample)>,
-    /// Mappings: process, start, length, path. That of a kernel's image is named with a symbol of it.
-    pub mappings: Vec<(u32, u64, u64, &'static str)>,
+    /// Mappings from before all events.
+    pub mappings: Vec<Mapped>,
     /// Build ids of mapped files.
     pub build_ids: Vec<(&'static str, Vec<u8>)>,
     /// Events with their times; in the file they stand before all samples.
@@ -120,14 +145,14 @@ pub fn generate(content: &Content, layout: Layout) -> Vec<u8> {
 }
 
 fn write_records(content: &Content, out: &mut Out) {
-    for (pid, start, len, path) in &content.mappings {
-        let is_kernel = path.starts_with("[kernel");
+    for mapped in &content.mappings {
+        let is_kernel = mapped.path.starts_with("[kernel");
         out.record(10, if is_kernel { 1 } else { 2 }, |out| {
             // In place of an offset, the address of the symbol.
-            let offset = if is_kernel { *start } else { 0 };
-            mapping(out, (*pid, *start, *len, path), offset, 1);
+            let offset = if is_kernel { mapped.start } else { 0 };
+            mapping(out, mapped, offset, 1);
         });
-        out.record(3, 2, |out| comm(out, *pid, "generated", 1));
+        out.record(3, 2, |out| comm(out, mapped.pid, "generated", 1));
     }
     for (time, happened) in &content.happened {
         match *happened {
@@ -136,8 +161,8 @@ fn write_records(content: &Content, out: &mut Out) {
                 out.record(4, 2, |out| task(out, [pid, pid, tid, tid], *time));
             }
             Happened::Named(pid, name) => out.record(3, 2, |out| comm(out, pid, name, *time)),
-            Happened::Mapped(pid, start, len, path) => {
-                out.record(10, 2, |out| mapping(out, (pid, start, len, path), 0, *time));
+            Happened::Mapped(mapped) => {
+                out.record(10, 2, |out| mapping(out, &mapped, 0, *time));
             }
         }
     }
@@ -148,12 +173,18 @@ fn write_records(content: &Content, out: &mut Out) {
         let sample_type = content.events[*event].sample_type;
         out.record(9, sample.mode as u16, |out| {
             let chain = (content.chain)(sample);
-            write_sample(out, sample_type, (*event, sample), &chain);
+            write_sample(out, sample_type, *event, sample, &chain);
         });
     }
 }
 
-fn mapping(out: &mut Out, (pid, start, len, path): (u32, u64, u64, &str), offset: u64, time: u64) {
+fn mapping(out: &mut Out, mapped: &Mapped, offset: u64, time: u64) {
+    let Mapped {
+        pid,
+        start,
+        len,
+        path,
+    } = *mapped;
     out.u32(pid);
     out.u32(pid);
     out.u64(start);
@@ -194,7 +225,7 @@ fn sample_id(out: &mut Out, pid: u32, time: u64) {
     out.u64(10);
 }
 
-fn write_sample(out: &mut Out, sample_type: u64, (event, sample): (usize, &Sample), chain: &[u64]) {
+fn write_sample(out: &mut Out, sample_type: u64, event: usize, sample: &Sample, chain: &[u64]) {
     let has = |bit: u64| sample_type & bit != 0;
     out.u64(10 + event as u64);
     out.u64(sample.ip);

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use hitm_perf::{CpuMode, DataSrc, Sample};
 
 use super::vendors::{self, CODE, LINE, USER, Words};
-use super::{Content, Event, Happened, Layout, bits, generate};
+use super::{Content, Event, Happened, Layout, Mapped, bits, generate};
 use crate::Choices;
 
 /// The words of all vendors.
@@ -165,7 +165,7 @@ fn sample(choices: &mut Choices<'_>, content: &mut Content) {
 }
 
 /// A mapping: of a page, of nothing, or one that wraps.
-fn mapping(choices: &mut Choices<'_>) -> (u32, u64, u64, &'static str) {
+fn mapping(choices: &mut Choices<'_>) -> Mapped {
     let start = match choices.below(3) {
         0 => LINE & !4095,
         1 => CODE,
@@ -175,7 +175,7 @@ fn mapping(choices: &mut Choices<'_>) -> (u32, u64, u64, &'static str) {
         true => 4096,
         false => choices.number(),
     };
-    (choices.pick(&IDS), start, len, choices.pick(&PATHS))
+    Mapped::new(choices.pick(&IDS), start, len, choices.pick(&PATHS))
 }
 
 fn happened(choices: &mut Choices<'_>) -> Happened {
@@ -184,10 +184,10 @@ fn happened(choices: &mut Choices<'_>) -> Happened {
         0 => Happened::Began(id),
         1 => Happened::Ended(id, choices.pick(&IDS)),
         2 => Happened::Named(id, choices.pick(&PATHS)),
-        _ => {
-            let (_, start, len, path) = mapping(choices);
-            Happened::Mapped(id, start, len, path)
-        }
+        _ => Happened::Mapped(Mapped {
+            pid: id,
+            ..mapping(choices)
+        }),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use hitm_perf::{CpuMode, DataSrc, Sample, level, level_number, lock, op, snoop, snoopx};
 
-use super::{Content, Event, bits};
+use super::{Content, Event, Mapped, bits};
 
 /// Words of one machine: name, word, number of samples.
 pub type Words = Vec<(&'static str, u64, u64)>;
@@ -238,8 +238,8 @@ pub fn content(
         ],
         samples,
         mappings: vec![
-            (100, 0x40_0000, 0x1_0000, "/nonexistent/program"),
-            (100, 0x7f00_0000_0000, 0x10_0000, "/nonexistent/data"),
+            Mapped::new(100, 0x40_0000, 0x1_0000, "/nonexistent/program"),
+            Mapped::new(100, 0x7f00_0000_0000, 0x10_0000, "/nonexistent/data"),
         ],
         build_ids: Vec::new(),
         happened: Vec::new(),

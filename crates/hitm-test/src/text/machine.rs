@@ -5,11 +5,8 @@ use std::fmt::Write as _;
 use super::{smudge, value};
 use crate::Choices;
 
-/// A table, its keys and the values that they usually have.
-type Table = (
-    &'static str,
-    &'static [(&'static str, &'static [&'static str])],
-);
+/// Keys of a table, and the values that they usually have.
+type Keys = &'static [(&'static str, &'static [&'static str])];
 
 const NEAR: &[&str] = &["\"5cycles\"", "\"5cycles\"", "\"6cycles\"", "\"0.3ns\""];
 const TIMES: &[&str] = &[
@@ -38,7 +35,7 @@ const SIZES: &[&str] = &[
 ];
 
 /// Tables of every machine, but for its topology.
-const NEEDED: [Table; 10] = [
+const NEEDED: [(&str, Keys); 10] = [
     (
         "",
         &[
@@ -87,7 +84,7 @@ const NEEDED: [Table; 10] = [
 ];
 
 /// Tables that a machine may have.
-const OPTIONAL: [Table; 7] = [
+const OPTIONAL: [(&str, Keys); 7] = [
     (
         "contention",
         &[
@@ -138,25 +135,26 @@ pub fn machine(choices: &mut Choices<'_>) -> String {
     let name = value(choices, &["\"box\""]);
     let _ = writeln!(out, "schema = {}\nname = {name}", value(choices, &["1"]));
     let _ = writeln!(out, "description = {}", value(choices, &["\"d\""]));
-    table(choices, &mut out, &NEEDED[0]);
+    let [(name, keys), needed @ ..] = &NEEDED;
+    table(choices, &mut out, name, keys);
     topology(choices, &mut out);
-    for needed in &NEEDED[1..] {
-        table(choices, &mut out, needed);
+    for (name, keys) in needed {
+        table(choices, &mut out, name, keys);
     }
-    for optional in &OPTIONAL {
+    for (name, keys) in &OPTIONAL {
         if choices.one_in(8) {
-            table(choices, &mut out, optional);
+            table(choices, &mut out, name, keys);
         }
     }
     smudge(choices, out)
 }
 
 /// A table of sourced values. A few keys are left out or repeated.
-fn table(choices: &mut Choices<'_>, out: &mut String, (name, keys): &Table) {
+fn table(choices: &mut Choices<'_>, out: &mut String, name: &str, keys: Keys) {
     if !name.is_empty() {
         let _ = writeln!(out, "[{name}]");
     }
-    for (key, usual) in *keys {
+    for (key, usual) in keys {
         let times = match (choices.odd(128), choices.below(2)) {
             (true, 0) => 0,
             (true, _) => 2,
