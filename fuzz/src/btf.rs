@@ -1,6 +1,8 @@
 //! BTF: everything that can be shown and listed.
 
-use hitm_layout::{BtfFile, Bytes, TextLayout, c_source, layout_text};
+use hitm_layout::structs::ShowOptions;
+use hitm_layout::{BtfFile, Bytes, c_source};
+use hitm_report::layouts::layout_text;
 
 /// Limit on shown structures: the cost of an input shall not be many times its length.
 const STRUCTURES: usize = 64;
@@ -9,7 +11,7 @@ const STRUCTURES: usize = 64;
 pub fn check(bytes: Vec<u8>, base: Option<&BtfFile>) -> Option<BtfFile> {
     BtfFile::is_in_elf(&bytes);
     let mut file = BtfFile::parse(Bytes::from(bytes), base, "fuzz").ok()?;
-    let options = TextLayout {
+    let options = ShowOptions {
         line_size: 64,
         expand: true,
     };

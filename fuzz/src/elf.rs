@@ -1,8 +1,8 @@
 //! ELF and DWARF: names, members and layouts.
 
-use hitm_layout::{
-    Bytes, Mapping, ObjectFile, Symbolizer, TextLayout, Unread, c_source, layout_text,
-};
+use hitm_layout::structs::ShowOptions;
+use hitm_layout::{Bytes, Mapping, ObjectFile, Symbolizer, Unread, c_source};
+use hitm_report::layouts::layout_text;
 use hitm_test::elf::Elf;
 
 /// Reads all of a file. `other` is the content of each further file that it refers to.
@@ -41,7 +41,7 @@ fn show(file: &mut ObjectFile, name: &str) {
     let shape = file.types().shape(&layout);
     let (_, hole_bytes) = shape.holes();
     assert!(hole_bytes + shape.padding <= layout.size);
-    let options = TextLayout {
+    let options = ShowOptions {
         line_size: 64,
         expand: true,
     };

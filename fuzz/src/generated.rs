@@ -1,6 +1,6 @@
 //! Maps of generated code.
 
-use hitm::generated::GeneratedCode;
+use hitm_recording::generated::GeneratedCode;
 
 /// The last function of a map is found at its address.
 pub fn check(text: &str) {

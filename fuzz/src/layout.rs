@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use hitm::advise::{Simulated, profile_of_simulation};
+use hitm_advise::{Simulated, profile_of_simulation};
 use hitm_base::machine::{Machine, MachineFile};
 use hitm_layout::layout_file::{LayoutFile, LayoutTable, shipped};
 use hitm_layout::profile::Profile;

@@ -2,12 +2,12 @@
 
 use std::io::Cursor;
 
-use hitm::perf_data;
 use hitm_coherence::stats::CallCollector;
 use hitm_perf::Sample;
 use hitm_perf::c2c::{C2c, Display};
 use hitm_perf::import::Importer;
 use hitm_perf::read::{CALLERS_MAX, PerfData, read};
+use hitm_recording::perf_data;
 
 use crate::MemoryFile;
 

@@ -1,18 +1,18 @@
 //! Recordings through the facade: loaded, named, reported, exported and replayed.
 
+use std::path::Path;
 use std::sync::LazyLock;
 
-use hitm::perf_data;
-use hitm::recording::Recording;
-use hitm::whatif::{self, WhatifConfig};
 use hitm_base::{CpuId, Machine};
+use hitm_recording::{Recording, perf_data};
 use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::{
-    Report, ReportOptions, SideBySide, SideOptions, SideSums, TypeReport, json, text,
+    Report, ReportOptions, SideBySide, SideOptions, SideSums, TypeReport, json, summary, text,
 };
 use hitm_test::{Choices, recording};
 use hitm_trace::TraceReader;
 use hitm_weave::Placement;
+use hitm_whatif::WhatifConfig;
 
 use crate::MemoryFile;
 
@@ -31,7 +31,8 @@ pub fn show(recording: &Recording) {
     };
     let report = Report::of_recording(recording, &options);
     assert!(report.lines.len() <= options.lines_max);
-    assert!(!text::render(&report, &OPTIONS).is_empty());
+    let summary = summary::of(&report, &[], Path::new("fuzz"));
+    assert!(!text::render(&report, &summary, &OPTIONS).is_empty());
     let document = json::render(&report);
     serde_json::from_str::<serde_json::Value>(&document).expect("a report is JSON");
 }
@@ -122,7 +123,7 @@ pub fn run_again(choices: &mut Choices<'_>, machine: &Machine, bytes: &[u8]) {
             .one_in(4)
             .then(|| Placement::List(vec![CpuId(choices.below(5) as u16)])),
     };
-    if let Ok(report) = whatif::run_loaded(&recording, &config, &mut |_, _| {}) {
+    if let Ok(report) = hitm_whatif::run_loaded(&recording, &config, &mut |_, _| {}) {
         assert!(
             report
                 .threads

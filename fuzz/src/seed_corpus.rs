@@ -35,7 +35,10 @@ fn main() -> std::io::Result<()> {
     copy_all("plans", "fuzz/corpus/plan")?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
-    copy_all("crates/hitm-machine/tests/fixtures/hwloc", "fuzz/corpus/hwloc_xml")?;
+    copy_all(
+        "crates/hitm-machine/tests/fixtures/hwloc",
+        "fuzz/corpus/hwloc_xml",
+    )?;
     MADE.iter().try_for_each(|target| noises(target))
 }
 
