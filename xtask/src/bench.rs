@@ -3,15 +3,18 @@
 //! Each benchmark is a function that measures once; the framework repeats it and takes the median.
 //! A [`Measure::Ratio`] measures two things in turn and takes the median of the ratios. On a busy
 //! or virtual host that says more than either figure. Results are printed as a table and appended
-//! to `target/bench-results.jsonl`, one JSON object a line, with a description of the host. `recording` also
-//! writes the table of programs in docs/performance.md.
+//! to [`history`], from which [`tables`] makes the tables of docs/performance.md. `recording` also
+//! measures programs.
 //!
 //! The benchmarks themselves need the feature `bench`, so that the checks do not wait for the crates
 //! that are measured: [`start`] builds this crate again, in release, and calls [`run_here`] there.
 
+mod history;
 mod host;
 #[cfg(feature = "bench")]
 mod layout;
+#[cfg(feature = "bench")]
+mod list;
 #[cfg(feature = "bench")]
 mod perf_data;
 #[cfg(feature = "bench")]
@@ -26,17 +29,18 @@ mod sim;
 mod statistics;
 #[cfg(feature = "bench")]
 mod streams;
+mod tables;
 #[cfg(feature = "bench")]
 mod whatif;
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-
 use anyhow::{Context, Result, ensure};
-use serde::Serialize;
 
-use crate::{root, run};
-use host::Host;
+use crate::run;
+use history::{Entry, Figure};
+use host::Run;
+
+pub(crate) use tables::outdated;
+pub use tables::write as write_tables;
 
 /// Measures once.
 pub type Sample = fn() -> Result<f64>;
@@ -64,306 +68,10 @@ pub struct Bench {
 }
 
 /// All benchmarks of this build.
-pub const BENCHES: &[Bench] = &[
-    // First, while this process is small: Linux counts a parent's peak memory as its child's.
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "recording-slowdown",
-        unit: "x native CPU time",
-        run_count: 5,
-        measure: Measure::Ratio(recording::recorded_cpu, recording::native_cpu),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "recording-memory",
-        unit: "MiB over native",
-        run_count: 3,
-        measure: Measure::Median(recording::extra_memory),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-show",
-        unit: "CPU ms",
-        run_count: 11,
-        measure: Measure::Median(layout::show),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-show-pahole",
-        unit: "x pahole",
-        run_count: 11,
-        measure: Measure::Ratio(layout::show, layout::pahole_show),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-list",
-        unit: "CPU ms",
-        run_count: 11,
-        measure: Measure::Median(layout::list),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-list-pahole",
-        unit: "x pahole --sizes",
-        run_count: 11,
-        measure: Measure::Ratio(layout::list, layout::pahole_list),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-list-memory",
-        unit: "MiB",
-        run_count: 3,
-        measure: Measure::Median(layout::list_memory),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-show-memory-pahole",
-        unit: "x pahole's memory",
-        run_count: 3,
-        measure: Measure::Ratio(layout::show_memory, layout::pahole_show_memory),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-list-memory-pahole",
-        unit: "x pahole's memory",
-        run_count: 3,
-        measure: Measure::Ratio(layout::list_memory, layout::pahole_list_memory),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-dwarf-show",
-        unit: "CPU ms",
-        run_count: 11,
-        measure: Measure::Median(layout::dwarf_show),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-dwarf-show-pahole",
-        unit: "x pahole",
-        run_count: 11,
-        measure: Measure::Ratio(layout::dwarf_show, layout::pahole_dwarf_show),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-dwarf-list",
-        unit: "CPU ms",
-        run_count: 11,
-        measure: Measure::Median(layout::dwarf_list),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-dwarf-list-pahole",
-        unit: "x pahole --sizes",
-        run_count: 11,
-        measure: Measure::Ratio(layout::dwarf_list, layout::pahole_dwarf_list),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "layout-dwarf-list-memory-pahole",
-        unit: "x pahole's memory",
-        run_count: 3,
-        measure: Measure::Ratio(layout::dwarf_list_memory, layout::pahole_dwarf_list_memory),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "whatif",
-        unit: "x report",
-        run_count: 3,
-        measure: Measure::Ratio(whatif::whatif_cpu, whatif::report_cpu),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "perf-data-report",
-        unit: "x faster than perf",
-        run_count: 5,
-        measure: Measure::Ratio(perf_data::perf_seconds, perf_data::hitm_seconds),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "perf-data-tables",
-        unit: "x faster than perf",
-        run_count: 3,
-        measure: Measure::Ratio(perf_data::perf_seconds, perf_data::hitm_tables_seconds),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "perf-data-memory",
-        unit: "x perf's memory",
-        run_count: 3,
-        measure: Measure::Ratio(perf_data::hitm_mebibytes, perf_data::perf_mebibytes),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "statistics-add",
-        unit: "ns/access",
-        run_count: 5,
-        measure: Measure::Median(statistics::add_many_lines),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "statistics-many-lines",
-        unit: "x one line",
-        run_count: 5,
-        measure: Measure::Ratio(statistics::add_many_lines, statistics::add_one_line),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "replay-one-core",
-        unit: "M accesses/CPU s",
-        run_count: 5,
-        measure: Measure::Median(replay::one_core),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "replay-contended",
-        unit: "M accesses/s",
-        run_count: 5,
-        measure: Measure::Median(replay::contended_one_core),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "replay-two-cores",
-        unit: "x one thread",
-        run_count: 5,
-        measure: Measure::Ratio(replay::two_threads, replay::one_thread),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "replay-from-cold",
-        unit: "M accesses/CPU s",
-        run_count: 3,
-        measure: Measure::Median(replay::from_cold),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "replay-worst-case",
-        unit: "M accesses/CPU s",
-        run_count: 3,
-        measure: Measure::Median(replay::worst_case),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-64-accesses",
-        unit: "M accesses/CPU s",
-        run_count: 3,
-        measure: Measure::Median(sim::accesses::<64>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-64-time",
-        unit: "virtual ms/CPU s",
-        run_count: 1,
-        measure: Measure::Median(sim::virtual_time::<64>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-64-memory",
-        unit: "MiB",
-        run_count: 1,
-        measure: Measure::Median(sim::memory::<64>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-128-accesses",
-        unit: "M accesses/CPU s",
-        run_count: 3,
-        measure: Measure::Median(sim::accesses::<128>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-128-time",
-        unit: "virtual ms/CPU s",
-        run_count: 1,
-        measure: Measure::Median(sim::virtual_time::<128>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-128-memory",
-        unit: "MiB",
-        run_count: 1,
-        measure: Measure::Median(sim::memory::<128>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-480-accesses",
-        unit: "M accesses/CPU s",
-        run_count: 3,
-        measure: Measure::Median(sim::accesses::<480>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-480-time",
-        unit: "virtual ms/CPU s",
-        run_count: 1,
-        measure: Measure::Median(sim::virtual_time::<480>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-480-memory",
-        unit: "MiB",
-        run_count: 1,
-        measure: Measure::Median(sim::memory::<480>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-1024-accesses",
-        unit: "M accesses/CPU s",
-        run_count: 3,
-        measure: Measure::Median(sim::accesses::<1024>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-1024-time",
-        unit: "virtual ms/CPU s",
-        run_count: 1,
-        measure: Measure::Median(sim::virtual_time::<1024>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-1024-memory",
-        unit: "MiB",
-        run_count: 1,
-        measure: Measure::Median(sim::memory::<1024>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-4096-accesses",
-        unit: "M accesses/CPU s",
-        run_count: 3,
-        measure: Measure::Median(sim::accesses::<4096>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-4096-time",
-        unit: "virtual ms/CPU s",
-        run_count: 1,
-        measure: Measure::Median(sim::virtual_time::<4096>),
-    },
-    #[cfg(feature = "bench")]
-    Bench {
-        name: "sim-4096-memory",
-        unit: "MiB",
-        run_count: 1,
-        measure: Measure::Median(sim::memory::<4096>),
-    },
-];
-
-/// A benchmark's figure.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Figure {
-    /// Name of the benchmark.
-    pub bench: &'static str,
-    /// Unit of the three figures.
-    pub unit: &'static str,
-    /// Middle sample.
-    pub median: f64,
-    /// Smallest sample.
-    pub min: f64,
-    /// Largest sample.
-    pub max: f64,
-    /// Number of samples.
-    pub run_count: usize,
-}
+#[cfg(feature = "bench")]
+const BENCHES: &[Bench] = list::BENCHES;
+#[cfg(not(feature = "bench"))]
+const BENCHES: &[Bench] = &[];
 
 impl Bench {
     fn run(&self) -> Result<Figure> {
@@ -374,34 +82,8 @@ impl Bench {
                 Measure::Ratio(first, second) => first()? / second()?,
             });
         }
-        self.figure(samples)
+        Figure::of(self.name, self.unit, samples)
     }
-
-    fn figure(&self, mut samples: Vec<f64>) -> Result<Figure> {
-        ensure!(!samples.is_empty(), "{} has no samples", self.name);
-        ensure!(
-            samples.iter().all(|sample| sample.is_finite()),
-            "{}: a sample is no number",
-            self.name
-        );
-        samples.sort_by(f64::total_cmp);
-        Ok(Figure {
-            bench: self.name,
-            unit: self.unit,
-            median: samples[samples.len() / 2],
-            min: samples[0],
-            max: samples[samples.len() - 1],
-            run_count: samples.len(),
-        })
-    }
-}
-
-#[derive(Serialize)]
-struct Record<'a> {
-    schema: u32,
-    #[serde(flatten)]
-    figure: &'a Figure,
-    host: &'a Host,
 }
 
 /// Builds the benchmarks in release and runs those whose name contains `filter`.
@@ -429,43 +111,40 @@ pub fn run_here(filter: &str) -> Result<()> {
         !chosen.is_empty(),
         "no benchmark has \"{filter}\" in its name"
     );
-    let host = Host::describe();
-    let folder = root().join("target");
-    fs::create_dir_all(&folder).context("cannot create target")?;
-    let path = folder.join("bench-results.jsonl");
-    let mut file = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(&path)
-        .with_context(|| format!("cannot open {}", path.display()))?;
-    println!("{host}");
+    // A history that is damaged is said before the minutes of the runs.
+    history::read()?;
+    let run = Run::describe();
+    println!("{run}");
     println!(
-        "{:<28} {:>12} {:>12} {:>12} {:>5}  unit",
+        "{:<38} {:>12} {:>12} {:>12} {:>5}  unit",
         "bench", "median", "min", "max", "runs"
     );
-    for bench in chosen {
-        let figure = bench
-            .run()
-            .with_context(|| format!("{} failed", bench.name))?;
+    let keep = |figure: Figure| {
         println!("{}", row(&figure));
-        let record = Record {
-            schema: 1,
-            figure: &figure,
-            host: &host,
-        };
-        writeln!(file, "{}", serde_json::to_string(&record)?).context("cannot write results")?;
+        let run = run.clone();
+        history::append(&history::path(), &Entry { figure, run })
+    };
+    for bench in chosen {
+        let figure = bench.run();
+        keep(figure.with_context(|| format!("{} failed", bench.name))?)?;
     }
     #[cfg(feature = "bench")]
     if filter == "recording" {
-        programs::write_table()?;
+        programs::measure(&keep)?;
     }
     Ok(())
 }
 
 fn row(figure: &Figure) -> String {
+    let number = |number: Option<f64>| number.map_or("-".to_owned(), |it| format!("{it:.3}"));
     format!(
-        "{:<28} {:>12.3} {:>12.3} {:>12.3} {:>5}  {}",
-        figure.bench, figure.median, figure.min, figure.max, figure.run_count, figure.unit
+        "{:<38} {:>12.3} {:>12} {:>12} {:>5}  {}",
+        figure.bench,
+        figure.median,
+        number(figure.min),
+        number(figure.max),
+        figure.run_count.unwrap_or(0),
+        figure.unit
     )
 }
 
@@ -481,20 +160,8 @@ mod tests {
     };
 
     #[test]
-    fn the_median_is_the_middle_sample() {
-        let figure = BENCH.figure(vec![9.0, 1.0, 4.0]).unwrap();
-        assert_eq!((figure.min, figure.median, figure.max), (1.0, 4.0, 9.0));
-    }
-
-    #[test]
     fn a_ratio_is_taken_pair_by_pair() {
         let figure = BENCH.run().unwrap();
-        assert_eq!((figure.median, figure.run_count), (3.0, 3));
-    }
-
-    #[test]
-    fn a_sample_that_is_no_number_is_an_error() {
-        assert!(BENCH.figure(vec![1.0, f64::NAN]).is_err());
-        assert!(BENCH.figure(Vec::new()).is_err());
+        assert_eq!((figure.median, figure.run_count), (3.0, Some(3)));
     }
 }

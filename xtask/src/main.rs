@@ -22,7 +22,8 @@ usage: cargo xtask COMMAND
   tidy           the rules that no compiler checks
   tidy --sentences
                  lengths of the documents' sentences, by page
-  bench [NAME]   benchmarks whose name contains NAME; results go to target/bench-results.jsonl
+  bench [NAME]   benchmarks whose name contains NAME; results go to docs/performance/history.jsonl
+  bench --tables the tables of docs/performance.md, from that history
   pgo            target/release/hitm again, built by a profile of its own work; minutes
   dist [ARCH]    target/dist: an archive and a Debian package for x86_64 or aarch64, this host's
                  unless told; minutes
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         ["release"] => check::release(),
         ["tidy", "--sentences"] => tidy::sentences().map(|table| print!("{table}")),
         ["bench"] => bench::start(""),
+        ["bench", "--tables"] => bench::write_tables(),
         ["bench", name] => bench::start(name),
         ["bench-here", name] => bench::run_here(name),
         ["pgo"] => pgo::build(),

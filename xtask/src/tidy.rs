@@ -176,6 +176,10 @@ pub const CHECKS: &[Check] = &[
         find: links::unreachable,
     },
     Check {
+        rule: "tables of docs/performance.md are those of its history",
+        find: crate::bench::outdated,
+    },
+    Check {
         rule: "sentences of documents are short",
         find: prose::long_sentences,
     },

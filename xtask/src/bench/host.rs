@@ -1,45 +1,71 @@
-//! Description of the host of a benchmark.
+//! Circumstances of a benchmark.
 
 use std::{fmt, fs, thread};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::output;
 
-/// Host, compiler and commit; "unknown" where one cannot be found out.
-#[derive(Debug, Clone, Serialize)]
-pub(super) struct Host {
+/// Day, commit and host of a run; "unknown" where one cannot be found out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    date: String,
+    /// With a mark if the checkout differs from it, documents left out.
+    commit: String,
+    host: Host,
+}
+
+/// The kind of a host, and its compiler.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Host {
     cpu: String,
     cpu_count: usize,
     kernel: String,
     rustc: String,
-    commit: String,
-    /// The checkout differs from the commit.
-    modified: bool,
 }
 
-impl Host {
-    pub(super) fn describe() -> Host {
-        let status = output("git", &["status", "--porcelain", "--untracked-files=no"]);
-        Host {
-            cpu: cpu_model().unwrap_or_else(unknown),
-            cpu_count: thread::available_parallelism().map_or(0, usize::from),
-            kernel: first_line(output("uname", &["-sr"]).ok()),
-            rustc: first_line(output("rustc", &["--version"]).ok()),
-            commit: first_line(output("git", &["rev-parse", "--short=12", "HEAD"]).ok()),
-            modified: status.map_or(true, |status| !status.is_empty()),
+impl Run {
+    /// The circumstances of now and here.
+    pub(super) fn describe() -> Run {
+        Run {
+            date: first_line(output("date", &["-u", "+%F"]).ok()),
+            commit: commit(),
+            host: Host {
+                cpu: cpu_model().unwrap_or_else(unknown),
+                cpu_count: thread::available_parallelism().map_or(0, usize::from),
+                kernel: first_line(output("uname", &["-sr"]).ok()),
+                rustc: first_line(output("rustc", &["--version"]).ok()),
+            },
         }
     }
 }
 
-impl fmt::Display for Host {
+impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let modified = if self.modified { " (modified)" } else { "" };
+        let host = &self.host;
         write!(
             f,
-            "{}, {} CPUs, {}, {}, commit {}{modified}",
-            self.cpu, self.cpu_count, self.kernel, self.rustc, self.commit
+            "{}, {} CPUs, {}, {}, {}, commit {}",
+            host.cpu, host.cpu_count, host.kernel, host.rustc, self.date, self.commit
         )
+    }
+}
+
+fn commit() -> String {
+    let commit = first_line(output("git", &["rev-parse", "--short=12", "HEAD"]).ok());
+    let changed = output(
+        "git",
+        &[
+            "status",
+            "--porcelain",
+            "--untracked-files=no",
+            "--",
+            ":!docs",
+        ],
+    );
+    match changed {
+        Ok(changed) if changed.is_empty() => commit,
+        _ => commit + "-dirty",
     }
 }
 

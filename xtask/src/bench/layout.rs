@@ -79,6 +79,16 @@ pub(super) fn pahole_dwarf_list() -> Result<f64> {
     Ok(pahole(&["-F", "dwarf", "--sizes"], &dwarf()?)?.cpu_seconds * 1e3)
 }
 
+/// Peak memory of `hitm layout show` of the last structure of the file with DWARF, in MiB.
+pub(super) fn dwarf_show_memory() -> Result<f64> {
+    Ok(hitm(&["show", &last()], &dwarf()?)?.peak_mebibytes)
+}
+
+/// Peak memory of pahole for the same structure, in MiB.
+pub(super) fn pahole_dwarf_show_memory() -> Result<f64> {
+    Ok(pahole(&["-F", "dwarf", "-C", &last()], &dwarf()?)?.peak_mebibytes)
+}
+
 /// Peak memory of `hitm layout list` of the file with DWARF, in MiB.
 pub(super) fn dwarf_list_memory() -> Result<f64> {
     Ok(hitm(&["list"], &dwarf()?)?.peak_mebibytes)

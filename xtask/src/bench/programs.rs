@@ -1,5 +1,4 @@
-//! What `hitm record` costs: programs natively, under the emulator and recorded, in turn, as a table of
-//! docs/performance.md.
+//! What `hitm record` costs: programs natively, under the emulator and recorded, in turn.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,21 +6,16 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use super::history::Figure;
 use super::recording::{Used, compiled, run_into};
 use crate::{root, target, text};
 
 /// Runs of each program in each way.
 const ROUNDS: usize = 3;
-/// Heading of the table.
-const HEADING: &str =
-    "| program | native | emulator | hitm record | times native | times emulator | switches |";
-const RULE: &str = "|---|---|---|---|---|---|---|";
-/// The document that has it.
-const PAGE: &str = "docs/performance.md";
 
 /// A program that is recorded.
 struct Program {
-    /// Its name in the table.
+    /// Its part of a benchmark's name.
     name: &'static str,
     /// Its command, in the folder of its inputs.
     command: &'static [&'static str],
@@ -38,75 +32,34 @@ const fn program(name: &'static str, command: &'static [&'static str]) -> Progra
 }
 
 const PROGRAMS: [Program; 12] = [
-    program("`xtask/programs/mixed.c`", &["./mixed"]),
-    program("`xtask/programs/turns.c`, a mutex", &["./turns", "lock"]),
-    program("the same, an atomic", &["./turns", "atomic"]),
-    program("the same, a plain increment", &["./turns", "plain"]),
-    program(
-        "`pigz -p4 -1` on 8 MB",
-        &["pigz", "-p4", "-1", "-kfc", "eight"],
-    ),
-    program("`xz -T4 -1` on 2 MB", &["xz", "-T4", "-1", "-kfc", "two"]),
-    program(
-        "`zstd -T4 -3` on 8 MB",
-        &["zstd", "-T4", "-3", "-qfc", "eight"],
-    ),
+    program("mixed", &["./mixed"]),
+    program("turns-lock", &["./turns", "lock"]),
+    program("turns-atomic", &["./turns", "atomic"]),
+    program("turns-plain", &["./turns", "plain"]),
+    program("pigz", &["pigz", "-p4", "-1", "-kfc", "eight"]),
+    program("xz", &["xz", "-T4", "-1", "-kfc", "two"]),
+    program("zstd", &["zstd", "-T4", "-3", "-qfc", "eight"]),
     Program {
         starts_others: true,
-        ..program(
-            "`gcc -O2 -c` of `turns.c`",
-            &["gcc", "-O2", "-c", "turns.c", "-o", "turns.o"],
-        )
+        ..program("gcc", &["gcc", "-O2", "-c", "turns.c", "-o", "turns.o"])
     },
-    program(
-        "`python3 -c 'print(1)'`",
-        &["/usr/bin/python3", "-c", "print(1)"],
-    ),
-    program(
-        "`node -e 'console.log(1)'`",
-        &["node", "-e", "console.log(1)"],
-    ),
-    program("`java -version`", &["java", "-version"]),
-    program("`true`", &["true"]),
+    program("python3", &["/usr/bin/python3", "-c", "print(1)"]),
+    program("node", &["node", "-e", "console.log(1)"]),
+    program("java", &["java", "-version"]),
+    program("true", &["true"]),
 ];
 
-/// Medians of one program's runs.
-struct Row {
-    name: &'static str,
-    native: f64,
-    emulator: Option<f64>,
-    recorded: f64,
-    switches: f64,
-}
-
-/// Measures all programs that this host has, and writes the table.
-pub(super) fn write_table() -> Result<()> {
+/// Measures all programs that this host has.
+pub(super) fn measure(keep: &dyn Fn(Figure) -> Result<()>) -> Result<()> {
     let folder = inputs()?;
-    println!("{HEADING}\n{RULE}");
-    let mut rows = Vec::new();
     for program in PROGRAMS {
-        if !program.is_there() {
+        if program.is_there() {
+            program.measure(&folder)?.into_iter().try_for_each(keep)?;
+        } else {
             println!("{} is not on this host", program.command[0]);
-            continue;
         }
-        let row = program.measure(&folder)?;
-        println!("{}", row.text());
-        rows.push(row.text());
     }
-    let page = root().join(PAGE);
-    let before = fs::read_to_string(&page).with_context(|| format!("cannot read {PAGE}"))?;
-    fs::write(&page, replaced(&before, &rows)?).with_context(|| format!("cannot write {PAGE}"))
-}
-
-/// The page with these rows in its table.
-fn replaced(page: &str, rows: &[String]) -> Result<String> {
-    let at = page.lines().position(|line| line == HEADING);
-    let at = at.with_context(|| format!("{PAGE} has no table with the heading {HEADING}"))?;
-    let (before, after) = (page.lines().take(at), page.lines().skip(at));
-    let after = after.skip_while(|line| line.starts_with('|'));
-    let rows = rows.iter().map(String::as_str);
-    let lines = before.chain([HEADING, RULE]).chain(rows).chain(after);
-    Ok(lines.map(|line| format!("{line}\n")).collect())
+    Ok(())
 }
 
 /// A folder with the programs and files that the commands name.
@@ -135,7 +88,7 @@ impl Program {
             || std::env::split_paths(&path).any(|folder| folder.join(program).exists())
     }
 
-    fn measure(&self, folder: &Path) -> Result<Row> {
+    fn measure(&self, folder: &Path) -> Result<Vec<Figure>> {
         let hitm = crate::hitm()?;
         let record = [text(&hitm)?, "record", "-o", "x.hitm", "--"];
         let [mut native, mut emulator, mut recorded, mut switches] = [const { Vec::new() }; 4];
@@ -148,13 +101,29 @@ impl Program {
             recorded.push(used.cpu_seconds);
             switches.push(used.switches);
         }
-        Ok(Row {
-            name: self.name,
-            native: median(native).context("no run")?,
-            emulator: median(emulator),
-            recorded: median(recorded).context("no run")?,
-            switches: median(switches).context("no run")?,
-        })
+        let times = |others: &[f64]| {
+            let pairs = recorded.iter().zip(others);
+            pairs
+                .map(|(recorded, other)| recorded / other.max(0.001))
+                .collect()
+        };
+        let [over_native, over_emulator] = [times(&native), times(&emulator)];
+        let figures = [
+            ("native", "CPU s", native),
+            ("emulator", "CPU s", emulator),
+            ("recorded", "CPU s", recorded),
+            ("times-native", "x native CPU time", over_native),
+            ("times-emulator", "x the emulator's CPU time", over_emulator),
+            ("switches", "context switches", switches),
+        ];
+        let mut measured = Vec::new();
+        for (what, unit, samples) in figures {
+            if !samples.is_empty() {
+                let name = format!("recording-{}-{what}", self.name);
+                measured.push(Figure::of(&name, unit, samples)?);
+            }
+        }
+        Ok(measured)
     }
 
     /// Runs the command behind others.
@@ -172,53 +141,5 @@ impl Program {
         }
         command.args(words).current_dir(folder);
         run_into(&mut command, Stdio::null()).with_context(|| format!("{} failed", self.name))
-    }
-}
-
-fn median(mut samples: Vec<f64>) -> Option<f64> {
-    samples.sort_by(f64::total_cmp);
-    samples.get(samples.len() / 2).copied()
-}
-
-impl Row {
-    fn text(&self) -> String {
-        let seconds = |seconds: f64| format!("{seconds:.2} s");
-        let times = |seconds: f64| format!("{:.1}", self.recorded / seconds.max(0.001));
-        let [emulator, over_emulator] = match self.emulator {
-            Some(emulator) => [seconds(emulator), times(emulator)],
-            None => ["-".to_owned(), "-".to_owned()],
-        };
-        format!(
-            "| {} | {} | {emulator} | {} | {} | {over_emulator} | {:.0} |",
-            self.name,
-            seconds(self.native),
-            seconds(self.recorded),
-            times(self.native),
-            self.switches,
-        )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_table_is_replaced_and_nothing_else() {
-        let page = format!("# Title\n\n{HEADING}\n{RULE}\n| old |\n| older |\n\nText.\n");
-        let row = Row {
-            name: "`x`",
-            native: 0.5,
-            emulator: Some(2.0),
-            recorded: 10.0,
-            switches: 7.0,
-        };
-        assert_eq!(
-            replaced(&page, &[row.text()]).expect("it has the heading"),
-            format!(
-                "# Title\n\n{HEADING}\n{RULE}\n| `x` | 0.50 s | 2.00 s | 10.00 s | 20.0 | 5.0 | 7 |\n\nText.\n"
-            )
-        );
-        assert!(replaced("# Title\n", &[]).is_err());
     }
 }
