@@ -233,12 +233,14 @@ fn perf_files() -> std::io::Result<()> {
     fs::write(folder.join("lines"), format!("# perf\n{line}{line}"))
 }
 
-/// Takes every file of a directory as an input.
+/// Takes every file of a directory as an input, without the folders inside.
 fn copy_all(from: &str, to: &str) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        fs::copy(entry.path(), Path::new(to).join(entry.file_name()))?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), Path::new(to).join(entry.file_name()))?;
+        }
     }
     Ok(())
 }
