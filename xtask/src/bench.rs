@@ -3,7 +3,7 @@
 //! Each benchmark is a function that measures once; the framework repeats it and takes the median.
 //! A [`Measure::Ratio`] measures two things in turn and takes the median of the ratios. On a busy
 //! or virtual host that says more than either figure. Results are printed as a table and appended
-//! to [`history`], from which [`tables`] makes the tables of docs/performance.md. `recording` also
+//! to docs/performance/history.jsonl, from which `tables` makes the tables of docs/performance.md. `recording` also
 //! measures programs.
 //!
 //! The benchmarks themselves need the feature `bench`, so that the checks do not wait for the crates
