@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use hitm::perf_data::KernelSource;
+use hitm_recording::perf_data::KernelSource;
 use hitm_report::text::{PercentLimit, TextOptions};
 
 use crate::{Exit, Terminal};

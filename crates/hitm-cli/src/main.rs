@@ -7,7 +7,7 @@ use hitm_cli::{Terminal, complete_for_shell, guarded, run};
 
 fn main() -> ExitCode {
     complete_for_shell();
-    hitm::limits::survive_file_size_limit();
+    hitm_files::limits::survive_file_size_limit();
     let exit = guarded(|| run(std::env::args_os(), &mut Terminal::of_this_process()));
     ExitCode::from(exit.code())
 }

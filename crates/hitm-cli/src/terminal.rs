@@ -7,9 +7,9 @@ use std::io::{self, IsTerminal as _, Write};
 
 use anyhow::{Context as _, Error, Result};
 use hitm::pager::Pager;
-use hitm::streams::StandardOutput;
 use hitm::vm::VmError;
 use hitm_base::printable_json;
+use hitm_files::streams::StandardOutput;
 use hitm_report::text::TextOptions;
 use hitm_report::{Printout, messages};
 

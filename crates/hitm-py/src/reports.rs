@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use hitm::perf_data;
-use hitm::recording::Recording;
-use hitm::types_files::{self, TypesError};
-use hitm::whatif::{HeapInstances, WhatifConfig};
+use hitm_advise::types_files::{self, TypesError};
 use hitm_layout::structs::{self, ListOptions, ShowOptions};
+use hitm_recording::Recording;
+use hitm_recording::perf_data;
 use hitm_report::fields::{
     Column, Unit, Value, layout_member, line, row, thread, whatif_line, whatif_member,
     whatif_object, whatif_run, whatif_thread,
@@ -14,6 +13,7 @@ use hitm_report::fields::{
 use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{Report, ReportOptions, Selection, json};
 use hitm_weave::Placement;
+use hitm_whatif::{HeapInstances, WhatifConfig};
 use pyo3::prelude::*;
 
 use crate::error::{HitmError, raise};
@@ -96,12 +96,12 @@ pub(crate) fn whatif(
 ) -> PyResult<(String, WhatifTables)> {
     let layouts: Result<Vec<_>, _> = layouts
         .iter()
-        .map(|path| hitm::whatif::read_layout(path))
+        .map(|path| hitm_whatif::read_layout(path))
         .collect();
     let instances: Result<Vec<HeapInstances>, _> =
         instances.iter().map(|text| text.parse()).collect();
     let placement: Option<Result<Placement, _>> = threads_to.map(|text| text.parse());
-    let machine = machine.map(|name| hitm::machine::resolve(&name));
+    let machine = machine.map(|name| hitm_machine::resolve(&name));
     let config = WhatifConfig {
         input: path,
         layouts: layouts.map_err(|error| raise(&error))?,
@@ -112,7 +112,7 @@ pub(crate) fn whatif(
             .map(|(machine, _)| machine),
         placement: placement.transpose().map_err(|error| raise(&error))?,
     };
-    let work = |cancel: &Cancel| hitm::whatif::run(&config, &mut |_, _| cancel.check());
+    let work = |cancel: &Cancel| hitm_whatif::run(&config, &mut |_, _| cancel.check());
     let report = detached(py, work, |_| Ok(()))?.map_err(|error| raise(&error))?;
     let options = WhatifOptions {
         lines_max: top,
@@ -198,8 +198,8 @@ pub(crate) fn layout_list(
 #[pyfunction]
 pub(crate) fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
     let shown = py.detach(|| {
-        let file = hitm::machine::load(name)?;
-        hitm_report::machine_file::show_json(&file).map_err(hitm::machine::Error::from)
+        let file = hitm_machine::load(name)?;
+        hitm_report::machine_file::show_json(&file).map_err(hitm_machine::Error::from)
     });
     shown.map_err(|error| raise(&error))
 }
@@ -207,6 +207,6 @@ pub(crate) fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
 /// Names of the machine models that come with hitm.
 #[pyfunction]
 pub(crate) fn machines() -> PyResult<Vec<String>> {
-    let list = hitm::machine::list().map_err(|error| raise(&error))?;
+    let list = hitm_machine::list().map_err(|error| raise(&error))?;
     Ok(list.into_iter().map(|machine| machine.name).collect())
 }

@@ -16,8 +16,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
-use hitm::recording::Recording;
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, LineAddr, Outcome};
+use hitm_recording::Recording;
 use hitm_trace::{Record, TraceReader, Visitor};
 
 /// Limit on a time, in medians; longer ones are left out.

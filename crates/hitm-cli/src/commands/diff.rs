@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hitm::recording::Recording;
+use hitm_recording::Recording;
 use hitm_report::{SideBySide, SideOptions, SideSums, json, text};
 
 use crate::commands::{PageFormat, page, text_options};

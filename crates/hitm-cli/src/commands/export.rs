@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hitm::recording::Recording;
-use hitm::{output_file, perf_data};
+use hitm_files::output_file;
+use hitm_recording::Recording;
+use hitm_recording::perf_data;
 use hitm_report::calls::CallTable;
 
 pub(super) use perfetto::note_trace;

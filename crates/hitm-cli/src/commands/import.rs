@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use hitm::perf_data;
+use hitm_recording::perf_data;
 
 use crate::progress::Bar;
 use crate::{Exit, Terminal};

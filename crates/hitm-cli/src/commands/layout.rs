@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use hitm::types_files;
+use hitm_advise::types_files;
 use hitm_layout::structs::{self, ListOptions, ShowOptions, TypesFile};
 use hitm_report::layouts;
 

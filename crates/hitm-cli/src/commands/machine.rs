@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use hitm::machine::{self, ProbeOptions};
-use hitm::output_file;
 use hitm_base::machine::MachineFile;
+use hitm_files::output_file;
+use hitm_machine::{self as machine, ProbeOptions};
 use hitm_report::machine_file;
 
 use crate::commands::Format;

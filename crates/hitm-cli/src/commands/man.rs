@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{Args, CommandFactory as _};
-use hitm::output_file;
+use hitm_files::output_file;
 
-use super::completions::NAME;
 use crate::args;
 use crate::{Exit, Terminal};
+use super::completions::NAME;
 
 #[derive(Debug, Args)]
 pub(crate) struct ManArgs {

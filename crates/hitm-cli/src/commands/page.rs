@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use hitm::advise::advise_recorded;
-use hitm::output_file;
-use hitm::perf_data;
-use hitm::recording::{Recording, traffic};
+use hitm_advise::advise_recorded;
+use hitm_files::output_file;
+use hitm_recording::perf_data;
+use hitm_recording::{Recording, traffic};
 use hitm_report::Report;
 use hitm_report::page::{self, LineAdvice};
 use hitm_report::pictures::{Pictures, Structure};

@@ -16,9 +16,9 @@ use hitm_base::Cycles;
 use hitm_trace::EndReason;
 use hitm_weave::{CpuChoice, Placement};
 
-use super::duration::{delay, duration};
 use crate::progress::{Spinner, size};
 use crate::{Exit, Terminal};
+use super::duration::{delay, duration};
 
 /// Options of `hitm record`.
 #[derive(Debug, Args)]
@@ -132,8 +132,8 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 fn config(args: RecordArgs) -> Result<RecordConfig> {
     let machine = match args.cpi {
-        Some(cpi) => hitm::machine::resolve_with_cpi(&args.machine, cpi),
-        None => hitm::machine::resolve(&args.machine),
+        Some(cpi) => hitm_machine::resolve_with_cpi(&args.machine, cpi),
+        None => hitm_machine::resolve(&args.machine),
     };
     let machine = machine.with_context(|| format!("cannot use the machine '{}'", args.machine))?;
     let begin = args.delay.unwrap_or_default();

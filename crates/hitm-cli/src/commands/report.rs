@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
-use hitm::perf_data::{self, KernelSource};
-use hitm::recording::Recording;
 use hitm_perf::c2c::Display;
+use hitm_recording::Recording;
+use hitm_recording::perf_data::{self, KernelSource};
 use hitm_report::baseline::{Comparison, Tolerance};
 use hitm_report::by::Filtered;
 use hitm_report::gate::{Gate, failures};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use hitm::advise::review::{Review, ReviewInputs, StatedRename, review};
-use hitm::output_file;
+use hitm_advise::review::{Review, ReviewInputs, StatedRename, review};
+use hitm_files::output_file;
 use hitm_report::review::unmatched_words;
 use hitm_report::{json, page, text};
 

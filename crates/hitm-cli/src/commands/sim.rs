@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use hitm::sim::{LoadOptions, SEEDS_MAX, SimReport, Simulation};
-use hitm::{output_file, timeline};
+use hitm::timeline;
+use hitm_files::output_file;
 use hitm_report::calls::CallTable;
 use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
 

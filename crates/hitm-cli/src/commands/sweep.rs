@@ -187,7 +187,7 @@ fn script(args: &SweepArgs, jobs: NonZeroUsize) -> Result<String> {
 fn submit(args: &SweepArgs, script: &str) -> Result<Exit> {
     Store::open(&args.output)?;
     let path = args.output.join("sweep.sbatch");
-    hitm::output_file::write(&path, script.as_bytes())?;
+    hitm_files::output_file::write(&path, script.as_bytes())?;
     let status = Command::new("sbatch").arg(&path).status();
     ended(status, "sbatch", "install Slurm, or choose another engine")
 }

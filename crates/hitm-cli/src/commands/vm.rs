@@ -143,7 +143,7 @@ pub(super) fn run(args: VmArgs, terminal: &mut Terminal) -> Result<Exit> {
 
 /// Returns the settings that all verbs share; the rest is as a shell needs it.
 fn config(kernel: KernelSource, args: MachineArgs, command: Vec<String>) -> Result<VmConfig> {
-    let machine = hitm::machine::resolve(&args.machine)
+    let machine = hitm_machine::resolve(&args.machine)
         .with_context(|| format!("cannot use the machine '{}'", args.machine))?;
     Ok(VmConfig {
         layouts: Vec::new(),
@@ -191,7 +191,7 @@ fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
     let layouts = args
         .layout
         .iter()
-        .map(|path| hitm::whatif::read_layout_text(path));
+        .map(|path| hitm_whatif::read_layout_text(path));
     let layouts = layouts.collect::<Result<_, _>>()?;
     let config = VmConfig {
         layouts,

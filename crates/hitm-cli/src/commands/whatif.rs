@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use hitm::whatif::{self, HeapInstances, WhatifConfig};
 use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{json, text};
 use hitm_weave::Placement;
+use hitm_whatif::{self as whatif, HeapInstances, WhatifConfig};
 
 use crate::commands::{PageFormat, page, text_options};
 use crate::progress::Bar;
@@ -52,7 +52,7 @@ impl WhatifArgs {
         let layouts = self.layout.iter().map(|path| whatif::read_layout(path));
         let machine = match &self.machine {
             Some(name) => Some(
-                hitm::machine::resolve(name)
+                hitm_machine::resolve(name)
                     .with_context(|| format!("cannot use the machine '{name}'"))?
                     .0,
             ),

@@ -26,11 +26,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use hitm_base::{Cycles, Machine};
+use hitm_files::output_file::OutputError;
 use hitm_trace::Header;
 use hitm_weave::{CpuChoice, CpuError, Placement, ProgramCpus};
 use thiserror::Error;
-
-use crate::output_file::OutputError;
 
 pub use allocators::{AllocatorError, AllocatorRule, AllocatorRules};
 pub(crate) use child::{end_with_this_thread, inherit};

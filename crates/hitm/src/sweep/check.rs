@@ -8,8 +8,10 @@ use std::path::Path;
 
 use hitm_base::document::TextPlace;
 use hitm_files::input_file::NamedBy;
+use hitm_machine as machine;
 use hitm_sim::scenario::{Scenario, ScenarioError};
 use hitm_sweep::plan::{Axis, Plan, Point, RUNS_MAX, Setting, SourceKind};
+use hitm_whatif::layout_files;
 
 use super::Error;
 use super::metrics::{is_of_replay, is_of_scenario, known};
@@ -17,7 +19,6 @@ use super::points::{
     LAYOUT, MACHINE, Source, THREADS_TO, layout_name, load_options, machine_name, setting_text,
     with_causes,
 };
-use crate::{layout_files, machine};
 
 /// Most rows of an axis that are tried: those of a sample lie between ends that were.
 const ROWS_MAX: usize = 1_000;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use hitm::perf_data;
 use hitm::timeline::{self, LeftOut, Summary};
+use hitm_recording::perf_data;
 
 use crate::Terminal;
 use crate::progress::Bar;

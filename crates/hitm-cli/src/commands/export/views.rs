@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
-use hitm::recording::Recording;
-use hitm::{output_file, perf_data};
+use hitm_files::output_file;
+use hitm_recording::Recording;
+use hitm_recording::perf_data;
 use hitm_report::stacks::Stacks;
 use hitm_report::tables::Table;
 use hitm_report::{By, Report, ReportOptions, Selection};
 
-use super::ExportArgs;
 use crate::Terminal;
 use crate::progress::Bar;
+use super::ExportArgs;
 
 /// Writes the stacks and tables that were asked for.
 pub(super) fn write(args: &ExportArgs, terminal: &mut Terminal) -> Result<()> {

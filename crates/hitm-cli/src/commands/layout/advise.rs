@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use hitm::advise::{Answer, Inputs, Language, Proposal, Session};
-use hitm::output_file;
+use hitm_advise::{Answer, Inputs, Language, Proposal, Session};
+use hitm_files::output_file;
 use hitm_layout::advise::Options;
 use hitm_layout::emit::Style;
 use hitm_report::layout_advice::{advice_json, advice_text, comparison_json, comparison_text};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use hitm::output_file;
 use hitm_base::Nanos;
 use hitm_base::rt_migrate::RtMigrateConfig;
+use hitm_files::output_file;
 use hitm_live::rt;
 use hitm_report::live::rt as shown;
 

@@ -8,8 +8,8 @@ use hitm_report::ci::{self, Findings, SourceRoot, github, junit, sarif};
 use hitm_report::gate::{Gate, GateFailure};
 use hitm_report::{Report, Selection};
 
-use super::{ReportFormat, runs};
 use crate::{Exit, Terminal};
+use super::{ReportFormat, runs};
 
 /// The longest report in JSON that is read. One with all members of a kernel has some 10 MB.
 const BASELINE_BYTES_MAX: u64 = 1 << 28;
@@ -42,7 +42,7 @@ fn read(path: &Path, selection: &Selection) -> Result<Baseline> {
         return Ok(Baseline::of_report(&label, &report)?);
     }
     let what = "a report that hitm report wrote as JSON";
-    if let Some(text) = hitm::json_object(path, BASELINE_BYTES_MAX, what)? {
+    if let Some(text) = hitm_files::text_file::json_object(path, BASELINE_BYTES_MAX, what)? {
         return Ok(Baseline::of_json(&label, &text)?);
     }
     let report = runs::without_lines(path, selection)?;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use anyhow::{Error, anyhow};
-use hitm::recording::Recording;
+use hitm_recording::Recording;
 use hitm_report::by::TotalKind;
 use hitm_report::{By, Filters, Pattern, Report, ReportOptions, Selection};
 

@@ -7,16 +7,16 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Result, bail};
 use clap::Parser as _;
-use hitm::recording::Recording;
-use hitm::whatif::{self, WhatifConfig};
+use hitm_recording::Recording;
 use hitm_report::pictures::Pictures;
 use hitm_report::screen::SourceText;
 use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::whatif::{WhatifOptions, WhatifView};
 use hitm_report::{By, Printout, Report, ReportOptions, Selection, text};
+use hitm_whatif::{self as whatif, WhatifConfig};
 
-use super::state::{State, Subject};
 use crate::commands::whatif::WhatifArgs;
+use super::state::{State, Subject};
 
 /// Rows of a line: those behind are the cheapest, and a detail scrolls.
 const ROWS_MAX: usize = 64;
@@ -55,7 +55,7 @@ pub(super) fn show_source(state: &mut State, source: &str) {
     let Some((source, line)) = SourceText::of(&state.subject.report, source) else {
         return state.tell("no source line is known");
     };
-    let read = hitm::source_text(Path::new(&source.file));
+    let read = hitm_files::text_file::source_text(Path::new(&source.file));
     let text = match &read {
         Ok(text) => source.render(Ok(text)),
         Err(error) => source.render(Err(&format!("The text is not here: {error}"))),
