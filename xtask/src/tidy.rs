@@ -8,6 +8,7 @@ mod links;
 mod manifests;
 mod prose;
 mod text;
+mod world;
 
 pub(crate) use links::resolved;
 
@@ -142,6 +143,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         rule: "crates depend only on what the table in ARCHITECTURE.md allows",
         find: edges::find,
+    },
+    Check {
+        rule: "who touches files, threads and processes is in the table in ARCHITECTURE.md",
+        find: world::find,
     },
     Check {
         rule: "every crate has a description, a licence and the workspace's lints",

@@ -56,7 +56,7 @@ fn allowed(document: &str) -> Result<Edges, String> {
 }
 
 /// Texts between backquotes.
-fn quoted(cell: &str) -> Vec<String> {
+pub(super) fn quoted(cell: &str) -> Vec<String> {
     cell.split('`')
         .skip(1)
         .step_by(2)
