@@ -18,16 +18,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hitm_base::{AddrRange, CodeAddr};
 use hitm_trace::Mapping;
 
-use crate::flow::Flow;
+use crate::arch::{Architecture, Flow, Instructions};
 use crate::guest_memory;
 use crate::locks::{Rank, RankedGuard, RankedMutex};
-use crate::paths::Convention;
 
 use module::Module;
 use registers::Read;
-pub(crate) use registers::{
-    Architecture, Registers, function_entered, function_returned, with_registers,
-};
+pub(crate) use registers::{Registers, function_entered, function_returned, with_registers};
 pub(crate) use rules::Rule;
 use rules::{Abi, Rules};
 use unwind::Walker;
@@ -102,8 +99,7 @@ struct Inner {
 /// The functions of a process that allocate, and their calls that are under way.
 #[derive(Debug)]
 pub(crate) struct Allocators {
-    architecture: Architecture,
-    convention: Convention,
+    architecture: &'static Architecture,
     rules: Rules,
     inner: RankedMutex<Inner>,
     mapped_code_count: AtomicU64,
@@ -123,11 +119,14 @@ pub(crate) struct AllocatorsGuard(
 );
 
 impl Allocators {
-    /// For programs of QEMU's `target`. `rules` are the user's; `is_observed` if `hitm-heap` is preloaded.
-    pub(crate) fn new(target: &str, rules: &[String], is_observed: bool) -> Allocators {
+    /// For programs of an architecture. `rules` are the user's; `is_observed` if `hitm-heap` is preloaded.
+    pub(crate) fn new(
+        architecture: &'static Architecture,
+        rules: &[String],
+        is_observed: bool,
+    ) -> Allocators {
         Allocators {
-            architecture: Architecture::of_target(target),
-            convention: Convention::of_target(target),
+            architecture,
             rules: Rules::new(rules, is_observed),
             inner: RankedMutex::new(Rank::Allocators, Inner::default()),
             mapped_code_count: AtomicU64::new(0),
@@ -188,7 +187,7 @@ impl Allocators {
         if doubts > DOUBTS_MAX {
             return None;
         }
-        let registers = registers.of(self.architecture);
+        let registers = registers.of(&self.architecture.registers);
         self.note_changes(thread);
         let site = registers.return_address(&mut thread.walker);
         let known = site.filter(|site| thread.sites.contains(site));
@@ -278,7 +277,7 @@ impl Allocators {
             let inner = self.inner.lock();
             let mut modules = inner.modules.iter();
             let module = modules.find(|module| module.code.contains(call));
-            module.map(|module| module.frame_at(call))
+            module.map(|module| module.frame_at(call, self.architecture.unwinding?))
         };
         Pending {
             site,
@@ -297,7 +296,7 @@ impl Allocators {
         site: u64,
         registers: Registers,
     ) -> Option<Handed> {
-        let registers = registers.of(self.architecture);
+        let registers = registers.of(&self.architecture.registers);
         let stack = registers.stack_before_call();
         let is_it = |pending: &mut Pending| pending.site == site && pending.stack == stack;
         let call = match thread.pending.take_if(is_it) {
@@ -332,15 +331,12 @@ impl Allocators {
 
     /// Returns true if the instruction before `site` is a call.
     fn follows_a_call(&self, site: u64) -> bool {
-        /// Longest call: a prefix, the opcode, two bytes for the address and four for a displacement.
-        const CALL_BYTES_MAX: u64 = 8;
-        let lengths = match self.architecture {
-            Architecture::X86_64 => 2..=CALL_BYTES_MAX,
-            Architecture::Aarch64 => 4..=4,
-        };
-        lengths.into_iter().any(|length| {
+        let Instructions {
+            call_bytes, flow, ..
+        } = &self.architecture.instructions;
+        call_bytes.clone().any(|length| {
             let bytes = guest_memory::read(site.wrapping_sub(length), length as usize);
-            bytes.is_some_and(|bytes| (self.convention.classify)(&bytes) == Flow::Call)
+            bytes.is_some_and(|bytes| flow(&bytes) == Flow::Call)
         })
     }
 }

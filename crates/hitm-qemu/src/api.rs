@@ -22,7 +22,7 @@ pub struct QemuInfo {
 }
 
 impl QemuInfo {
-    /// The guest's architecture in QEMU's words: "x86_64", "aarch64".
+    /// The guest's architecture by QEMU's name.
     ///
     /// # Safety
     /// `self` came from QEMU.

@@ -1,17 +1,17 @@
 //! A thread's shadow stack: who has called the function that runs, without a look at the program's own
 //! stack.
 //!
-//! On x86-64 the place on the stack to which a call pushes its return address is known from the access
+//! Where calls push their return address (x86-64), its place on the stack is known from the access
 //! itself. So is the one from which a return takes it. A frame is gone when something is at or above its
 //! place. So longjmp, exceptions and tail calls need no case of their own, and a frame that was missed is
 //! gone with the next one around it. Only code that takes the stack pointer from a register or from memory
 //! may go to another stack (swapcontext, a runtime's scheduler, a signal's stack). Then the place and the
 //! return address together say to which.
 //!
-//! On aarch64 calls touch no memory: a return is matched by its address alone.
+//! Where calls leave it in a register (aarch64), they touch no memory: a return is matched by its address alone.
 //!
 //! Not followed, and why: a coroutine on another thread than the one that began it has the callers since
-//! then, because threads share no state. On aarch64 a coroutine's calls are lost when it is resumed.
+//! then, because threads share no state. Where calls touch no memory, a coroutine's calls are lost when it is resumed.
 
 use hitm_base::CodeAddr;
 use hitm_trace::PROCESS_SHIFT;

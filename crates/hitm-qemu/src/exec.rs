@@ -64,9 +64,9 @@ impl Call {
         self.path.to_string_lossy().into_owned()
     }
 
-    /// Finds out what the call would run. `architecture` is the guest's, `own_program` the file that this
+    /// Finds out what the call would run. `elf_machine` is the guest's, `own_program` the file that this
     /// process runs.
-    pub(crate) fn plan(&self, architecture: &str, own_program: &Path) -> Plan {
+    pub(crate) fn plan(&self, elf_machine: u16, own_program: &Path) -> Plan {
         let mut path = real_path(
             Path::new(OsStr::from_bytes(self.path.to_bytes())),
             own_program,
@@ -76,7 +76,7 @@ impl Call {
             match kind(&path) {
                 Kind::Unusable => return Plan::LetFail,
                 Kind::Privileged => return Plan::LeaveAlone("setuid"),
-                Kind::Elf { machine, bits } if bits != 64 || machine != number_of(architecture) => {
+                Kind::Elf { machine, bits } if bits != 64 || machine != elf_machine => {
                     return Plan::LeaveAlone("another architecture");
                 }
                 Kind::Elf { .. } => {
@@ -214,13 +214,6 @@ enum Kind {
     Script(CString, Option<CString>),
 }
 
-fn number_of(architecture: &str) -> u16 {
-    match architecture {
-        "x86_64" => 62,
-        _ => 183,
-    }
-}
-
 fn kind(path: &Path) -> Kind {
     let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
         return Kind::Unusable;
@@ -285,6 +278,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::arch::x86_64::X86_64;
 
     fn call(path: &Path, args: &[&str], environment: &[&str]) -> Call {
         let strings = |texts: &[&str]| {
@@ -309,7 +303,7 @@ mod tests {
     fn scripts_are_run_by_their_interpreters_and_others_are_left_alone() {
         let own = Path::new("/bin/sh");
         let script = file("script", b"#! /bin/sh  -e x\nexit 0\n", 0o755);
-        let plan = call(&script, &["a0", "a1"], &[]).plan("x86_64", own);
+        let plan = call(&script, &["a0", "a1"], &[]).plan(X86_64.elf_machine, own);
         let expected = ["/bin/sh", "-e x", script.to_str().unwrap(), "a1"];
         match plan {
             Plan::Follow(program) => {
@@ -319,7 +313,7 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
-        let plan = |path: &Path| call(path, &["a"], &[]).plan("x86_64", own);
+        let plan = |path: &Path| call(path, &["a"], &[]).plan(X86_64.elf_machine, own);
         assert_eq!(plan(Path::new("/nonexistent")), Plan::LetFail);
         let plain = file("plain", b"#!/bin/sh\n", 0o644);
         assert_eq!(plan(&plain), Plan::LetFail);

@@ -33,7 +33,7 @@ use crate::shared::SharedMemory;
 
 /// Lines of a leaf: 4 GiB of guest memory.
 const LEAF_LINES: usize = 1 << 26;
-/// User space of x86-64 and aarch64 with four page-table levels ends below 2^47 or 2^48.
+/// User space with four page-table levels ends at 2^48 at the latest.
 const LEAVES: usize = 1 << 16;
 const TAG: u32 = 0x7fff;
 const SHARED: u32 = TAG;

@@ -2,6 +2,8 @@
 
 use libc::c_int;
 
+use crate::arch::SystemCalls;
+
 /// A system call, as far as the barrier and the recording care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Syscall {
@@ -44,98 +46,11 @@ pub(crate) enum Syscall {
 /// The number that the heap observer calls: far outside every kernel's table.
 pub(crate) const HEAP_NOTE: i64 = 0x4849_544d;
 
-/// System-call numbers of one architecture (Linux: `asm/unistd.h`).
-#[derive(Debug)]
-pub(crate) struct Numbers {
-    futex: i64,
-    thread_exit: i64,
-    process_exit: i64,
-    exec: [i64; 2],
-    clone: [i64; 4],
-    mmap: i64,
-    /// munmap and mremap.
-    unmap: [i64; 2],
-    shmat: i64,
-    shmdt: i64,
-    set_affinity: i64,
-    get_affinity: i64,
-    get_cpu: i64,
-    /// open, openat and openat2.
-    open: [i64; 3],
-    prctl: i64,
-    unshare: i64,
-    /// Calls that return soon and that programs make often. A call that is not named here is taken
-    /// to block, which is always safe.
-    short: &'static [i64],
-}
-
-/// x86-64. `short`: close, stat to lstat, lseek, mprotect, munmap, brk, rt_sigaction,
-/// rt_sigprocmask, access, sched_yield, madvise, dup, dup2, timers' calls, getpid, uname, getcwd, readlink,
-/// gettimeofday, getrlimit, getuid to getegid, sigaltstack, arch_prctl, gettid, time,
-/// set_tid_address, clock_gettime, clock_getres, openat, newfstatat, set_robust_list, prlimit64,
-/// getrandom, statx, rseq.
-const X86_64: Numbers = Numbers {
-    futex: 202,
-    thread_exit: 60,
-    process_exit: 231,
-    exec: [59, 322],
-    clone: [56, 57, 58, 435],
-    mmap: 9,
-    unmap: [11, 25],
-    shmat: 30,
-    shmdt: 67,
-    set_affinity: 203,
-    get_affinity: 204,
-    get_cpu: 309,
-    open: [2, 257, 437],
-    prctl: 157,
-    unshare: 272,
-    short: &[
-        3, 4, 5, 6, 8, 10, 11, 12, 13, 14, 21, 24, 28, 32, 33, 36, 37, 38, 39, 63, 79, 89, 96, 97,
-        102, 104, 107, 108, 131, 158, 186, 201, 218, 222, 223, 224, 225, 226, 228, 229, 257, 262,
-        273, 283, 286, 287, 302, 318, 332, 334,
-    ],
-};
-
-/// AArch64, the same calls as far as the architecture has them.
-const AARCH64: Numbers = Numbers {
-    futex: 98,
-    thread_exit: 93,
-    process_exit: 94,
-    exec: [221, 281],
-    clone: [220, 435, -1, -1],
-    mmap: 222,
-    unmap: [215, 216],
-    shmat: 196,
-    shmdt: 197,
-    set_affinity: 122,
-    get_affinity: 123,
-    get_cpu: 168,
-    open: [-1, 56, 437],
-    prctl: 167,
-    unshare: 97,
-    short: &[
-        17, 23, 24, 48, 56, 57, 62, 78, 79, 80, 85, 86, 87, 96, 99, 102, 103, 107, 108, 109, 110,
-        111, 113, 114, 124, 132, 134, 135, 160, 163, 169, 172, 174, 175, 176, 177, 178, 214, 215,
-        226, 233, 261, 278, 291, 293,
-    ],
-};
-
-impl Numbers {
-    /// The table of QEMU's target `name`.
-    pub(crate) fn of_target(name: &str) -> Option<&'static Numbers> {
-        match name {
-            "x86_64" => Some(&X86_64),
-            "aarch64" => Some(&AARCH64),
-            _ => None,
-        }
-    }
-
+impl SystemCalls {
     /// The flags of a call that makes a thread or a process; none of fork and vfork, which make a
     /// process, and of clone3, which QEMU refuses.
     pub(crate) fn clone_flags(&self, number: i64, args: &[u64; 6]) -> Option<u64> {
-        const CLONE: [i64; 2] = [56, 220];
-        CLONE.contains(&number).then_some(args[0])
+        (number == self.clone).then_some(args[0])
     }
 
     /// Returns true for a call that QEMU refuses for the namespaces that it asks for: QEMU makes processes by
@@ -160,29 +75,26 @@ impl Numbers {
     /// Word at which the thread that a clone makes wakes others when it ends, if it does.
     pub(crate) fn futex_of_end(&self, args: &[u64; 6]) -> Option<u64> {
         const CLEAR_TID: u64 = libc::CLONE_CHILD_CLEARTID as u64;
-        // clone(2): the word is the fourth argument on x86-64, and the fifth on aarch64.
-        let at = if self.clone[0] == 56 { 3 } else { 4 };
-        (args[0] & CLEAR_TID != 0).then_some(args[at])
+        (args[0] & CLEAR_TID != 0).then_some(args[self.clone_word])
     }
 
     /// Address of the path that a call opens, if it opens a file.
     pub(crate) fn opened_path(&self, number: i64, args: &[u64; 6]) -> Option<u64> {
-        let [open, others @ ..] = self.open;
         match number {
-            _ if number == open => Some(args[0]),
-            _ if others.contains(&number) => Some(args[1]),
+            _ if self.open == Some(number) => Some(args[0]),
+            _ if number == self.openat || number == self.openat2 => Some(args[1]),
             _ => None,
         }
     }
 
     /// Returns true for mremap.
     pub(crate) fn is_mremap(&self, number: i64) -> bool {
-        number == self.unmap[1]
+        number == self.mremap
     }
 
     /// Returns true for execve, and not for execveat.
     pub(crate) fn is_execve(&self, number: i64) -> bool {
-        number == self.exec[0]
+        number == self.execve
     }
 
     /// Classifies the system call `number` with second argument `operation`.
@@ -190,21 +102,35 @@ impl Numbers {
         match number {
             HEAP_NOTE => Syscall::HeapNote,
             _ if number == self.futex => futex(operation),
-            _ if number == self.thread_exit => Syscall::ThreadExit,
-            _ if number == self.process_exit => Syscall::ProcessExit,
-            _ if self.exec.contains(&number) => Syscall::Exec,
-            _ if self.clone.contains(&number) => Syscall::Clone,
+            _ if number == self.exit => Syscall::ThreadExit,
+            _ if number == self.exit_group => Syscall::ProcessExit,
+            _ if number == self.execve || number == self.execveat => Syscall::Exec,
+            _ if self.makes_a_task(number) => Syscall::Clone,
             _ if number == self.mmap => Syscall::Mmap,
-            _ if self.unmap.contains(&number) => Syscall::Unmap,
+            _ if number == self.munmap || number == self.mremap => Syscall::Unmap,
             _ if number == self.shmat => Syscall::ShmAt,
             _ if number == self.shmdt => Syscall::ShmDt,
-            _ if number == self.set_affinity => Syscall::SetAffinity,
-            _ if number == self.get_affinity => Syscall::GetAffinity,
-            _ if number == self.get_cpu => Syscall::GetCpu,
+            _ if number == self.sched_setaffinity => Syscall::SetAffinity,
+            _ if number == self.sched_getaffinity => Syscall::GetAffinity,
+            _ if number == self.getcpu => Syscall::GetCpu,
             _ if number == self.prctl => Syscall::Prctl,
-            _ if self.short.contains(&number) => Syscall::Short,
+            _ if self.is_short(number) => Syscall::Short,
             _ => Syscall::MayBlock,
         }
+    }
+
+    fn makes_a_task(&self, number: i64) -> bool {
+        let forks = [self.fork, self.vfork].contains(&Some(number));
+        forks || number == self.clone || number == self.clone3
+    }
+
+    fn is_short(&self, number: i64) -> bool {
+        let asks_time = [self.clock_gettime, self.gettimeofday].contains(&number);
+        let is_named = asks_time
+            || self.time == Some(number)
+            || number == self.rt_sigaction
+            || number == self.openat;
+        is_named || self.timers.contains(&number) || self.short.contains(&number)
     }
 }
 
@@ -221,19 +147,24 @@ fn futex(operation: u64) -> Syscall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::Architecture;
+
+    fn calls(target: &str) -> &'static SystemCalls {
+        &Architecture::of_target(target).unwrap().calls
+    }
 
     #[test]
     fn a_thread_that_is_joined_has_a_word_for_its_end() {
         let args = [libc::CLONE_CHILD_CLEARTID as u64, 1, 2, 3, 4, 5];
-        let word = |name| Numbers::of_target(name).unwrap().futex_of_end(&args);
+        let word = |name| calls(name).futex_of_end(&args);
         assert_eq!([word("x86_64"), word("aarch64")], [Some(3), Some(4)]);
-        let none = Numbers::of_target("x86_64").unwrap();
+        let none = calls("x86_64");
         assert_eq!(none.futex_of_end(&[libc::CLONE_VM as u64; 6]), None);
     }
 
     #[test]
     fn a_refused_namespace_is_one_that_qemu_cannot_make() {
-        let x86 = Numbers::of_target("x86_64").unwrap();
+        let x86 = calls("x86_64");
         let (users, pids) = (libc::CLONE_NEWUSER as u64, libc::CLONE_NEWPID as u64);
         let call = |number, flags, result| {
             x86.is_refused_namespace(number, &[flags, 0, 0, 0, 0, 0], result)
@@ -247,14 +178,14 @@ mod tests {
     #[test]
     fn files_are_opened_by_their_paths() {
         let args = [1, 2, 3, 4, 5, 6];
-        let path = |name, number| Numbers::of_target(name).unwrap().opened_path(number, &args);
+        let path = |name, number| calls(name).opened_path(number, &args);
         assert_eq!([path("x86_64", 2), path("x86_64", 257)], [Some(1), Some(2)]);
         assert_eq!([path("aarch64", 56), path("aarch64", 2)], [Some(2), None]);
     }
 
     #[test]
     fn what_may_block_leaves_the_barrier() {
-        let x86 = Numbers::of_target("x86_64").unwrap();
+        let x86 = calls("x86_64");
         assert_eq!(x86.classify(0, 0), Syscall::MayBlock); // read
         assert_eq!(x86.classify(24, 0), Syscall::Short); // sched_yield
         assert_eq!(x86.classify(202, 128), Syscall::FutexWait); // FUTEX_WAIT_PRIVATE
@@ -262,6 +193,5 @@ mod tests {
         assert_eq!(x86.classify(202, 137 | 256), Syscall::FutexWait); // WAIT_BITSET, realtime
         assert_eq!(x86.classify(9999, 0), Syscall::MayBlock);
         assert_eq!(x86.classify(309, 0), Syscall::GetCpu);
-        assert!(Numbers::of_target("m68k").is_none());
     }
 }

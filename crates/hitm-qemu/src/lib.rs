@@ -14,17 +14,16 @@
 
 mod allocators;
 mod api;
+mod arch;
 mod barrier;
 mod callers;
 mod clock;
 mod config;
 mod cpu_files;
 mod cpus;
-mod decode;
 mod emulator;
 mod exec;
 mod first_touch;
-mod flow;
 mod guard;
 mod guest;
 mod guest_memory;

@@ -7,8 +7,8 @@ use hitm_base::CodeAddr;
 use hitm_weave::PathId;
 use hitm_weave::board::pack_paths;
 
+use crate::arch::{Flow, SystemCalls};
 use crate::callers::Callers;
-use crate::flow::{self, Flow};
 use crate::guest_memory;
 use crate::vcpu::{MemInsn, Vcpu};
 
@@ -31,7 +31,7 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// The block as a callback's argument. User space has 47 bits of addresses, 48 on aarch64.
+    /// The block as a callback's argument. User space has at most 48 bits of addresses.
     pub(crate) fn into_argument(self) -> usize {
         let handler = if self.is_handler { HANDLER_BIT } else { 0 };
         let adds = if self.adds { ADDS_BIT } else { 0 };
@@ -46,52 +46,6 @@ impl Block {
             insn_count: (word & (HANDLER_BIT - 1)) as u64,
             is_handler: word & HANDLER_BIT != 0,
             adds: word & ADDS_BIT != 0,
-        }
-    }
-}
-
-/// Differences between architectures: how calls are recognised, and numbers of system calls.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Convention {
-    pub(crate) classify: fn(&[u8]) -> Flow,
-    /// A call writes its return address to the stack, and a return reads it there.
-    pub(crate) is_on_stack: bool,
-    rt_sigaction: i64,
-    rt_sigreturn: i64,
-}
-
-impl Convention {
-    /// Of an architecture by QEMU's name (Linux: `asm/unistd.h`).
-    pub(crate) fn of_target(target: &str) -> Convention {
-        match target {
-            "x86_64" => Convention {
-                classify: flow::x86_64,
-                is_on_stack: true,
-                rt_sigaction: 13,
-                rt_sigreturn: 15,
-            },
-            _ => Convention {
-                classify: flow::aarch64,
-                is_on_stack: false,
-                rt_sigaction: 134,
-                rt_sigreturn: 139,
-            },
-        }
-    }
-
-    /// Notes what a system call says about signals.
-    pub(crate) fn system_call(
-        &self,
-        (handlers, callers): (&Handlers, &mut Callers),
-        number: i64,
-        args: &[u64; 6],
-    ) {
-        if number == self.rt_sigreturn {
-            callers.signal_returns();
-        } else if number == self.rt_sigaction && args[1] != 0 {
-            // The handler is the first word of the kernel's structure on both architectures.
-            let action = guest_memory::read_words(args[1], 1);
-            handlers.add(action.map_or(0, |words| words[0]));
         }
     }
 }
@@ -111,6 +65,23 @@ impl Handlers {
     pub(crate) fn new() -> Handlers {
         Handlers {
             addrs: [const { AtomicU64::new(0) }; Handlers::MAX],
+        }
+    }
+
+    /// Notes what a system call says about signals.
+    pub(crate) fn system_call(
+        &self,
+        calls: &SystemCalls,
+        callers: &mut Callers,
+        number: i64,
+        args: &[u64; 6],
+    ) {
+        if number == calls.rt_sigreturn {
+            callers.signal_returns();
+        } else if number == calls.rt_sigaction && args[1] != 0 {
+            // The handler is the first word of the kernel's structure on all architectures.
+            let action = guest_memory::read_words(args[1], 1);
+            self.add(action.map_or(0, |words| words[0]));
         }
     }
 
@@ -224,6 +195,7 @@ pub(crate) fn add_paths<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::x86_64::X86_64;
 
     #[test]
     fn a_block_is_told_by_a_word() {
@@ -247,11 +219,10 @@ mod tests {
     fn handlers_are_known_once_they_are_told() {
         let handlers = Handlers::new();
         let mut callers = Callers::new();
-        let convention = Convention::of_target("x86_64");
         let act = [0x40_1000u64, 0, 0, 0];
         let mut call = |number, handler: &[u64; 4]| {
             let args = [10, handler.as_ptr() as u64, 0, 8, 0, 0];
-            convention.system_call((&handlers, &mut callers), number, &args);
+            handlers.system_call(&X86_64.calls, &mut callers, number, &args);
         };
         call(14, &act);
         assert!(!handlers.contains(act[0]));

@@ -20,19 +20,17 @@ use hitm_base::AccessOp;
 
 use crate::allocators::Allocators;
 use crate::api::{Api, PluginId};
+use crate::arch::Architecture;
 use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::config::ProgramConfig;
 use crate::cpus::Cpus;
-use crate::decode::{self, Isa};
 use crate::first_touch::FirstTouch;
-use crate::guest::Numbers;
 use crate::guest_memory;
 use crate::heap::{Heap, Observer};
 use crate::launch::Launch;
 use crate::link::{HostView, Link};
-use crate::paths::{Block, Convention, Handlers};
-use crate::timed::TimedCalls;
+use crate::paths::{Block, Handlers};
 use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
 use crate::{guard, mappings, timers, waits};
 
@@ -46,10 +44,7 @@ const VCPUS_MAX: usize = 1 << 16;
 
 struct Recorder {
     api: Api,
-    architecture: String,
-    numbers: &'static Numbers,
-    timed: TimedCalls,
-    isa: Isa,
+    architecture: &'static Architecture,
     first_touch: &'static FirstTouch,
     heap: &'static Heap,
     observer: Observer,
@@ -66,7 +61,6 @@ struct Recorder {
     company: Company,
     /// An index is used again after a thread's end.
     vcpus: VcpuTable,
-    convention: Convention,
     /// Of the program, when callers are recorded.
     handlers: Handlers,
 }
@@ -90,9 +84,7 @@ impl Recorder {
         target: &str,
         config: ProgramConfig,
     ) -> Result<Recorder, String> {
-        let numbers = Numbers::of_target(target).ok_or(format!(
-            "found a {target} program, expected x86_64 or aarch64"
-        ))?;
+        let architecture = Architecture::of_target(target)?;
         let first_touch: &FirstTouch =
             Box::leak(Box::new(FirstTouch::with_hand_over(config.header.window)));
         let heap: &Heap = Box::leak(Box::default());
@@ -107,19 +99,12 @@ impl Recorder {
         let has_callers = config.launch.has_callers;
         Ok(Recorder {
             api,
-            architecture: target.to_string(),
-            numbers,
-            timed: TimedCalls::of_target(target),
-            isa: if target == "x86_64" {
-                decode::X86_64
-            } else {
-                decode::AARCH64
-            },
+            architecture,
             first_touch,
             heap,
             observer: Observer::default(),
             allocators: Allocators::new(
-                target,
+                architecture,
                 &config.launch.allocators,
                 !config.launch.observer.is_empty(),
             ),
@@ -136,7 +121,6 @@ impl Recorder {
             // Calls and returns are followed by their accesses.
             company: Company::new(id, !has_callers),
             vcpus: VcpuTable::new(VCPUS_MAX),
-            convention: Convention::of_target(target),
             handlers: Handlers::new(),
         })
     }

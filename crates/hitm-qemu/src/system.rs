@@ -36,9 +36,9 @@ use hitm_trace::{CALLS_OF, Counter, EndReason, LATER_MOVED_SLABS};
 use hitm_weave::{Relocation, Weave};
 
 use crate::api::{self, Api, Insn, MemCb, PluginId, Reached, SystemApi, Tb, VirtualTime};
+use crate::arch::{Architecture, Ordering, x86_64};
 use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{Config, Start};
-use crate::decode::{self, Ordering};
 use crate::first_touch::FirstTouch;
 use crate::vcpu::{MemInsn, Vcpu, VcpuTable, op_of};
 
@@ -51,6 +51,9 @@ const VCPUS_MAX: usize = 1 << 12;
 
 /// Bits of a virtual address with four page-table levels.
 const ADDRESS_MASK: u64 = (1 << 48) - 1;
+
+/// The architecture of machines that are recorded. There is one, so that its constants cost an access nothing.
+const ARCHITECTURE: &Architecture = &x86_64::X86_64;
 
 /// The lowest address of the kernel's half, in 48 bits.
 const KERNEL_HALF: u64 = 1 << 47;
@@ -201,7 +204,7 @@ impl System {
 
     fn instrument_insn(&'static self, insn: *mut Insn, index: u16) {
         let (bytes, len) = self.api.insn_bytes(insn);
-        let isa = &decode::X86_64;
+        let isa = &ARCHITECTURE.instructions;
         let ordering = (isa.ordering)(&bytes[..len]);
         if let Some(count) = self.calls.get(&self.api.insn_vaddr(insn)) {
             let count: *const AtomicU64 = count;
@@ -220,7 +223,7 @@ impl System {
         } else if ordering == Ordering::Fence {
             self.api.on_insn_exec(insn, fence_runs, data);
         } else {
-            if decode::returns_from_interrupt(&bytes[..len]) {
+            if x86_64::returns_from_interrupt(&bytes[..len]) {
                 self.api.on_insn_exec(insn, interrupt_returns, data);
             }
             if (isa.pauses)(&bytes[..len]) {
@@ -520,9 +523,10 @@ unsafe extern "C" fn machine_exits(_: PluginId, _: *mut c_void) {
 
 /// Returns an error if this library cannot record the machine that `target` names.
 pub(crate) fn supports(target: &str) -> Result<(), String> {
-    match target {
-        "x86_64" => Ok(()),
-        _ => Err(format!("found a {target} machine, expected x86_64")),
+    let expected = ARCHITECTURE.name;
+    match target == expected {
+        true => Ok(()),
+        false => Err(format!("found a {target} machine, expected {expected}")),
     }
 }
 

@@ -1,7 +1,8 @@
-//! The guest's system calls that ask for the time or wait for it, by architecture.
+//! The guest's system calls that ask for the time or wait for it.
 
 use std::ffi::c_int;
 
+use crate::arch::SystemCalls;
 use crate::clock::{self, nanos_of};
 use crate::guest_memory;
 use crate::waits::{Kind, Timeout, timeout_of_futex};
@@ -22,18 +23,6 @@ enum Form {
     Futex,
 }
 
-/// A system call that may wait for a time.
-#[derive(Debug)]
-struct Row {
-    number: i64,
-    kind: Kind,
-    form: Form,
-}
-
-const fn row(number: i64, kind: Kind, form: Form) -> Row {
-    Row { number, kind, form }
-}
-
 /// A time-out behind a pointer, argument number `place`.
 const fn pointer(place: usize, expired: c_int) -> Kind {
     Kind::Pointer(Timeout {
@@ -49,41 +38,6 @@ const UNTIL: Kind = Kind::Pointer(Timeout {
     expired: libc::ETIMEDOUT,
     until: Some(libc::CLOCK_REALTIME),
 });
-
-/// QEMU makes poll by ppoll, select by pselect6 and epoll_wait by epoll_pwait. The last four are rt_sigtimedwait,
-/// semtimedop, mq_timedsend and mq_timedreceive.
-const X86_64: [Row; 13] = [
-    row(202, Kind::Futex, Form::Futex),
-    row(35, Kind::Sleep, Form::Timespec(0)),
-    row(230, Kind::Sleep, Form::Clock),
-    row(7, pointer(2, 0), Form::Millis(2)),
-    row(271, pointer(2, 0), Form::Timespec(2)),
-    row(23, pointer(4, 0), Form::Timeval(4)),
-    row(270, pointer(4, 0), Form::Timespec(4)),
-    row(232, Kind::Millis, Form::Millis(3)),
-    row(281, Kind::Millis, Form::Millis(3)),
-    row(128, pointer(2, libc::EAGAIN), Form::Timespec(2)),
-    row(220, pointer(3, libc::EAGAIN), Form::Timespec(3)),
-    row(242, UNTIL, Form::Until(4)),
-    row(243, UNTIL, Form::Until(4)),
-];
-
-const AARCH64: [Row; 10] = [
-    row(98, Kind::Futex, Form::Futex),
-    row(101, Kind::Sleep, Form::Timespec(0)),
-    row(115, Kind::Sleep, Form::Clock),
-    row(73, pointer(2, 0), Form::Timespec(2)),
-    row(72, pointer(4, 0), Form::Timespec(4)),
-    row(22, Kind::Millis, Form::Millis(3)),
-    row(137, pointer(2, libc::EAGAIN), Form::Timespec(2)),
-    row(192, pointer(3, libc::EAGAIN), Form::Timespec(3)),
-    row(182, UNTIL, Form::Until(4)),
-    row(183, UNTIL, Form::Until(4)),
-];
-
-/// getitimer, alarm, setitimer, timer_create to timer_delete, timerfd_create, timerfd_settime and timerfd_gettime.
-const X86_64_TIMERS: [i64; 11] = [36, 37, 38, 222, 223, 224, 225, 226, 283, 286, 287];
-const AARCH64_TIMERS: [i64; 10] = [85, 86, 87, 102, 103, 107, 108, 109, 110, 111];
 
 /// A wait's length as the guest asks for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,49 +57,13 @@ pub(crate) enum Question {
     Usage { of_thread: bool },
 }
 
-/// The calls of one architecture.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TimedCalls {
-    waits: &'static [Row],
-    clock_gettime: i64,
-    gettimeofday: i64,
-    time: i64,
-    times: i64,
-    getrusage: i64,
-    timers: &'static [i64],
-}
-
-impl TimedCalls {
-    /// Those of QEMU's target `name`.
-    pub(crate) fn of_target(name: &str) -> TimedCalls {
-        match name {
-            "aarch64" => TimedCalls {
-                waits: &AARCH64,
-                clock_gettime: 113,
-                gettimeofday: 169,
-                time: -1,
-                times: 153,
-                getrusage: 165,
-                timers: &AARCH64_TIMERS,
-            },
-            _ => TimedCalls {
-                waits: &X86_64,
-                clock_gettime: 228,
-                gettimeofday: 96,
-                time: 201,
-                times: 100,
-                getrusage: 98,
-                timers: &X86_64_TIMERS,
-            },
-        }
-    }
-
+impl SystemCalls {
     /// Question of a call for the time; none of any other call, and of clocks that only the host has.
-    pub(crate) fn question(self, number: i64, args: &[u64; 6]) -> Option<Question> {
+    pub(crate) fn question(&self, number: i64, args: &[u64; 6]) -> Option<Question> {
         const RUSAGE_THREAD: u64 = libc::RUSAGE_THREAD as u64;
         if number == self.clock_gettime {
             clock::Kind::of(args[0] as i32).map(Question::Clock)
-        } else if number == self.gettimeofday || number == self.time {
+        } else if number == self.gettimeofday || self.time == Some(number) {
             Some(Question::Clock(clock::Kind::Realtime))
         } else if number == self.times {
             Some(Question::Usage { of_thread: false })
@@ -159,41 +77,63 @@ impl TimedCalls {
     }
 
     /// Returns true for a call about the program's timers.
-    pub(crate) fn is_of_timers(self, number: i64) -> bool {
+    pub(crate) fn is_of_timers(&self, number: i64) -> bool {
         self.timers.contains(&number)
     }
 
     /// Wait of a call that may end after a time; none if it does not wait, or without an end.
-    pub(crate) fn wait(self, number: i64, args: &[u64; 6]) -> Option<(Kind, Length)> {
-        let row = self.waits.iter().find(|row| row.number == number)?;
-        match row.form {
+    pub(crate) fn wait(&self, number: i64, args: &[u64; 6]) -> Option<(Kind, Length)> {
+        let (kind, form) = self.wait_form(number)?;
+        match form {
             Form::Timespec(place) => {
                 let nanos = timespec(args[place])?;
-                (nanos > 0).then_some((row.kind, Length::For(nanos)))
+                (nanos > 0).then_some((kind, Length::For(nanos)))
             }
             Form::Timeval(place) => {
                 let [seconds, micros] = words(args[place])?;
                 let nanos = nanos_of(seconds, micros.checked_mul(1000)?)?;
-                (nanos > 0).then_some((row.kind, Length::For(nanos)))
+                (nanos > 0).then_some((kind, Length::For(nanos)))
             }
             Form::Millis(place) => {
                 let millis = u64::try_from(args[place] as i32).ok()?;
-                (millis > 0).then_some((row.kind, Length::For(millis * 1_000_000)))
+                (millis > 0).then_some((kind, Length::For(millis * 1_000_000)))
             }
             Form::Until(place) => {
                 let end = timespec(args[place])?;
-                Some((row.kind, Length::Until(clock::Kind::Realtime, end)))
+                Some((kind, Length::Until(clock::Kind::Realtime, end)))
             }
-            Form::Clock => sleep(args).map(|length| (row.kind, length)),
+            Form::Clock => sleep(args).map(|length| (kind, length)),
             Form::Futex => futex(args),
         }
     }
 
+    /// Kind of a call that may wait for a time, and the form of its time-out. QEMU makes poll by ppoll, select by
+    /// pselect6 and epoll_wait by epoll_pwait.
+    fn wait_form(&self, number: i64) -> Option<(Kind, Form)> {
+        const AGAIN: c_int = libc::EAGAIN;
+        Some(match number {
+            _ if number == self.futex => (Kind::Futex, Form::Futex),
+            _ if number == self.nanosleep => (Kind::Sleep, Form::Timespec(0)),
+            _ if number == self.clock_nanosleep => (Kind::Sleep, Form::Clock),
+            _ if self.poll == Some(number) => (pointer(2, 0), Form::Millis(2)),
+            _ if number == self.ppoll => (pointer(2, 0), Form::Timespec(2)),
+            _ if self.select == Some(number) => (pointer(4, 0), Form::Timeval(4)),
+            _ if number == self.pselect6 => (pointer(4, 0), Form::Timespec(4)),
+            _ if self.epoll_wait == Some(number) => (Kind::Millis, Form::Millis(3)),
+            _ if number == self.epoll_pwait => (Kind::Millis, Form::Millis(3)),
+            _ if number == self.rt_sigtimedwait => (pointer(2, AGAIN), Form::Timespec(2)),
+            _ if number == self.semtimedop => (pointer(3, AGAIN), Form::Timespec(3)),
+            _ if number == self.mq_timedsend => (UNTIL, Form::Until(4)),
+            _ if number == self.mq_timedreceive => (UNTIL, Form::Until(4)),
+            _ => return None,
+        })
+    }
+
     /// Address at which a sleep that a signal interrupts leaves the rest of its time.
-    pub(crate) fn rest_at(self, number: i64, args: &[u64; 6]) -> Option<u64> {
+    pub(crate) fn rest_at(&self, number: i64, args: &[u64; 6]) -> Option<u64> {
         const ABSOLUTE: u64 = libc::TIMER_ABSTIME as u64;
-        let row = self.waits.iter().find(|row| row.number == number)?;
-        let at = match row.form {
+        let (_, form) = self.wait_form(number)?;
+        let at = match form {
             Form::Timespec(0) => args[1],
             Form::Clock if args[1] & ABSOLUTE == 0 => args[3],
             _ => 0,
@@ -245,9 +185,10 @@ fn words(addr: u64) -> Option<[u64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::x86_64::X86_64;
 
-    fn x86() -> TimedCalls {
-        TimedCalls::of_target("x86_64")
+    fn x86() -> &'static SystemCalls {
+        &X86_64.calls
     }
 
     /// The tests' own memory, as the guest's: its base is 0 here.

@@ -7,13 +7,15 @@ use std::os::unix::fs::OpenOptionsExt as _;
 
 use gimli::{
     BaseAddresses, CfaRule, CieOrFde, EhFrame, EhFrameOffset, EndianSlice, LittleEndian,
-    RegisterRule, UnwindContext, UnwindSection as _, UnwindTableRow, X86_64,
+    RegisterRule, UnwindContext, UnwindSection as _, UnwindTableRow,
 };
 use hitm_base::{AddrRange, GoTable};
 use hitm_trace::Mapping;
 use object::elf::{PF_X, PT_LOAD, SHN_UNDEF, STT_FUNC};
 use object::read::elf::{ElfFile64, ProgramHeader as _};
 use object::{Object as _, ObjectSection as _, ObjectSegment as _, ReadCache};
+
+use crate::arch::UnwindRegisters;
 
 use super::rules::Rule;
 
@@ -154,13 +156,14 @@ impl Module {
     }
 
     /// The frame of a function at `code`, an address in it.
-    pub(super) fn frame_at(&self, code: u64) -> Option<Frame> {
-        self.frames.as_ref()?.at(code.wrapping_sub(self.bias))
+    pub(super) fn frame_at(&self, code: u64, registers: UnwindRegisters) -> Option<Frame> {
+        let address = code.wrapping_sub(self.bias);
+        self.frames.as_ref()?.at(address, registers)
     }
 }
 
 impl Frames {
-    fn at(&self, address: u64) -> Option<Frame> {
+    fn at(&self, address: u64, registers: UnwindRegisters) -> Option<Frame> {
         let section = EhFrame::new(&self.data, LittleEndian);
         let index = self.index.get_or_init(|| self.index_of(&section));
         let after = index.partition_point(|(first, ..)| *first <= address);
@@ -170,7 +173,7 @@ impl Frames {
         let entry = section.fde_from_offset(&self.bases, entry, cie).ok()?;
         let mut context = UnwindContext::new();
         let row = entry.unwind_info_for_address(&section, &self.bases, &mut context, address);
-        Frame::of(row.ok()?)
+        Frame::of(row.ok()?, registers)
     }
 
     /// Reads all entries up to the first that is damaged.
@@ -214,20 +217,20 @@ impl Symbols {
 
 impl Frame {
     /// The simple forms, which compilers write; none for the outermost function, which returns nowhere.
-    fn of(row: &UnwindTableRow<usize>) -> Option<Frame> {
+    fn of(row: &UnwindTableRow<usize>, registers: UnwindRegisters) -> Option<Frame> {
         let CfaRule::RegisterAndOffset { register, offset } = row.cfa() else {
             return None;
         };
-        let is_by_frame_pointer = *register == X86_64::RBP;
-        let is_known = is_by_frame_pointer || *register == X86_64::RSP;
-        let returns = row.register(X86_64::RA);
+        let is_by_frame_pointer = *register == registers.frame;
+        let is_known = is_by_frame_pointer || *register == registers.stack;
+        let returns = row.register(registers.return_address);
         if !is_known || !matches!(returns, RegisterRule::Offset(-8)) {
             return None;
         }
         Some(Frame {
             is_by_frame_pointer,
             offset: *offset,
-            kept: match row.register(X86_64::RBP) {
+            kept: match row.register(registers.frame) {
                 RegisterRule::Offset(at) => Some(at),
                 _ => None,
             },
@@ -238,6 +241,7 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arch::x86_64::X86_64;
 
     fn this_program() -> Module {
         let own = crate::mappings::at(this_program as *const () as u64).unwrap();
@@ -266,6 +270,7 @@ mod tests {
             offset: 8,
             kept: None,
         };
-        assert_eq!(this_program().frame_at(code), Some(expected));
+        let registers = X86_64.unwinding.unwrap();
+        assert_eq!(this_program().frame_at(code, registers), Some(expected));
     }
 }

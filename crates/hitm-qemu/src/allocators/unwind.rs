@@ -1,8 +1,8 @@
 //! Callers of an allocation: the guest's stack, read from outside.
 //!
 //! A frame's layout is the same each time code returns to one place, so it is looked up once a place in the
-//! file's unwind information (System V ABI for x86-64, section 3.7; gimli reads it). Code without such
-//! information is walked by its frame pointers, which Go and compilers for aarch64 keep.
+//! file's unwind information (DWARF; gimli reads it). Code without such information is walked by its frame pointers,
+//! which Go and some architectures' compilers keep.
 
 use std::collections::HashMap;
 
@@ -52,7 +52,7 @@ impl Walker {
     ) -> Vec<CodeAddr> {
         let mut place = Place {
             site,
-            stack: registers.stack() + registers.return_address_bytes(),
+            stack: registers.stack() + registers.file.return_address_bytes(),
             frame: registers.frame(),
         };
         let mut sites = Vec::with_capacity(DEPTH_MAX);
@@ -104,7 +104,7 @@ impl Place {
         })
     }
 
-    /// The frame pointer leads to the caller's and to the return address behind it, on both architectures.
+    /// The frame pointer leads to the caller's and to the return address behind it.
     fn up_by_frame_pointer(self, memory: &mut StackMemory) -> Option<Place> {
         // Go for arm64 keeps it just below the stack pointer.
         let above = self.frame.checked_add(8)?.checked_sub(self.stack)?;

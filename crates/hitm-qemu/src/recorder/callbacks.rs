@@ -7,8 +7,8 @@ use hitm_base::AccessOp;
 
 use crate::allocators::{Registers, Rule};
 use crate::api::{Api, PluginId, QemuInfo, Tb};
+use crate::arch::Flow;
 use crate::config;
-use crate::flow::Flow;
 use crate::locks;
 use crate::paths::Block;
 use crate::system;

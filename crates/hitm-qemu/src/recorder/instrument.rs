@@ -7,8 +7,7 @@ use hitm_base::CodeAddr;
 
 use crate::allocators::{self, Rule};
 use crate::api::{ExecCb, Insn, MemCb, Tb};
-use crate::decode::{self, Ordering};
-use crate::flow::Flow;
+use crate::arch::{Flow, Ordering};
 use crate::guest_memory;
 use crate::paths::Block;
 use crate::vcpu::MemInsn;
@@ -79,18 +78,18 @@ impl Recorder {
         }
     }
 
-    /// Registers the answer to the instruction before, if that `has_read` the time-stamp counter; true if this one
+    /// Registers the answer to the instruction before, if that `has_read` the counter of time; true if this one
     /// reads it. A block that ends with such an instruction gets the host's count: compilers put others behind it.
     fn watch_counter(&self, insn: *mut Insn, has_read: bool) -> bool {
-        if self.link.clock().is_none() || !self.convention.is_on_stack {
+        let (Some(counter), Some(_)) = (&self.architecture.counter, self.link.clock()) else {
             return false;
-        }
+        };
         if has_read {
             self.api
                 .on_insn_exec(insn, counter_is_read, std::ptr::null());
         }
         let (bytes, len) = self.api.insn_bytes(insn);
-        decode::reads_time_stamp(&bytes[..len])
+        (counter.is_read_by)(&bytes[..len])
     }
 
     /// Registers what tells of allocators at the block's beginning.
@@ -109,7 +108,7 @@ impl Recorder {
     /// Follows the calls of the heap observer.
     fn follow_observer(&self, insn: *mut Insn) {
         let (bytes, len) = self.api.insn_bytes(insn);
-        let flow = (self.convention.classify)(&bytes[..len]);
+        let flow = (self.architecture.instructions.flow)(&bytes[..len]);
         if flow == Flow::Other {
             // QEMU 7.2 keeps the callback of a block's last instruction for what helpers access later,
             // until an instruction has one of its own: it would be taken for a call.
@@ -141,7 +140,8 @@ impl Recorder {
             Flow::Return => Some(returns),
             _ => None,
         };
-        if let Some(callback) = on_stack.filter(|_| self.convention.is_on_stack) {
+        let is_by_stack = self.architecture.registers.returns_by_stack();
+        if let Some(callback) = on_stack.filter(|_| is_by_stack) {
             self.api.on_mem(insn, callback, data);
             return true;
         }
@@ -166,7 +166,9 @@ impl Recorder {
             return Ordering::Plain;
         }
         let (bytes, len) = self.api.insn_bytes(insn);
-        let ordering = (self.isa.ordering)(&bytes[..len]);
+        let bytes = &bytes[..len];
+        let instructions = &self.architecture.instructions;
+        let ordering = (instructions.ordering)(bytes);
         let locked = ordering.is_locked();
         let code = self.link.code_addr(addr);
         let data = MemInsn {
@@ -178,7 +180,7 @@ impl Recorder {
         }
         .into_argument();
         if self.launch.has_callers {
-            let flow = (self.convention.classify)(&bytes[..len]);
+            let flow = (instructions.flow)(bytes);
             if self.follow(insn, flow, (data, ON_STACK)) {
                 return Ordering::Plain;
             }
@@ -187,10 +189,10 @@ impl Recorder {
             self.api.on_insn_exec(insn, fence_runs, data);
             return ordering;
         }
-        if (self.isa.pauses)(&bytes[..len]) {
+        if (instructions.pauses)(bytes) {
             self.api.on_insn_exec(insn, pause_runs, std::ptr::null());
         }
-        let accessed: MemCb = match (self.isa.writes_stack)(&bytes[..len]) {
+        let accessed: MemCb = match (instructions.writes_stack)(bytes) {
             true => memory_accessed::<true>,
             false => memory_accessed::<false>,
         };

@@ -26,10 +26,10 @@ const SHARED_CHECK_LINES: usize = 4096;
 impl Recorder {
     pub(super) fn begin_syscall(&'static self, vcpu: &mut Vcpu, number: i64, args: [u64; 6]) {
         if let Some(callers) = &mut vcpu.callers {
-            self.convention
-                .system_call((&self.handlers, callers), number, &args);
+            let calls = &self.architecture.calls;
+            self.handlers.system_call(calls, callers, number, &args);
         }
-        let kind = self.numbers.classify(number, args[1]);
+        let kind = self.architecture.calls.classify(number, args[1]);
         self.expect_company(vcpu, kind, number, &args);
         vcpu.begin_syscall(InSyscall { kind, args });
         match kind {
@@ -72,7 +72,7 @@ impl Recorder {
             }
             Syscall::HeapNote => self.heap_note(vcpu, &args),
             Syscall::Prctl => {}
-            Syscall::Unmap => vcpu.moves = self.numbers.is_mremap(number),
+            Syscall::Unmap => vcpu.moves = self.architecture.calls.is_mremap(number),
             Syscall::Clone | Syscall::Mmap => {}
             Syscall::ShmAt | Syscall::ShmDt => {}
         }
@@ -81,7 +81,7 @@ impl Recorder {
     /// Answers questions about CPUs where nobody is recorded: children that are not followed, and what runs on
     /// after the recording.
     pub(super) fn answer_alone(&self, number: i64, args: &[u64; 6]) {
-        match self.numbers.classify(number, args[1]) {
+        match self.architecture.calls.classify(number, args[1]) {
             Syscall::SetAffinity => {
                 let mask = guest_memory::read_cpu_set(args[2], args[1]);
                 let is_seen = |cpu| self.cpus.online().contains(cpu);
@@ -100,7 +100,7 @@ impl Recorder {
     /// Returns true if a clone makes a process. QEMU makes one of what only borrows its parent's memory (vfork).
     pub(super) fn forks(&self, number: i64, args: &[u64; 6]) -> bool {
         const CLONE_VFORK: u64 = libc::CLONE_VFORK as u64;
-        match self.numbers.clone_flags(number, args) {
+        match self.architecture.calls.clone_flags(number, args) {
             Some(flags) => flags & CLONE_VM == 0 || flags & CLONE_VFORK != 0,
             None => true,
         }
@@ -108,12 +108,12 @@ impl Recorder {
 
     /// Another program is to take this process over.
     fn exec(&self, vcpu: &mut Vcpu, number: i64, args: &[u64; 6]) {
-        let call = match self.numbers.is_execve(number) {
+        let call = match self.architecture.calls.is_execve(number) {
             true => Call::read([args[0], args[1], args[2]]),
             false => None,
         };
         let plan = call.as_ref().map_or(Plan::LetFail, |call| {
-            call.plan(&self.architecture, &self.program().path)
+            call.plan(self.architecture.elf_machine, &self.program().path)
         });
         let why = match plan {
             Plan::Follow(_) if self.launch.follows && !self.launch.is_here() => NO_EMULATOR,
@@ -150,10 +150,14 @@ impl Recorder {
         let Some(InSyscall { kind, args }) = vcpu.syscall.take() else {
             return;
         };
-        if self.numbers.is_refused_namespace(number, &args, result) {
+        if self
+            .architecture
+            .calls
+            .is_refused_namespace(number, &args, result)
+        {
             self.link.note_refused_namespace(vcpu);
         }
-        if let Some(path) = self.numbers.opened_path(number, &args) {
+        if let Some(path) = self.architecture.calls.opened_path(number, &args) {
             self.opened(vcpu, path, result);
         }
         match kind {
@@ -186,7 +190,7 @@ impl Recorder {
                 }
             }
             Syscall::Clone if result > 0 => {
-                let futex = self.numbers.futex_of_end(&args);
+                let futex = self.architecture.calls.futex_of_end(&args);
                 self.link.expect_thread(vcpu, result as u32, futex);
                 if let Some(stack) = mappings::stack_below(args[1]) {
                     self.link.register_stack(vcpu, result as u32, stack);

@@ -18,23 +18,19 @@ use super::Recorder;
 use super::callbacks::recorder;
 
 with_registers!(
-    /// The instruction behind one that read the time-stamp counter (x86-64).
+    /// The instruction behind one that read the counter of time.
     counter_is_read,
     tell_counter
 );
 
-/// Puts the modelled machine's time-stamp counter into the guest's registers, which it counts in cycles.
+/// Puts the modelled machine's time into the guest's registers, counted in cycles.
 unsafe extern "C" fn tell_counter(index: c_uint, _: *mut c_void, state: *mut u64) {
-    const LOW: u64 = u32::MAX as u64;
     let Some(recorder) = recorder() else { return };
-    let Some(count) = recorder.counter(index) else {
-        return;
-    };
-    // SAFETY: the state begins with rax, rcx and rdx; QEMU has written two of them for the instruction before, and
-    // reads them again.
-    unsafe {
-        state.write(count & LOW);
-        state.add(2).write(count >> 32);
+    if let Some(counter) = &recorder.architecture.counter
+        && let Some(count) = recorder.counter(index)
+    {
+        // SAFETY: the state is that of this callback; the instruction before has read the counter.
+        unsafe { (counter.put)(state, count) };
     }
 }
 
@@ -52,7 +48,7 @@ fn start_ringer() -> bool {
 }
 
 impl Recorder {
-    /// The time-stamp counter of the thread's CPU.
+    /// The counter of time of the thread's CPU.
     fn counter(&self, index: c_uint) -> Option<u64> {
         let clock = self.link.clock()?;
         let now = match self.link.is_over() {
@@ -69,7 +65,7 @@ impl Recorder {
         let Some(clock) = self.link.clock() else {
             return;
         };
-        if let Some(question) = self.timed.question(number, args) {
+        if let Some(question) = self.architecture.calls.question(number, args) {
             self.link.count_cpu(vcpu);
             let now = self.link.now(vcpu);
             self.answer_question(clock, question, (now, vcpu.cpu_time(clock)));
@@ -79,7 +75,7 @@ impl Recorder {
     /// Prepares a call about the program's timers.
     pub(super) fn begin_timers(&self, vcpu: &mut Vcpu, number: i64) {
         let clock = self.link.clock().filter(|_| !vcpu.is_paused());
-        if let Some(clock) = clock.filter(|_| self.timed.is_of_timers(number)) {
+        if let Some(clock) = clock.filter(|_| self.architecture.calls.is_of_timers(number)) {
             self.link.count_cpu(vcpu);
             let (now, cpu) = (self.link.now(vcpu), vcpu.cpu_time(clock));
             let skipped = self.link.skipped(host_nanos());
@@ -125,7 +121,7 @@ impl Recorder {
     /// The same where nobody is recorded any more: time passes as the host's does.
     pub(super) fn answer_time_alone(&self, number: i64, args: &[u64; 6]) {
         if let Some(clock) = self.link.clock()
-            && let Some(question) = self.timed.question(number, args)
+            && let Some(question) = self.architecture.calls.question(number, args)
         {
             let now = self.link.latest();
             self.answer_question(clock, question, (now, now));
@@ -161,7 +157,7 @@ impl Recorder {
         args: &[u64; 6],
     ) -> Option<Cycles> {
         let clock = self.link.clock().filter(|_| !vcpu.is_paused())?;
-        let (kind, length) = self.timed.wait(number, args)?;
+        let (kind, length) = self.architecture.calls.wait(number, args)?;
         let alarm = self.link.set_alarm(vcpu)?;
         let nanos = match length {
             Length::For(nanos) => nanos,
@@ -198,7 +194,7 @@ impl Recorder {
         let (Some(clock), Some(length)) = (self.link.clock(), vcpu.wait_length) else {
             return;
         };
-        if let Some(at) = self.timed.rest_at(number, args) {
+        if let Some(at) = self.architecture.calls.rest_at(number, args) {
             let passed = self.link.priced().saturating_sub(vcpu.local_clock(clock));
             let rest = timespec_of(clock.nanos(length.saturating_sub(passed)));
             guest_memory::write_words(at, &[rest.tv_sec as u64, rest.tv_nsec as u64]);
