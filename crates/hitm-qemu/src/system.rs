@@ -36,7 +36,7 @@ use hitm_trace::{CALLS_OF, Counter, EndReason, LATER_MOVED_SLABS};
 use hitm_weave::{Relocation, Weave};
 
 use crate::api::{self, Api, Insn, MemCb, PluginId, Reached, SystemApi, Tb, VirtualTime};
-use crate::arch::{Architecture, Ordering, x86_64};
+use crate::arch::{Architecture, Machine, Ordering, x86_64};
 use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{Config, Start};
 use crate::first_touch::FirstTouch;
@@ -54,23 +54,7 @@ const ADDRESS_MASK: u64 = (1 << 48) - 1;
 
 /// The architecture of machines that are recorded. There is one, so that its constants cost an access nothing.
 const ARCHITECTURE: &Architecture = &x86_64::X86_64;
-
-/// The lowest address of the kernel's half, in 48 bits.
-const KERNEL_HALF: u64 = 1 << 47;
-
-/// Start of Linux's direct map of all physical memory on x86-64 without address randomisation, in
-/// 48 bits (Documentation/arch/x86/x86_64/mm.rst: 0xffff888000000000).
-const DIRECT_MAP: u64 = 0x8880_0000_0000;
-
-/// Addresses at which Linux may map device registers: ioremap in the vmalloc area, and the fixed
-/// mappings at the top (same source), in 48 bits.
-const VMALLOC: std::ops::Range<u64> = 0xc900_0000_0000..0xe900_0000_0000;
-const FIXMAP: std::ops::Range<u64> = 0xffff_ff00_0000..ADDRESS_MASK;
-
-/// `xchg %rbx,%rbx` starts a recording, `xchg %rcx,%rcx` stops it. Assemblers and compilers have no
-/// reason to make either; the one-byte no-operation exchanges other registers.
-const MARK_START: &[u8] = &[0x48, 0x87, 0xdb];
-const MARK_STOP: &[u8] = &[0x48, 0x87, 0xc9];
+const MACHINE: &Machine = &x86_64::MACHINE;
 
 /// The one recorder of this process.
 static SYSTEM: OnceLock<System> = OnceLock::new();
@@ -218,12 +202,12 @@ impl System {
             is_observers: false,
         }
         .into_argument();
-        if bytes[..len] == *MARK_STOP {
+        if bytes[..len] == *MACHINE.mark_stop {
             self.api.on_insn_exec(insn, stop_runs, data);
         } else if ordering == Ordering::Fence {
             self.api.on_insn_exec(insn, fence_runs, data);
         } else {
-            if x86_64::returns_from_interrupt(&bytes[..len]) {
+            if (MACHINE.returns_from_interrupt)(&bytes[..len]) {
                 self.api.on_insn_exec(insn, interrupt_returns, data);
             }
             if (isa.pauses)(&bytes[..len]) {
@@ -244,17 +228,17 @@ impl System {
             Start::Function(address) => self.api.insn_vaddr(insn) == address,
             Start::Marker => {
                 let (bytes, len) = self.api.insn_bytes(insn);
-                bytes[..len] == *MARK_START
+                bytes[..len] == *MACHINE.mark_start
             }
         }
     }
 
     fn access(&self, index: c_uint, (info, vaddr, op): (u32, u64, AccessOp), insn: &MemInsn) {
         let addr = vaddr & ADDRESS_MASK;
-        let addr = if addr < KERNEL_HALF {
+        let addr = if addr < MACHINE.kernel_half {
             self.user_accesses[index as usize].add_one();
             match self.system_api.reached(info, vaddr) {
-                Reached::Memory(phys) => DIRECT_MAP + phys,
+                Reached::Memory(phys) => MACHINE.direct_map + phys,
                 Reached::Device | Reached::Unknown => return,
             }
         } else {
@@ -281,7 +265,7 @@ impl System {
             addr,
             op,
         } = access;
-        let may_be_device = VMALLOC.contains(&addr) || FIXMAP.contains(&addr);
+        let may_be_device = MACHINE.devices.iter().any(|range| range.contains(&addr));
         let vcpu = self.vcpu(index);
         let event_count = vcpu.events.len();
         let size = self.api.access_size(info);

@@ -5,7 +5,7 @@ mod aarch64;
 mod system_calls;
 pub(crate) mod x86_64;
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 pub(crate) use system_calls::SystemCalls;
 
@@ -137,6 +137,22 @@ pub(crate) struct UnwindRegisters {
     pub(crate) stack: gimli::Register,
     pub(crate) frame: gimli::Register,
     pub(crate) return_address: gimli::Register,
+}
+
+/// A whole machine's kernel: how it uses addresses, in 48 bits, and instructions that only machines run.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// The lowest address of the kernel's half.
+    pub(crate) kernel_half: u64,
+    /// Start of the direct map of all physical memory.
+    pub(crate) direct_map: u64,
+    /// Addresses at which device registers may be mapped.
+    pub(crate) devices: [Range<u64>; 2],
+    /// Instructions that start and stop a recording. They do nothing, and no compiler makes them.
+    pub(crate) mark_start: &'static [u8],
+    pub(crate) mark_stop: &'static [u8],
+    /// Tells the instruction with which a kernel returns from an interrupt.
+    pub(crate) returns_from_interrupt: fn(&[u8]) -> bool,
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! x86-64.
 
 use super::{
-    Architecture, Counter, Flow, Instructions, Ordering, RegisterFile, SystemCalls, UnwindRegisters,
+    Architecture, Counter, Flow, Instructions, Machine, Ordering, RegisterFile, SystemCalls,
+    UnwindRegisters,
 };
 
 /// Numbers of registers, as instructions have them.
@@ -91,6 +92,23 @@ const CALLS: SystemCalls = SystemCalls {
         3, 4, 5, 6, 8, 10, 12, 14, 21, 24, 28, 32, 33, 39, 63, 79, 89, 97, 102, 104, 107, 108, 131,
         158, 186, 218, 229, 262, 273, 302, 318, 332, 334,
     ],
+};
+
+/// Linux with four page-table levels and without address randomisation (Documentation/arch/x86/x86_64/mm.rst).
+pub(crate) const MACHINE: Machine = Machine {
+    kernel_half: 1 << 47,
+    // 0xffff888000000000
+    direct_map: 0x8880_0000_0000,
+    // ioremap in the vmalloc area, and the fixed mappings at the top.
+    devices: [
+        0xc900_0000_0000..0xe900_0000_0000,
+        0xffff_ff00_0000..0xffff_ffff_ffff,
+    ],
+    // `xchg %rbx,%rbx` and `xchg %rcx,%rcx`. Assemblers and compilers have no reason to make either; the one-byte
+    // no-operation exchanges other registers.
+    mark_start: &[0x48, 0x87, 0xdb],
+    mark_stop: &[0x48, 0x87, 0xc9],
+    returns_from_interrupt,
 };
 
 /// The beginning of an instruction, taken apart.
@@ -270,7 +288,7 @@ unsafe fn put_time_stamp(state: *mut u64, count: u64) {
 }
 
 /// Returns true for IRETQ: a kernel's return from an interrupt.
-pub(crate) fn returns_from_interrupt(bytes: &[u8]) -> bool {
+fn returns_from_interrupt(bytes: &[u8]) -> bool {
     bytes == [0x48, 0xcf]
 }
 
