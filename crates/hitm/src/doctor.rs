@@ -27,7 +27,7 @@ pub struct Finding {
 
 /// Checks everything that hitm uses on this host.
 pub fn doctor() -> Vec<Finding> {
-    let recording = [Architecture::X86_64, Architecture::Aarch64].map(recording);
+    let recording = Architecture::ALL.map(recording);
     let mut findings = recording.to_vec();
     findings.push(machines());
     findings.push(processors());

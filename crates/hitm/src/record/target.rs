@@ -21,11 +21,22 @@ pub enum Architecture {
 }
 
 impl Architecture {
+    /// All of them.
+    pub const ALL: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
+
     /// The name that QEMU and the kernel use.
     pub const fn name(self) -> &'static str {
         match self {
             Architecture::X86_64 => "x86_64",
             Architecture::Aarch64 => "aarch64",
+        }
+    }
+
+    /// Its number in ELF files (elf(5), `e_machine`).
+    const fn elf_machine(self) -> u8 {
+        match self {
+            Architecture::X86_64 => 62,
+            Architecture::Aarch64 => 183,
         }
     }
 }
@@ -155,15 +166,18 @@ fn read_kind(path: &Path) -> Result<Kind, TargetError> {
         [b'#', b'!', rest @ ..] => script(rest)
             .ok_or_else(|| not_runnable(path, "a script without an interpreter", expected)),
         // 64 bits, little-endian; the machine is the half-word at 18.
-        [0x7f, b'E', b'L', b'F', 2, 1, ..] if head.len() >= 20 => match head[18] {
-            62 => Ok(Kind::Elf(Architecture::X86_64)),
-            183 => Ok(Kind::Elf(Architecture::Aarch64)),
-            other => Err(not_runnable(
-                path,
-                &format!("an ELF file for machine {other}"),
-                expected,
-            )),
-        },
+        [0x7f, b'E', b'L', b'F', 2, 1, ..] if head.len() >= 20 => {
+            let machine = head[18];
+            let is_it = |one: &Architecture| one.elf_machine() == machine;
+            let found = Architecture::ALL.into_iter().find(is_it);
+            found.map(Kind::Elf).ok_or_else(|| {
+                not_runnable(
+                    path,
+                    &format!("an ELF file for machine {machine}"),
+                    expected,
+                )
+            })
+        }
         _ => Err(not_runnable(
             path,
             "neither an ELF file nor a script",
