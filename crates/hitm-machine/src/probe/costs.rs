@@ -21,19 +21,19 @@ impl Run<'_> {
         };
         let count = self.options.sample_count;
         let syscall = spread(kernel_paths::syscall(first.number, count)?);
-        self.cost(MachineCost::Syscall, 0.0, (&syscall, "getppid"));
+        self.cost(MachineCost::Syscall, 0.0, &syscall, "getppid");
         let switch = self.context_switch(first)?;
         let Some(second) = self.second_core() else {
             return Ok(());
         };
         self.say("interrupts and idle states");
         self.interrupts(first, second)?;
-        let idle = self.idle_states((first, second), syscall.median_ns + switch)?;
+        let idle = self.idle_states(first, second, syscall.median_ns + switch)?;
         let lateness = spread(kernel_paths::timer_lateness(first.number, count)?);
         let rest = idle + switch + syscall.median_ns + self.known(MachineCost::IrqEntry);
         let how =
             "lateness of a sleep of 200 us, less idle exit, switch, system call and interrupt";
-        self.cost(MachineCost::TimerDelivery, rest, (&lateness, how));
+        self.cost(MachineCost::TimerDelivery, rest, &lateness, how);
         Ok(())
     }
 
@@ -49,7 +49,7 @@ impl Run<'_> {
             "two threads of one process in turn by a futex, less its calls, an upper bound with wake-up \
              and both passes through the scheduler{pipe}; by futex"
         );
-        self.cost(MachineCost::ContextSwitch, 0.0, (&futex, &how));
+        self.cost(MachineCost::ContextSwitch, 0.0, &futex, &how);
         Ok(futex.median_ns)
     }
 
@@ -66,17 +66,14 @@ impl Run<'_> {
         self.cost(
             MachineCost::IpiDelivery,
             send + entry + syscall,
-            (&spread(samples), how),
+            &spread(samples),
+            how,
         );
         Ok(())
     }
 
     /// Returns the ns of the shallow state's exit.
-    fn idle_states(
-        &mut self,
-        (waker, sleeper): (Cpu, Cpu),
-        rest_ns: f64,
-    ) -> Result<f64, ProbeError> {
+    fn idle_states(&mut self, waker: Cpu, sleeper: Cpu, rest_ns: f64) -> Result<f64, ProbeError> {
         let cpus = [waker.number, sleeper.number];
         let count = self.options.sample_count.div_ceil(4);
         let mut shallow = 0.0;
@@ -84,12 +81,12 @@ impl Run<'_> {
             (MachineCost::IdleExit, SHORT_IDLE, "200 us"),
             (MachineCost::DeepIdleExit, LONG_IDLE, "4 ms"),
         ] {
-            let samples = spread(kernel_paths::wake_of_idle(cpus, (idle, count))?);
+            let samples = spread(kernel_paths::wake_of_idle(cpus, idle, count)?);
             let how = format!(
                 "futex wake of a CPU that was idle for {words}, less system call and switch, an upper \
                  bound with the wake-up's lines and interrupt"
             );
-            self.cost(cost, rest_ns, (&samples, &how));
+            self.cost(cost, rest_ns, &samples, &how);
             if cost == MachineCost::IdleExit {
                 shallow = (samples.median_ns - rest_ns).max(0.0);
             }
@@ -106,7 +103,7 @@ impl Run<'_> {
 
     /// Stores the median less `rest_ns`. A difference that is not positive, or samples that other
     /// programs disturbed, leave the cost unchanged.
-    fn cost(&mut self, cost: MachineCost, rest_ns: f64, (samples, how): (&Spread, &str)) {
+    fn cost(&mut self, cost: MachineCost, rest_ns: f64, samples: &Spread, how: &str) {
         let nanos = samples.median_ns - rest_ns;
         if nanos <= 0.0 || !samples.is_steady() {
             return;

@@ -225,7 +225,8 @@ pub(super) fn interrupt(
 /// `idle`.
 pub(super) fn wake_of_idle(
     cpus: [u32; 2],
-    (idle, sample_count): (Duration, usize),
+    idle: Duration,
+    sample_count: usize,
 ) -> Result<Vec<f64>, ProbeError> {
     let word = Futex::default();
     let woken_at = AtomicU64::new(0);
