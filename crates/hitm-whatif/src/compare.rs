@@ -274,13 +274,13 @@ fn place_after(
 ) -> String {
     let addr = costliest(stats).map(|key| line.first_byte() + u64::from(key.offset));
     match addr.and_then(|addr| Some((addr, moves.object_after(addr)?))) {
-        Some((addr, (object, offset))) => member_text(moves, object, (addr - object.fresh, offset)),
+        Some((addr, (object, offset))) => member_text(moves, object, addr - object.fresh, offset),
         None => place_before(names, line, stats),
     }
 }
 
 /// Name of the byte `into` an object, at `offset` in its element.
-fn member_text(moves: &Moves, object: &MovedObject, (into, offset): (u64, u64)) -> String {
+fn member_text(moves: &Moves, object: &MovedObject, into: u64, offset: u64) -> String {
     let map = &moves.maps[object.map];
     let member = map
         .member_after(offset)

@@ -184,7 +184,7 @@ impl Log {
                 let is_holder = threads.holder.is_some_and(|holder| holder.1 == thread);
                 let progress = threads.progress.get_mut(&thread);
                 let progress = progress.expect("threads that are due have started");
-                let next = self.visit_thread(thread, progress, (&window, is_holder), visitor);
+                let next = self.visit_thread(thread, progress, &window, is_holder, visitor);
                 let due = next.map(|next| Reverse((next, thread)));
                 threads.due.extend(due);
             }
@@ -226,7 +226,8 @@ impl Log {
         &self,
         thread: ThreadId,
         progress: &mut Progress,
-        (window, is_holder): (&Window, bool),
+        window: &Window,
+        is_holder: bool,
         visitor: &mut impl Visitor,
     ) -> Option<u64> {
         let own = &self.accesses[progress.accesses.clone()];

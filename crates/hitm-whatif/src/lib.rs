@@ -331,7 +331,7 @@ pub fn run_loaded(
     if legacy::is_legacy(recording) {
         notes.push(legacy::NOTE.to_owned());
     }
-    let Change { before, after } = both_runs(recording, (config, &[]), Keep::Rows, progress)?;
+    let Change { before, after } = both_runs(recording, config, &[], Keep::Rows, progress)?;
     notes.extend(after.notes(config));
     Ok(Compared {
         config,
@@ -345,7 +345,8 @@ pub fn run_loaded(
 /// The run as recorded, and the replay with the changes, and with structures whose maps are known.
 fn both_runs<'r>(
     recording: &'r Recording,
-    (config, known): (&WhatifConfig, &[MemberMap]),
+    config: &WhatifConfig,
+    known: &[MemberMap],
     keep: Keep,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Change<SecondRun<'r>>, WhatifError> {
@@ -353,7 +354,7 @@ fn both_runs<'r>(
     if !legacy::is_legacy(recording) {
         return Ok(Change {
             before: SecondRun::recorded(recording),
-            after: SecondRun::of_file(recording, config, (moves, keep), progress)?,
+            after: SecondRun::of_file(recording, config, moves, keep, progress)?,
         });
     }
     let unchanged = WhatifConfig {

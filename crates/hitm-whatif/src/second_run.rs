@@ -191,7 +191,8 @@ impl<'r> SecondRun<'r> {
     pub(super) fn of_file(
         recording: &Recording,
         config: &WhatifConfig,
-        (moves, keep): (Moves, Keep),
+        moves: Moves,
+        keep: Keep,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<SecondRun<'r>, WhatifError> {
         let path = &config.input;

@@ -37,7 +37,7 @@ pub fn trial(
     known: &[MemberMap],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Change<Took>, WhatifError> {
-    let Change { before, after } = both_runs(recording, (config, known), Keep::Sums, progress)?;
+    let Change { before, after } = both_runs(recording, config, known, Keep::Sums, progress)?;
     Ok(Change {
         before: Took::of(&before),
         after: Took::of(&after),
