@@ -19,7 +19,7 @@ pub fn ask(bytes: Vec<u8>, other: Option<&[u8]>) {
         file.data_location(address, address % 17);
         if let Some(accessed) = file.accessed_type(address) {
             let range = accessed.offset..accessed.offset + 8;
-            file.members_of(("", accessed.type_id), 64, range);
+            file.members_of("", accessed.type_id, 64, range);
             file.content_at(accessed.type_id, accessed.offset);
         }
         file.result_use(address);

@@ -10,6 +10,7 @@ mod jitdump;
 mod keep;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use hitm_files::input_file::NamedBy;
@@ -33,8 +34,15 @@ const LEFT_OUT: &str = "# left out: ";
 /// Table of names that takes the functions, in a report's notes.
 const FUNCTIONS: &str = "generated functions";
 
-/// A function: first address, size in bytes, name.
-type Function = (u64, u64, String);
+/// A function that a program generated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Function {
+    /// Its first address.
+    start: u64,
+    /// Its bytes.
+    size: u64,
+    name: String,
+}
 
 /// Path of the map that is kept for a recording.
 fn kept_path(recording: &Path) -> PathBuf {
@@ -101,31 +109,32 @@ impl GeneratedCode {
             if let Some(end) = end
                 && budget.admits(FUNCTIONS, ENTRY_BYTES + name.len())
             {
-                found.add((start, end), name);
+                found.add(start..end, name);
             }
         }
         found
     }
 
-    fn add(&mut self, (start, end): (u64, u64), name: &str) {
+    fn add(&mut self, bytes: Range<u64>, name: &str) {
         // A function that begins before the new one is cut at its start, and may continue behind
         // its end.
-        if let Some((_, part)) = self.functions.range_mut(..start).next_back()
-            && part.0 > start
+        if let Some((_, part)) = self.functions.range_mut(..bytes.start).next_back()
+            && part.0 > bytes.start
         {
             let (old_end, old) = *part;
-            part.0 = start;
-            if old_end > end {
-                self.functions.insert(end, (old_end, old));
+            part.0 = bytes.start;
+            if old_end > bytes.end {
+                self.functions.insert(bytes.end, (old_end, old));
             }
         }
-        while let Some((&from, &(to, old))) = self.functions.range(start..end).next() {
+        while let Some((&from, &(to, old))) = self.functions.range(bytes.clone()).next() {
             self.functions.remove(&from);
-            if to > end {
-                self.functions.insert(end, (to, old));
+            if to > bytes.end {
+                self.functions.insert(bytes.end, (to, old));
             }
         }
-        self.functions.insert(start, (end, self.names.len()));
+        self.functions
+            .insert(bytes.start, (bytes.end, self.names.len()));
         self.names.push(name.trim_end().to_owned());
     }
 

@@ -212,7 +212,7 @@ impl Recording {
     /// had, and the address of one of them.
     pub fn nameless_hitms(&self) -> impl Iterator<Item = (CodeAddr, u64, u64)> {
         let nameless = self.nameless.iter();
-        nameless.map(|(code, (hitm_count, addr))| (*code, *hitm_count, *addr))
+        nameless.map(|(code, hitms)| (*code, hitms.count, hitms.addr))
     }
 
     /// Places that were accessed: address and bytes. Of contended lines without rows each word.

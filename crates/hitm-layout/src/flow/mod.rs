@@ -152,7 +152,8 @@ impl FlowIndex {
 
 /// The object inside a shell that holds a byte of an object of type `of`: see [`Types::content_at`].
 pub(crate) fn content_at(
-    (store, dwarf): (&mut TypeStore, &DwarfFile),
+    store: &mut TypeStore,
+    dwarf: &DwarfFile,
     of: TypeId,
     offset: u64,
 ) -> Option<(TypeId, u64)> {

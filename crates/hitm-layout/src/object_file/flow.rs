@@ -25,14 +25,15 @@ impl ObjectFile {
     /// to, and what a node of a C++ container keeps.
     pub fn content_at(&mut self, of: TypeId, offset: u64) -> Option<(TypeId, u64)> {
         let debug = self.debug();
-        content_at((&mut debug.types, &debug.dwarf), of, offset)
+        content_at(&mut debug.types, &debug.dwarf, of, offset)
     }
 
-    /// The members of an object of `size` bytes that an access of the bytes `range` touches, with `name`
+    /// The members of an object of this type and of `size` bytes that an access of the bytes `range` touches, with `name`
     /// for the object.
     pub fn members_of(
         &mut self,
-        (name, type_id): (&str, TypeId),
+        name: &str,
+        type_id: TypeId,
         size: u64,
         range: Range<u64>,
     ) -> AccessPath {

@@ -237,7 +237,7 @@ impl TypeStore {
 
     /// Like [`TypeStore::has_part`], for a type of another file, known by what it is called without its
     /// qualifiers, and its size.
-    pub fn has_part_called(&self, of: TypeId, offset: u64, (name, size): (&str, u64)) -> bool {
+    pub fn has_part_called(&self, of: TypeId, offset: u64, name: &str, size: u64) -> bool {
         self.any_part(of, offset, |id, offset| {
             let one = self.get(id);
             let own_name = self.layout(id).and_then(|layout| layout.name.as_deref());

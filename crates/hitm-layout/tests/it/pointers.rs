@@ -45,7 +45,7 @@ fn member(file: &mut ObjectFile, type_id: TypeId, offset: u64) -> String {
     {
         name = own.to_string();
     }
-    file.members_of((&name, type_id), size, offset..offset + 1)
+    file.members_of(&name, type_id, size, offset..offset + 1)
         .text
 }
 

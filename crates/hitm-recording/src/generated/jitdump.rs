@@ -95,13 +95,17 @@ fn load(body: Fields<'_>, names: &mut Names) -> Option<Function> {
     let name = body.0.get(NAME..)?.split(|byte| *byte == 0).next()?;
     let name = String::from_utf8_lossy(name).into_owned();
     names.insert(index, &name);
-    Some((start, size, name))
+    Some(Function { start, size, name })
 }
 
 /// The fields are pid, tid, vma, old address, new address, size and index.
 fn moved(body: Fields<'_>, names: &Names) -> Option<Function> {
     let (start, size, index) = (body.u64(24)?, body.u64(32)?, body.u64(40)?);
-    Some((start, size, names.by_index.get(&index)?.clone()))
+    Some(Function {
+        start,
+        size,
+        name: names.by_index.get(&index)?.clone(),
+    })
 }
 
 /// Numbers at offsets of a slice.
@@ -160,7 +164,11 @@ mod tests {
             record_of(CODE_MOVE, &[0x1000, 0x1000, 0x2000, 3, 1], "", &[]),
             record_of(CODE_MOVE, &[0x1000, 0x1000, 0x3000, 3, 9], "", &[]),
         ]);
-        let add = |start| (start, 3, "add".to_owned());
+        let add = |start| Function {
+            start,
+            size: 3,
+            name: "add".to_owned(),
+        };
         assert_eq!(read(&file), [add(0x1000), add(0x2000)]);
         assert_eq!(read(&file[..file.len() - 1]), [add(0x1000), add(0x2000)]);
         assert_eq!(read(&file[..60]), []);

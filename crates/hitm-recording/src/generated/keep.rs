@@ -94,15 +94,16 @@ impl Kept {
     }
 
     /// Adds a function of a process, in its part of the address space.
-    fn add(&mut self, process: u32, (start, size, name): &Function) {
-        let end = start.checked_add(*size);
-        let is_inside = *size > 0 && end.is_some_and(|end| end <= 1 << PROCESS_SHIFT);
+    fn add(&mut self, process: u32, function: &Function) {
+        let size = function.size;
+        let end = function.start.checked_add(size);
+        let is_inside = size > 0 && end.is_some_and(|end| end <= 1 << PROCESS_SHIFT);
         // A name ends its line.
-        let name = name.lines().next().unwrap_or_default();
+        let name = function.name.lines().next().unwrap_or_default();
         let ends = name.char_indices().map(|(at, one)| at + one.len_utf8());
         let end = ends.take_while(|end| *end <= NAME_BYTES_MAX).last();
         let name = &name[..end.unwrap_or(0)];
-        let start = start | u64::from(process) << PROCESS_SHIFT;
+        let start = function.start | u64::from(process) << PROCESS_SHIFT;
         let line = format!("{start:x} {size:x} {name}\n");
         match is_inside && self.functions.len() + line.len() <= MAP_BYTES_MAX as usize {
             true => self.functions.push_str(&line),
@@ -139,7 +140,11 @@ fn read_map(file: File, take: &mut dyn FnMut(Function)) -> io::Result<()> {
     };
     for line in bytes[..whole].split(|byte| *byte == b'\n') {
         if let Some((start, size, name)) = function(&String::from_utf8_lossy(line)) {
-            take((start, size, name.to_owned()));
+            take(Function {
+                start,
+                size,
+                name: name.to_owned(),
+            });
         }
     }
     check_length(is_cut, MAP_BYTES_MAX)

@@ -69,7 +69,7 @@ pub fn load_weighed(
                     calls.add(access, outcome, callers);
                 }
             };
-        let pass = read_accesses(path, (known, Others::Kept), &mut sink, progress)?;
+        let pass = read_accesses(path, known, Others::Kept, &mut sink, progress)?;
         let statistics = Statistics {
             calls: calls.finish(),
             ..collector.finish()
@@ -114,7 +114,8 @@ pub fn import(
         let mut progress = |done, all| progress(done, 2 * all);
         read_accesses(
             from,
-            (known.clone(), Others::Kept),
+            known.clone(),
+            Others::Kept,
             &mut |_, _, _, _| {},
             &mut progress,
         )
@@ -147,10 +148,8 @@ pub fn import(
         accesses += 1;
         writer.push_access(access, outcome, callers);
     };
-    let known = (known, Others::PassedOver);
-    read_accesses(from, known, &mut sink, &mut |done, all| {
-        progress(all + done, 2 * all)
-    })?;
+    let mut progress = |done, all| progress(all + done, 2 * all);
+    read_accesses(from, known, Others::PassedOver, &mut sink, &mut progress)?;
     if let Some(end) = end {
         writer.push(&end);
     }

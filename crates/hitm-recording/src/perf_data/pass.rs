@@ -86,7 +86,8 @@ impl Known {
 /// mappings.
 pub(super) fn read_samples(
     path: &Path,
-    (lives, others): (&Lives, Others),
+    lives: &Lives,
+    others: Others,
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, PerfDataError> {
@@ -114,9 +115,11 @@ pub(super) fn read_samples(
 /// sample without a call chain has none.
 pub(super) type Sink<'s> = dyn FnMut(&Access, &Outcome, &Sample, &[CodeAddr]) + 's;
 
+/// Reads the accesses of a file, with what an earlier pass found in it.
 pub(super) fn read_accesses(
     path: &Path,
-    (known, others): (Known, Others),
+    known: Known,
+    others: Others,
     sink: &mut Sink<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Pass, PerfDataError> {
@@ -130,7 +133,7 @@ pub(super) fn read_accesses(
             sink(&access, &outcome, sample, importer.callers(sample, callers));
         }
     };
-    let perf = read_samples(path, (&known.lives, others), &mut visit, progress)?;
+    let perf = read_samples(path, &known.lives, others, &mut visit, progress)?;
     let is_private = |line: LineAddr| {
         let (process, addr) = importer.spaces.unpack(line.first_byte());
         let maps = &perf.world.maps;

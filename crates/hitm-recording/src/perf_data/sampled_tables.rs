@@ -43,7 +43,7 @@ pub fn tables_of_samples(
             spaces.pack(sample.process(), 0);
             c2c.add(sample);
         };
-        let perf = read_samples(path, (&lives, Others::Kept), &mut visit, progress)?;
+        let perf = read_samples(path, &lives, Others::Kept, &mut visit, progress)?;
         let is_same_memory = !c2c.has_physical() || perf.facts.memory == memory;
         if is_same_memory && perf.world.lives == lives {
             break (c2c, perf, spaces);

@@ -51,7 +51,7 @@ impl<S: Shard> Counts<S> {
             only.add(access, outcome);
         }
         if !callers.is_empty() {
-            add_call(&mut self.calls, &self.shards, (access, outcome), callers);
+            add_call(&mut self.calls, &self.shards, access, outcome, callers);
         }
         self.sample_count += 1;
         if self.sample_count.is_multiple_of(SAMPLES_A_LOOK) {
@@ -86,8 +86,8 @@ impl Source for SamplesAt<'_> {
                 |access: &Access, outcome: &Outcome, _: &Sample, callers: &[CodeAddr]| {
                     counts.add(access, outcome, callers);
                 };
-            let known = (self.known.clone(), others);
-            let pass = read_accesses(&self.path, known, &mut sink, progress)?;
+            let known = self.known.clone();
+            let pass = read_accesses(&self.path, known, others, &mut sink, progress)?;
             let more = match others {
                 Others::Kept => self.known.with(&pass.known),
                 Others::PassedOver => None,

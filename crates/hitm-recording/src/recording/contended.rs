@@ -165,7 +165,7 @@ impl Recording {
             return Ok(());
         }
         let source = &mut RecordingAt(path.into());
-        let (rows, calls) = rows_of(source, (&chosen, &LIMITS), self, progress)?;
+        let (rows, calls) = rows_of(source, &chosen, &LIMITS, self, progress)?;
         let more = joined(rows, calls);
         for (line, stats) in &more.lines {
             self.statistics.rest.take_out(*line, stats);
@@ -207,7 +207,7 @@ fn load_within<S: Source>(
         (first.recording, tallied)
     };
     let chosen = tallied.chosen(&recording, wanted);
-    let (rows, calls) = rows_of(source, (&chosen, limits), &mut recording, progress)?;
+    let (rows, calls) = rows_of(source, &chosen, limits, &mut recording, progress)?;
     recording.statistics = joined(rows, calls);
     let mut rest = tallied.sums;
     for (line, stats) in &recording.statistics.lines {
@@ -226,7 +226,7 @@ fn tallied_in_parts<S: Source>(
 ) -> Result<(Recording, Tallied), S::Error> {
     let mut parts = 4;
     loop {
-        match Tallied::of_parts(source, wanted, (parts, limits), progress)? {
+        match Tallied::of_parts(source, wanted, parts, limits, progress)? {
             Some(tallied) => return Ok(tallied),
             None => parts *= 4,
         }
@@ -236,7 +236,8 @@ fn tallied_in_parts<S: Source>(
 /// The rows of chosen lines, as many as the limits admit. Counts in `recording` what has none.
 fn rows_of<S: Source>(
     source: &mut S,
-    (chosen, limits): (&Chosen, &Limits),
+    chosen: &Chosen,
+    limits: &Limits,
     recording: &mut Recording,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Vec<Collector>, CallStats), S::Error> {

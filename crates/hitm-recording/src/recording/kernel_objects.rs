@@ -44,7 +44,7 @@ impl AddressNames<'_> {
             });
         let mut found: BTreeMap<u64, KernelInstance> = BTreeMap::new();
         for start in walked.filter(|start| !MOVED.contains(start)) {
-            let instance = self.kernel_instance(start, start, (wanted, type_bytes));
+            let instance = self.kernel_instance(start, start, wanted, type_bytes);
             found.entry(start).or_insert(instance);
         }
         for (addr, _) in self.recording.places() {
@@ -55,19 +55,20 @@ impl AddressNames<'_> {
                 continue;
             }
             if let Some(start) = self.instance_in_kernel(addr, wanted) {
-                let instance = self.kernel_instance(start, addr, (wanted, type_bytes));
+                let instance = self.kernel_instance(start, addr, wanted, type_bytes);
                 found.entry(start).or_insert(instance);
             }
         }
         found.into_values().collect()
     }
 
-    /// The object of type `wanted` at `start`, which holds the byte at `addr`.
+    /// The object of type `wanted`, of `type_bytes` bytes, at `start`, which holds the byte at `addr`.
     fn kernel_instance(
         &self,
         start: u64,
         addr: u64,
-        (wanted, type_bytes): (&str, u64),
+        wanted: &str,
+        type_bytes: u64,
     ) -> KernelInstance {
         let label = self.data(addr, 1).unwrap_or_default();
         let is_whole = self

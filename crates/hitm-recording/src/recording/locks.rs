@@ -268,7 +268,7 @@ impl Path {
                 let own = bare(&store.get(id).name);
                 let is_anonymous = own.is_empty() || own.starts_with('(');
                 let whole = if is_anonymous { &*self.whole } else { own };
-                self.find_in_members(store, (whole, layout), offset)
+                self.find_in_members(store, whole, layout, offset)
             }
             TypeKind::Array { element, .. } if self.depth < DEPTH_MAX => {
                 let size = store.get(store.resolve(*element)).size;
@@ -289,7 +289,8 @@ impl Path {
     fn find_in_members(
         &self,
         store: &TypeStore,
-        (whole, layout): (&str, &StructLayout),
+        whole: &str,
+        layout: &StructLayout,
         offset: u64,
     ) -> Option<Found> {
         let inner = offset - self.base;

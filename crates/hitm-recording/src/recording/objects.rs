@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    fn stack((start, len): (u64, u64), thread: u32) -> Region {
+    fn stack(start: u64, len: u64, thread: u32) -> Region {
         let thread = ThreadId(thread);
         Region {
             range: AddrRange::with_len(start, len).unwrap(),
@@ -224,7 +224,8 @@ mod tests {
         #[test]
         fn the_latest_region_counts(ranges in proptest::collection::vec((0u64..40, 0u64..20), 0..12)) {
             let numbered = ranges.into_iter().zip(0..);
-            let regions: Vec<Region> = numbered.map(|(range, number)| stack(range, number)).collect();
+            let stacks = numbered.map(|((start, len), number)| stack(start, len, number));
+            let regions: Vec<Region> = stacks.collect();
             let index = LatestRegions::new(&regions);
             for addr in 0..64 {
                 proptest::prop_assert_eq!(index.at(addr), latest(&regions, addr), "at {}", addr);

@@ -119,7 +119,8 @@ pub(crate) trait Shard: Send + Sized {
 pub(crate) fn add_call<S: Shard>(
     calls: &mut CallCollector,
     shards: &[S],
-    (access, outcome): (&Access, &Outcome),
+    access: &Access,
+    outcome: &Outcome,
     callers: &[CodeAddr],
 ) {
     let line = access.line();
@@ -180,7 +181,7 @@ pub(super) fn pass<R: Read, S: Shard>(
             });
         if S::have_calls(shards) {
             for (access, outcome, callers) in decoded.iter().flat_map(|chunk| &chunk.calls) {
-                add_call(&mut found.calls, shards, (access, outcome), callers);
+                add_call(&mut found.calls, shards, access, outcome, callers);
             }
         } else {
             found.calls = CallCollector::default();

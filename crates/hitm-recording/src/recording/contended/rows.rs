@@ -99,13 +99,24 @@ pub(super) enum Keep {
 /// The lines that a second pass keeps something of.
 pub(super) type Chosen = FxHashMap<LineAddr, Keep>;
 
-/// HITMs at places without a name by instruction, each with the lowest of the places.
-pub(in crate::recording) type Nameless = BTreeMap<CodeAddr, (u64, u64)>;
+/// HITMs of an instruction at places without a name.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::recording) struct NamelessHitms {
+    pub(in crate::recording) count: u64,
+    /// The lowest of the places.
+    pub(in crate::recording) addr: u64,
+}
+
+/// HITMs at places without a name, by instruction.
+pub(in crate::recording) type Nameless = BTreeMap<CodeAddr, NamelessHitms>;
 
 /// Adds HITMs of an instruction. Of their places the lowest is kept.
-pub(super) fn add_nameless(sums: &mut Nameless, code: CodeAddr, (hitm_count, addr): (u64, u64)) {
-    let sum = sums.entry(code).or_insert((0, addr));
-    *sum = (sum.0 + hitm_count, sum.1.min(addr));
+pub(super) fn add_nameless(sums: &mut Nameless, code: CodeAddr, more: NamelessHitms) {
+    let sum = sums
+        .entry(code)
+        .or_insert(NamelessHitms { count: 0, ..more });
+    sum.count += more.count;
+    sum.addr = sum.addr.min(more.addr);
 }
 
 /// Rows and counts of the chosen lines.
@@ -169,7 +180,11 @@ impl ChosenRows<'_> {
 
     fn add_nameless(&mut self, access: &Access, source: DataSource) {
         if source.is_hitm() {
-            add_nameless(&mut self.nameless, access.code, (1, access.addr));
+            let one = NamelessHitms {
+                count: 1,
+                addr: access.addr,
+            };
+            add_nameless(&mut self.nameless, access.code, one);
         }
     }
 }

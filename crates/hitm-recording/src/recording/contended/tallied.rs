@@ -48,7 +48,8 @@ impl Tallied {
     pub(super) fn of_parts<S: Source>(
         source: &mut S,
         wanted: Wanted<'_>,
-        (parts, limits): (u64, &Limits),
+        parts: u64,
+        limits: &Limits,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Option<(Recording, Tallied)>, S::Error> {
         let mut tallied = Tallied::default();

@@ -124,7 +124,7 @@ impl MemoryTypes {
         let line = LineAddr(addr / LINE_SIZE);
         let known = self.lines.borrow().get(&line).cloned();
         let instances = known.unwrap_or_else(|| {
-            let votes = self.votes(source, (line, line), |_| true);
+            let votes = self.votes(source, line, line, |_| true);
             let found: Rc<[Instance]> = votes.instances(source.symbolizer).into();
             keep(&mut self.lines.borrow_mut(), line, found.clone());
             found
@@ -140,9 +140,8 @@ impl MemoryTypes {
         if let Some(known) = self.blocks.borrow().get(&start) {
             return known.clone();
         }
-        let votes = self.votes(source, block.range.lines(), |addr| {
-            block.range.contains(addr)
-        });
+        let (first, last) = block.range.lines();
+        let votes = self.votes(source, first, last, |addr| block.range.contains(addr));
         let told = block.told_type.and_then(|at| self.told(source, at));
         let allocated = told.or_else(|| self.allocated(source, &block.stack));
         let found = votes
@@ -152,11 +151,12 @@ impl MemoryTypes {
         found
     }
 
-    /// The votes of the accesses to some lines.
+    /// The votes of the accesses to the lines from `first` to `last`.
     fn votes(
         &self,
         source: Source<'_>,
-        (first, last): (LineAddr, LineAddr),
+        first: LineAddr,
+        last: LineAddr,
         is_wanted: impl Fn(u64) -> bool,
     ) -> Votes {
         let mut votes = Votes::default();

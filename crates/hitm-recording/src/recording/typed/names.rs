@@ -64,7 +64,7 @@ impl AddressNames<'_> {
         let file = symbolizer.file(&of.path)?;
         let first = addr - base;
         let end = first.saturating_add(u64::from(size.max(1))).min(extent);
-        let path = file.members_of(("", of.id), extent, first..end.max(first + 1));
+        let path = file.members_of("", of.id, extent, first..end.max(first + 1));
         drop(symbolizer);
         let tally = place.tally;
         let by = match tally.votes {

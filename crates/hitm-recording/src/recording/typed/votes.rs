@@ -63,6 +63,13 @@ impl Vote {
     }
 }
 
+/// A type with its number.
+#[derive(Debug, Clone, Copy)]
+struct Numbered<'t> {
+    of: &'t FileType,
+    number: usize,
+}
+
 /// A type, and whether what lies somewhere in it is of another one.
 struct Comparison<'s> {
     symbolizer: &'s RefCell<Symbolizer<'static>>,
@@ -189,6 +196,14 @@ impl Votes {
         *count = count.saturating_add(weight);
     }
 
+    /// The type with this number.
+    fn numbered(&self, number: usize) -> Numbered<'_> {
+        Numbered {
+            of: &self.types[number],
+            number,
+        }
+    }
+
     /// The number of a type, the same for one of another unit.
     fn number(&mut self, symbolizer: &RefCell<Symbolizer<'static>>, of: FileType) -> usize {
         let is_known = |known: &FileType| {
@@ -233,7 +248,7 @@ impl Votes {
         };
         let tried = candidates.iter().filter_map(|(_, of)| {
             let is_allocated = allocated == Some(*of);
-            self.try_type((*of, is_allocated), block, &mut comparison)
+            self.try_type(*of, is_allocated, block, &mut comparison)
         });
         // Of two that agree with as much, the larger one says more. What was allocated is the last one.
         let best = tried.max_by_key(|whole| (whole.tally.agreeing, whole.of.size))?;
@@ -249,11 +264,13 @@ impl Votes {
     /// The block as one of a type, or as an array, with the votes that agree.
     fn try_type(
         &self,
-        (of, is_allocated): (usize, bool),
+        of: usize,
+        is_allocated: bool,
         block: AddrRange,
         comparison: &mut Comparison<'_>,
     ) -> Option<Whole> {
-        let candidate = &self.types[of];
+        let numbered = self.numbered(of);
+        let candidate = numbered.of;
         let (size, length) = (candidate.size, block.len());
         if size > length {
             return None;
@@ -273,9 +290,7 @@ impl Votes {
                 let into = base.checked_sub(block.start() + first);
                 let into = into.map(|into| if is_array { into % size } else { into });
                 match into.filter(|into| *into < size || is_single) {
-                    Some(into) => {
-                        comparison.compare((candidate, of), into, (&self.types[*voted], *voted))
-                    }
+                    Some(into) => comparison.compare(numbered, into, self.numbered(*voted)),
                     // What begins before the block is no part of it.
                     None => Agreement::Differs,
                 }
@@ -335,7 +350,7 @@ impl Votes {
         votes.sort_by_key(|((_, vote), _)| vote.addr);
         let mut found: Vec<Instance> = bases
             .into_iter()
-            .map(|(of, base)| self.instance((of, base), &votes, &mut comparison))
+            .map(|(of, base)| self.instance(of, base, &votes, &mut comparison))
             .filter(|instance| agree(instance.tally) && instance.tally.agreeing > 0)
             .filter(|instance| self.tell(instance.tally.votes, instance.bytes()))
             .collect();
@@ -363,11 +378,13 @@ impl Votes {
     /// The object of a type at an address, with those of the votes, by address, that are about its bytes.
     fn instance(
         &self,
-        (of, base): (usize, u64),
+        of: usize,
+        base: u64,
         votes: &[Counted<'_>],
         comparison: &mut Comparison<'_>,
     ) -> Instance {
-        let candidate = &self.types[of];
+        let numbered = self.numbered(of);
+        let candidate = numbered.of;
         let mut tally = Tally::default();
         let first = votes.partition_point(|((_, vote), _)| vote.addr < base);
         let is_inside = |((_, vote), _): &&Counted<'_>| vote.addr - base < candidate.size;
@@ -377,9 +394,7 @@ impl Votes {
                     .checked_sub(base)
                     .filter(|into| *into < candidate.size)
                 {
-                    Some(into) => {
-                        comparison.compare((candidate, of), into, (&self.types[*voted], *voted))
-                    }
+                    Some(into) => comparison.compare(numbered, into, self.numbered(*voted)),
                     None => Agreement::Differs,
                 }
             });
@@ -413,17 +428,12 @@ impl Part {
 
 impl Comparison<'_> {
     /// Compares a vote for an object of one type with another that holds it, `into` bytes from the start.
-    fn compare(
-        &mut self,
-        (outer, outer_number): (&FileType, usize),
-        into: u64,
-        (inner, inner_number): (&FileType, usize),
-    ) -> Agreement {
-        let key = (outer_number, into, inner_number);
+    fn compare(&mut self, outer: Numbered<'_>, into: u64, inner: Numbered<'_>) -> Agreement {
+        let key = (outer.number, into, inner.number);
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let found = self.look(outer, into, inner, outer_number == inner_number);
+        let found = self.look(outer.of, into, inner.of, outer.number == inner.number);
         self.known.insert(key, found);
         found
     }
@@ -440,7 +450,7 @@ impl Comparison<'_> {
         let is_part = match outer.path == inner.path {
             true => types.has_part(outer.id, into, inner.id),
             // A library's functions know their objects only, the program what they are a part of.
-            false => types.has_part_called(outer.id, into, (&inner.name, inner.size)),
+            false => types.has_part_called(outer.id, into, &inner.name, inner.size),
         };
         if is_part {
             return Agreement::Agrees;
