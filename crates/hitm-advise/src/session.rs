@@ -10,7 +10,7 @@ use hitm_layout::StructLayout;
 use hitm_layout::advise::{
     Advice, AdviseError, Candidate, Demand, Options, Search, Subject, Weighed, place_in_types,
 };
-use hitm_layout::emit::{EmitError, patch_array};
+use hitm_layout::emit::{self, EmitError, patch_array};
 use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, LayoutFileError, LayoutTable};
 use hitm_layout::profile::{Profile, ProfileError};
 use hitm_recording::perf_data::PerfDataError;
@@ -454,6 +454,7 @@ impl Session {
         let text = source.map(read).transpose()?;
         let named = source.map(|path| path.display().to_string());
         let file = named.as_deref().zip(text.as_deref());
+        let file = file.map(|(file, text)| emit::Source { file, text });
         let subject = &self.read.subject;
         match (&self.read.structure, language, file) {
             (Structure::Types(types, layout), ..) => {
@@ -462,7 +463,8 @@ impl Session {
                 Ok(source::emit(&source::Wanted {
                     subject,
                     layout: &candidate.layout,
-                    types: (layout, types.borrow_mut().types()),
+                    of: layout,
+                    store: types.borrow_mut().types(),
                     names: &names,
                     language,
                     file,

@@ -2,9 +2,9 @@
 
 use hitm_layout::advise::Subject;
 use hitm_layout::emit::{
-    Declaration, Emission, EmitError, Style, Types, c_asserts, c_struct, clang_reorder_fields,
-    cpp_text, declarations, flattened, kernel_asserts, patch_rust, patch_struct, rust_struct,
-    semantic_patch, type_names,
+    Declaration, Emission, EmitError, Flattened, Source, Style, Types, c_asserts, c_struct,
+    clang_reorder_fields, cpp_text, declarations, flattened, kernel_asserts, patch_rust,
+    patch_struct, rust_struct, semantic_patch, type_names,
 };
 use hitm_layout::layout_file::FileStruct;
 use hitm_layout::{SourceNames, StructLayout, TypeStore};
@@ -22,29 +22,31 @@ pub enum Language {
 pub(super) struct Wanted<'w> {
     pub(super) subject: &'w Subject,
     pub(super) layout: &'w FileStruct,
-    pub(super) types: (&'w StructLayout, &'w TypeStore),
+    /// The structure in debug information.
+    pub(super) of: &'w StructLayout,
+    pub(super) store: &'w TypeStore,
     /// Names of the types in source.
     pub(super) names: &'w SourceNames,
     pub(super) language: Language,
-    /// Name and text of the file that declares the structure. None when a structure inside is
-    /// opened, as its members are declared elsewhere.
-    pub(super) file: Option<(&'w str, &'w str)>,
+    /// The file that declares the structure. None when a structure inside is opened, as its members
+    /// are declared elsewhere.
+    pub(super) file: Option<Source<'w>>,
 }
 
 /// Returns the structure with assertions, or a unified diff of the file.
 pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
-    let (types, store) = wanted.types;
-    let of = Types {
-        store,
+    let (of, subject) = (wanted.of, wanted.subject);
+    let types = Types {
+        store: wanted.store,
         names: wanted.names,
     };
-    let flat = flattened(wanted.subject, wanted.layout, wanted.types)?;
+    let flat = flattened(subject, wanted.layout, of, wanted.store)?;
     let declarations = match (wanted.language, wanted.file) {
         // A diff keeps the file's declarations; types stand at most in comments.
         (Language::C(_), Some(_)) => Vec::new(),
-        (Language::C(_), None) => declarations((wanted.subject, &flat.subject), types, of)?,
-        (Language::Rust, Some(_)) => type_names(wanted.subject, types, of).unwrap_or_default(),
-        (Language::Rust, None) => type_names(wanted.subject, types, of)?,
+        (Language::C(_), None) => declarations(subject, &flat.subject, of, types)?,
+        (Language::Rust, Some(_)) => type_names(subject, of, types).unwrap_or_default(),
+        (Language::Rust, None) => type_names(subject, of, types)?,
     };
     let style = match wanted.language {
         Language::C(style) => style,
@@ -55,32 +57,26 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
         (Language::Rust, Some(file)) => patch_rust(&emission, file),
         (Language::Rust, None) => Ok(rust_struct(&emission)? + &renamed("// ", &flat.renames)),
         (Language::C(_), Some(file)) => {
-            let told = Declaration::of(wanted.subject, types, store);
+            let told = Declaration::of(subject, of, wanted.store);
             patch_struct(&emission, file, &told)
         }
-        (Language::C(_), None) => Ok(c_text(
-            (&emission, &flat.layout),
-            (types, wanted.names),
-            &flat.renames,
-        )),
+        (Language::C(_), None) => Ok(c_text(&emission, wanted, &flat)),
     }
 }
 
-fn c_text(
-    (emission, layout): (&Emission<'_>, &FileStruct),
-    (types, names): (&StructLayout, &SourceNames),
-    renames: &[(String, String)],
-) -> String {
+/// The structure with assertions, in C or C++.
+fn c_text(emission: &Emission<'_>, wanted: &Wanted<'_>, flat: &Flattened) -> String {
+    let (layout, renames) = (&flat.layout, &flat.renames);
     let style = emission.style();
     let mut out = c_struct(emission) + "\n" + &c_asserts(layout, style);
     if style == Style::Kernel {
         out += &("\n".to_owned() + &kernel_asserts(layout));
     }
     if style == Style::Cpp {
-        out = cpp_text(&out, emission, names);
+        out = cpp_text(&out, emission, wanted.names);
     }
     let is_own = |name: &str| {
-        let mut members = types.members.iter();
+        let mut members = wanted.of.members.iter();
         name.starts_with('(') || members.any(|member| member.name.as_deref() == Some(name))
     };
     // The tool does not look into anonymous structures.
@@ -88,7 +84,7 @@ fn c_text(
         return out;
     }
     if renames.is_empty() {
-        let declared_in = types.decl.as_ref().map_or("FILE.c", |decl| &*decl.file);
+        let declared_in = wanted.of.decl.as_ref().map_or("FILE.c", |decl| &*decl.file);
         let command = clang_reorder_fields(layout, declared_in);
         return out + &format!("\n/* {command} */\n");
     }

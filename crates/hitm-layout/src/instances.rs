@@ -36,17 +36,19 @@ pub fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u64) -> 
 /// unions are not searched: which of them the bytes are is not known.
 pub fn only_instance(store: &TypeStore, of: TypeId, wanted: &str) -> Option<u64> {
     let mut found = Vec::new();
-    collect(store, (of, 0), wanted, DEPTH_MAX, &mut found);
+    collect(store, of, 0, wanted, DEPTH_MAX, &mut found);
     match found[..] {
         [offset] => Some(offset),
         _ => None,
     }
 }
 
-/// Collects the offsets of the outermost instances; of an array's elements two stand for all.
+/// Collects the offsets of the outermost instances in an object of type `of` that begins at `base`; of an
+/// array's elements two stand for all.
 fn collect(
     store: &TypeStore,
-    (of, base): (TypeId, u64),
+    of: TypeId,
+    base: u64,
     wanted: &str,
     depth: usize,
     found: &mut Vec<u64>,
@@ -59,20 +61,15 @@ fn collect(
         TypeKind::Aggregate(layout) if is_named(layout, wanted) => found.push(base),
         TypeKind::Aggregate(layout) if layout.kind != AggregateKind::Union => {
             for member in &layout.members {
-                let at = (member.type_id, base + member.byte_offset());
-                collect(store, at, wanted, depth - 1, found);
+                let at = base + member.byte_offset();
+                collect(store, member.type_id, at, wanted, depth - 1, found);
             }
         }
         TypeKind::Array { element, count } => {
             let size = store.get(*element).size.unwrap_or(0);
             for index in 0..count.unwrap_or(0).min(SEVERAL as u64) {
-                collect(
-                    store,
-                    (*element, base + index * size),
-                    wanted,
-                    depth - 1,
-                    found,
-                );
+                let at = base + index * size;
+                collect(store, *element, at, wanted, depth - 1, found);
             }
         }
         _ => {}

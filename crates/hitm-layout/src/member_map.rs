@@ -247,7 +247,7 @@ impl MemberMap {
         }
         let index = self.members.len();
         let to = member.offset_bytes + member.bits.map_or(0, |bits| bits.offset / 8);
-        let spans = spans(types, &found, member, (to, index));
+        let spans = spans(types, &found, member, to, index);
         let spans = spans.ok_or_else(|| {
             let (type_name, member_name) = names();
             MapError::Size {

@@ -265,7 +265,7 @@ fn nested(
         };
         let find = |(store, layout): (&TypeStore, &StructLayout), path: &str| {
             let mut names = Names::new(store);
-            let (type_id, part) = names.typed_part_at((name, layout), path)?;
+            let (type_id, part) = names.typed_part_at(name, layout, path)?;
             let inner = store.layout(type_id);
             let parts = inner.map_or_else(Vec::new, |inner| parts(store, inner));
             Some((part, parts))

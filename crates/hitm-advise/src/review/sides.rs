@@ -137,7 +137,7 @@ impl Side {
             Side::Types(file) => file,
         };
         let layout = file.struct_layout(name)?;
-        Ok(is_path((name, &layout), file.types(), path))
+        Ok(is_path(name, &layout, file.types(), path))
     }
 
     /// Bytes of the member at `path` in the structure of a name, if it has one.
@@ -151,7 +151,7 @@ impl Side {
             Side::Types(file) => file,
         };
         let layout = file.struct_layout(name)?;
-        let found = Names::new(file.types()).typed_part_at((name, &layout), path);
+        let found = Names::new(file.types()).typed_part_at(name, &layout, path);
         Ok(found.map(|(_, part)| part.size()))
     }
 
@@ -174,7 +174,7 @@ impl Side {
         let mut opened = Vec::new();
         for part in own {
             let inside = inside_of.get(part.name.as_str()).into_iter().flatten();
-            let inside = inside.filter_map(|other| names.part_at((name, &layout), &other.name));
+            let inside = inside.filter_map(|other| names.part_at(name, &layout, &other.name));
             let inside: Vec<Part> = inside.collect();
             match inside.is_empty() {
                 true => opened.push(part.clone()),
@@ -241,14 +241,14 @@ impl Side {
     }
 }
 
-/// Returns true if a structure has a member at `path`, which may leave out elements of arrays.
-fn is_path(outer: (&str, &StructLayout), store: &TypeStore, path: &str) -> bool {
+/// Returns true if the structure `outer` has a member at `path`, which may leave out elements of arrays.
+fn is_path(outer: &str, layout: &StructLayout, store: &TypeStore, path: &str) -> bool {
     let mut names = Names::new(store);
     let mut full = String::new();
     for step in path.split('.') {
         full += if full.is_empty() { "" } else { "." };
         full += step;
-        let Some((mut type_id, _)) = names.typed_part_at(outer, &full) else {
+        let Some((mut type_id, _)) = names.typed_part_at(outer, layout, &full) else {
             return false;
         };
         // All elements have the same members.

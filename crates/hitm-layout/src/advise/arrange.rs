@@ -113,7 +113,7 @@ fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
     let atoms = weigher.atoms;
     let mut segments = Vec::new();
     for (index, (bin, placed)) in weigher.bins.iter().zip(&found.bins).enumerate() {
-        let (inner, end) = pack(atoms, placed, bin.free.0).expect("what was weighed fits");
+        let (inner, end) = pack(atoms, placed, bin.free.from).expect("what was weighed fits");
         let cost = weigher.cost(Some(index), placed);
         segments.push(match bin.origin {
             Origin::Pinned(line) => Segment {
@@ -121,7 +121,7 @@ fn segments(weigher: &Weigher<'_>, found: &Assignment) -> Vec<Segment> {
                 end: LINE,
                 cost,
                 fixed_line: Some(line),
-                gap: Some((end, bin.free.0 + bin.free.1 - end)),
+                gap: Some((end, bin.free.from + bin.free.bytes - end)),
             },
             Origin::Tail(owner) => {
                 let head = atoms[owner].size / LINE * LINE;

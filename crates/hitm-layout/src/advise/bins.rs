@@ -23,10 +23,25 @@ pub(super) type SpotPlaces = Vec<(usize, u64, u64)>;
 pub(super) struct Bin {
     /// Spots that are there anyway, ascending.
     pub(super) resident: Vec<usize>,
-    /// Bytes from the line's start to the free ones, and how many.
-    pub(super) free: (u64, u64),
+    pub(super) free: Gap,
     /// The atoms that make it a bin: pinned ones, or the large one that ends in it.
     pub(super) origin: Origin,
+}
+
+/// Free bytes of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gap {
+    /// The first one, from the line's start.
+    pub(super) from: u64,
+    pub(super) bytes: u64,
+}
+
+impl Gap {
+    /// A line in which nothing is yet.
+    pub(super) const WHOLE_LINE: Gap = Gap {
+        from: 0,
+        bytes: LINE,
+    };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -163,7 +178,10 @@ impl<'d> Weigher<'d> {
                 } else {
                     self.bins.push(Bin {
                         resident,
-                        free: (used, LINE - used),
+                        free: Gap {
+                            from: used,
+                            bytes: LINE - used,
+                        },
                         origin: Origin::Tail(index),
                     });
                 }
@@ -224,10 +242,11 @@ impl<'d> Weigher<'d> {
         spots
     }
 
-    /// Returns true if the atoms may share a line, and fit into `free` bytes that begin `from` bytes into it.
-    pub(super) fn fits(&self, atoms: &[usize], (from, free): (u64, u64)) -> bool {
+    /// Returns true if the atoms may share a line, and fit into its free bytes.
+    pub(super) fn fits(&self, atoms: &[usize], free: Gap) -> bool {
         !self.quiet.is_mixed(atoms)
-            && pack(self.atoms, atoms, from).is_some_and(|(_, end)| end <= from + free)
+            && pack(self.atoms, atoms, free.from)
+                .is_some_and(|(_, end)| end <= free.from + free.bytes)
     }
 }
 
@@ -249,13 +268,19 @@ pub(super) fn pack(all: &[Atom], atoms: &[usize], from: u64) -> Option<(Vec<(usi
     (at <= LINE).then_some((placed, at))
 }
 
-/// The longest run of bytes of a line that `taken` (ascending) leaves: its start and length.
-fn largest_gap(taken: &[(u64, u64)]) -> (u64, u64) {
-    let mut best = (LINE, 0);
+/// The longest run of bytes of a line that `taken` (ascending) leaves.
+fn largest_gap(taken: &[(u64, u64)]) -> Gap {
+    let mut best = Gap {
+        from: LINE,
+        bytes: 0,
+    };
     let mut at = 0;
     for (from, to) in taken.iter().copied().chain([(LINE, LINE)]) {
-        if from > at && from - at > best.1 {
-            best = (at, from - at);
+        if from > at && from - at > best.bytes {
+            best = Gap {
+                from: at,
+                bytes: from - at,
+            };
         }
         at = at.max(to);
     }

@@ -6,7 +6,7 @@
 //! `best[n][set]` is the least of `cost[part] + best[n - 1][set without part]` over the parts of
 //! `set` that hold its first atom. That takes `3^k` steps for `k` atoms.
 
-use super::bins::Weigher;
+use super::bins::{Gap, Weigher};
 
 /// The most atoms that are partitioned exactly: 3^12 = 531,441 steps for each number of lines.
 pub(super) const EXACT_ATOMS_MAX: usize = 12;
@@ -75,7 +75,7 @@ pub(super) fn partitions(weigher: &Weigher<'_>, hot: &[usize]) -> Vec<Option<Ass
         in_bins.push(after.clone());
         before = after;
     }
-    let costs = costs_of(weigher, hot, None, (0, super::atoms::LINE));
+    let costs = costs_of(weigher, hot, None, Gap::WHOLE_LINE);
     let mut in_lines: Vec<Table> = vec![before];
     let mut found = Vec::new();
     for count in 0..=hot.len() {
@@ -125,7 +125,7 @@ fn costs_of(
     weigher: &Weigher<'_>,
     hot: &[usize],
     bin: Option<usize>,
-    free: (u64, u64),
+    free: Gap,
 ) -> Vec<Option<u64>> {
     let mut costs = Vec::with_capacity(1 << hot.len());
     for set in 0..1u32 << hot.len() {

@@ -275,7 +275,7 @@ impl Demand {
             if own.all() <= 0.0 || alone {
                 continue;
             }
-            let partners = self.partners((index, &orders[index]), &parties, writes);
+            let partners = self.partners(index, &orders[index], &parties, writes);
             let mut visits = self.visits(party, &others, &partners);
             // Back to rates per cycle of work.
             visits
@@ -335,11 +335,12 @@ impl Demand {
             .collect()
     }
 
-    /// The mean price of taking the line from its writers, of reading it from the nearest core that
+    /// For party `index`, the mean price of taking the line from its writers, of reading it from the nearest core that
     /// has a copy, and of invalidating the farthest one. `writes` is the sum of all parties' rates.
     fn partners(
         &self,
-        (index, order): (usize, &Order),
+        index: usize,
+        order: &Order,
         parties: &[Party<'_>],
         writes: f64,
     ) -> Partners {

@@ -2,7 +2,7 @@
 //! least, then moves and swaps that help, from several starts.
 
 use super::atoms::LINE;
-use super::bins::Weigher;
+use super::bins::{Gap, Weigher};
 use super::exact::{Assignment, partitions};
 
 /// Share of the optimum of some atoms that the optimum of all is taken to be at least.
@@ -48,7 +48,7 @@ pub(super) fn partitions_of_many(
         let start = exact[..=known].iter().rev().flatten().next();
         let until = weigher.work.part_until(until, counts.len() - at);
         let solution = start.zip(least(known)).and_then(|(start, least)| {
-            let mut state = State::new(weigher, (start, count), until)?;
+            let mut state = State::new(weigher, start, count, until)?;
             state.insert_all(rest)?;
             state.search(seed);
             let found = state.assignment();
@@ -68,7 +68,7 @@ fn counts(weigher: &Weigher<'_>) -> Vec<usize> {
         .iter()
         .map(|atom| weigher.atoms[*atom].size)
         .sum();
-    let in_bins: u64 = weigher.bins.iter().map(|bin| bin.free.1).sum();
+    let in_bins: u64 = weigher.bins.iter().map(|bin| bin.free.bytes).sum();
     let mut count = bytes.saturating_sub(in_bins).div_ceil(LINE) as usize;
     let mut counts = Vec::new();
     while count < weigher.hot.len() {
@@ -91,9 +91,11 @@ struct State<'w, 'd> {
 }
 
 impl<'w, 'd> State<'w, 'd> {
+    /// Begins with an assignment, which may have fewer than `count` lines. None when it has more.
     fn new(
         weigher: &'w Weigher<'d>,
-        (start, count): (&Assignment, usize),
+        start: &Assignment,
+        count: usize,
         until: u64,
     ) -> Option<State<'w, 'd>> {
         let mut sets: Vec<Vec<usize>> = start.bins.iter().chain(&start.lines).cloned().collect();
@@ -120,7 +122,7 @@ impl<'w, 'd> State<'w, 'd> {
     /// Returns the cost of a place with these atoms; none when they do not fit.
     fn cost(&self, place: usize, atoms: &[usize]) -> Option<u64> {
         let bin = self.weigher.bins.get(place);
-        let free = bin.map_or((0, LINE), |bin| bin.free);
+        let free = bin.map_or(Gap::WHOLE_LINE, |bin| bin.free);
         let fits = self.weigher.fits(atoms, free);
         fits.then(|| self.weigher.cost(bin.map(|_| place), atoms))
     }
@@ -168,7 +170,7 @@ impl<'w, 'd> State<'w, 'd> {
                 set.push(atom);
                 let bin = self.weigher.bins.get(*place);
                 self.weigher
-                    .fits(&set, bin.map_or((0, LINE), |bin| bin.free))
+                    .fits(&set, bin.map_or(Gap::WHOLE_LINE, |bin| bin.free))
             })?;
             self.sets[place].push(atom);
             self.places[atom] = place;

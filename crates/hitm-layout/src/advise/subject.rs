@@ -46,7 +46,7 @@ impl Subject {
         })?;
         let mut members = Vec::new();
         let mut opened = Opened::new(open);
-        add_from_table(table, read, (0, ""), &mut members, &mut opened);
+        add_from_table(table, read, Inside::SUBJECT, &mut members, &mut opened);
         opened.check(name)?;
         Ok(Subject {
             name: name.to_owned(),
@@ -73,7 +73,7 @@ impl Subject {
             align: 1,
             members: Vec::new(),
         };
-        reading.add(layout, (0, ""))?;
+        reading.add(layout, Inside::SUBJECT)?;
         reading.opened.check(&name)?;
         Ok(Subject {
             size_bytes: layout.size,
@@ -154,18 +154,34 @@ impl Opened<'_> {
     }
 }
 
-/// Adds the members of a structure that begins at byte `base` and whose members' names begin with
-/// `prefix`. A table's types form no cycle.
+/// An opened structure inside of the subject.
+#[derive(Debug, Clone, Copy)]
+struct Inside<'p> {
+    /// Its first byte, from the subject's start.
+    base: u64,
+    /// The beginning of its members' names.
+    prefix: &'p str,
+}
+
+impl Inside<'_> {
+    /// The subject itself.
+    const SUBJECT: Inside<'static> = Inside {
+        base: 0,
+        prefix: "",
+    };
+}
+
+/// Adds the members of a structure of the table. A table's types form no cycle.
 fn add_from_table(
     table: &LayoutTable,
     read: &FileStruct,
-    (base, prefix): (u64, &str),
+    inside: Inside<'_>,
     members: &mut Vec<SubjectMember>,
     opened: &mut Opened<'_>,
 ) {
     for file in &read.members {
         let mut file = file.clone();
-        file.name.insert_str(0, prefix);
+        file.name.insert_str(0, inside.prefix);
         let nested = file.type_name.as_deref().and_then(|name| table.get(name));
         let is_plain = file.array.is_none() && file.per.is_none();
         if let Some(nested) = nested
@@ -173,8 +189,11 @@ fn add_from_table(
             && file.storage == Storage::INLINE
             && opened.take(&nested.name)
         {
-            let place = (base + file.offset_bytes, &*format!("{}.", file.name));
-            add_from_table(table, nested, place, members, opened);
+            let inside = Inside {
+                base: inside.base + file.offset_bytes,
+                prefix: &format!("{}.", file.name),
+            };
+            add_from_table(table, nested, inside, members, opened);
             continue;
         }
         let unit = file
@@ -182,7 +201,7 @@ fn add_from_table(
             .map_or(file.size_bytes, |array| array.stride_bytes);
         let natural = 1 << (unit | NATURAL_ALIGN_MAX | file.offset_bytes).trailing_zeros();
         let demanded = nested.and_then(|nested| nested.align_bytes);
-        file.offset_bytes += base;
+        file.offset_bytes += inside.base;
         members.push(SubjectMember {
             align: demanded.unwrap_or(natural),
             file,
@@ -204,13 +223,9 @@ struct FromTypes<'t, 'o> {
 }
 
 impl FromTypes<'_, '_> {
-    /// Adds the members of a structure that begins at byte `base` and whose members' names begin with
-    /// `prefix`. The store's depth bounds the recursion.
-    fn add(
-        &mut self,
-        layout: &StructLayout,
-        (base, prefix): (u64, &str),
-    ) -> Result<(), AdviseError> {
+    /// Adds the members of a structure. The store's depth bounds the recursion.
+    fn add(&mut self, layout: &StructLayout, inside: Inside<'_>) -> Result<(), AdviseError> {
+        let base = inside.base;
         for member in &layout.members {
             let movable = matches!(member.kind, MemberKind::Field | MemberKind::BitField);
             let (start, end) = (base + member.byte_offset(), base + member.byte_end());
@@ -232,13 +247,17 @@ impl FromTypes<'_, '_> {
             if let Some(nested) = self.opened_nested(member, start..end) {
                 // Members of an anonymous structure are named as if they were the outer one's.
                 let prefix = match &member.name {
-                    Some(name) => format!("{prefix}{name}."),
-                    None => prefix.to_owned(),
+                    Some(name) => format!("{}{name}.", inside.prefix),
+                    None => inside.prefix.to_owned(),
                 };
-                self.add(&nested, (start, &prefix))?;
+                let inside = Inside {
+                    base: start,
+                    prefix: &prefix,
+                };
+                self.add(&nested, inside)?;
                 continue;
             }
-            let own = format!("{prefix}{own}");
+            let own = format!("{}{own}", inside.prefix);
             let file = if member.kind == MemberKind::BitField {
                 let unit = of_type.size.unwrap_or(1).clamp(1, 16);
                 let unit_start = start / unit * unit;

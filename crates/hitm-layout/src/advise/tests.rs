@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
+use super::bins::Gap;
 use super::*;
 use crate::layout_file::{LayoutFile, LayoutTable, shipped};
 use crate::profile::{Counts, CpuSet, Profile, RowKey};
@@ -416,7 +417,7 @@ fn best_by_trying(weigher: &Weigher<'_>) -> BTreeMap<usize, u64> {
     for sets in set_partitions(weigher.hot.len()) {
         let atoms = |set: &Vec<usize>| set.iter().map(|at| weigher.hot[*at]).collect();
         let lines: Vec<Vec<usize>> = sets.iter().map(atoms).collect();
-        if !lines.iter().all(|line| weigher.fits(line, (0, 64))) {
+        if !lines.iter().all(|line| weigher.fits(line, Gap::WHOLE_LINE)) {
             continue;
         }
         let cost = lines.iter().map(|line| weigher.cost(None, line)).sum();

@@ -71,6 +71,26 @@ struct UnitCode {
     lines: LineTable,
 }
 
+/// A unit that has the lines, and the one that has the entries: the same where no unit is split.
+struct SplitUnit<'a> {
+    number: u32,
+    lines: Unit<'a>,
+    full_number: u32,
+    full: Unit<'a>,
+}
+
+impl<'a> SplitUnit<'a> {
+    fn read(view: &View<'a>, number: u32) -> gimli::Result<SplitUnit<'a>> {
+        let full_number = view.file.full_unit(number);
+        Ok(SplitUnit {
+            number,
+            lines: view.unit(number)?,
+            full_number,
+            full: view.unit(full_number)?,
+        })
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct FunctionRange {
     begin: u64,
@@ -117,20 +137,19 @@ impl CodeIndex {
         address: u64,
         problems: &mut Vec<gimli::Error>,
     ) -> gimli::Result<Option<CodeLocation>> {
-        let lines_unit = view.unit(number)?;
-        let full = view.file.full_unit(number);
-        let unit = view.unit(full)?;
-        let code = self.unit_code(view, (number, &lines_unit), (full, &unit), problems);
-        let file_name = |file: u64| lines::file_name(view, &lines_unit, number, file);
+        let split = SplitUnit::read(view, number)?;
+        let code = self.unit_code(view, &split, problems);
+        let file_name = |file: u64| lines::file_name(view, &split.lines, number, file);
         let function = code.function(address);
         let place = code.lines.find(address);
         let chain = match function {
             Some(die) => {
                 let at = DieRef {
-                    unit: full,
+                    unit: split.full_number,
                     offset: die,
                 };
-                self.inlined(view, &unit, at)?.chain(view, &unit, address)?
+                let inlined = self.inlined(view, &split.full, at)?;
+                inlined.chain(view, &split.full, address)?
             }
             None => Vec::new(),
         };
@@ -166,28 +185,28 @@ impl CodeIndex {
     pub(crate) fn function(&mut self, view: &View<'_>, address: u64) -> Option<DieRef> {
         let units: Vec<u32> = view.file.units_at(address).collect();
         units.into_iter().find_map(|number| {
-            let lines_unit = view.unit(number).ok()?;
-            let full = view.file.full_unit(number);
-            let unit = view.unit(full).ok()?;
+            let split = SplitUnit::read(view, number).ok()?;
             // The question for the address's name reports damage.
-            let problems = &mut Vec::new();
-            let code = self.unit_code(view, (number, &lines_unit), (full, &unit), problems);
+            let code = self.unit_code(view, &split, &mut Vec::new());
             let offset = code.function(address)?;
-            Some(DieRef { unit: full, offset })
+            Some(DieRef {
+                unit: split.full_number,
+                offset,
+            })
         })
     }
 
-    /// The functions and lines of a unit, read at the first question. `full` has its entries.
+    /// The functions and lines of a unit, read at the first question.
     fn unit_code<'a>(
         &mut self,
         view: &View<'a>,
-        (number, lines_unit): (u32, &Unit<'a>),
-        (full, unit): (u32, &Unit<'a>),
+        split: &SplitUnit<'a>,
         problems: &mut Vec<gimli::Error>,
     ) -> &UnitCode {
+        let number = split.number;
         if !self.units.contains_key(&number) {
-            let mut code = UnitCode::read(view, unit, full, problems);
-            code.read_lines(view, lines_unit, number, problems);
+            let mut code = UnitCode::read(view, &split.full, split.full_number, problems);
+            code.read_lines(view, &split.lines, number, problems);
             self.keep(number, code);
         }
         &self.units[&number]

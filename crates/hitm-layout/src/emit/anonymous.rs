@@ -107,14 +107,16 @@ impl Declaration {
             lines: members
                 .map(|member| member_at(layout, store, &member.file).and_then(line))
                 .collect(),
-            anonymous: anonymous(subject, (layout, 0), store),
+            anonymous: anonymous(subject, layout, 0, store),
         }
     }
 }
 
+/// The members without a name of `layout`, which begins `base` bytes behind the start of the subject.
 fn anonymous(
     subject: &Subject,
-    (layout, base): (&StructLayout, u64),
+    layout: &StructLayout,
+    base: u64,
     store: &TypeStore,
 ) -> Vec<Anonymous> {
     let mut found = Vec::new();
@@ -130,7 +132,7 @@ fn anonymous(
         });
         found.push(match whole {
             Some(index) => Anonymous::Whole(index),
-            None => Anonymous::Opened(anonymous(subject, (inner, start), store)),
+            None => Anonymous::Opened(anonymous(subject, inner, start, store)),
         });
     }
     found

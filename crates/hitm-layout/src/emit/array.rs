@@ -1,16 +1,12 @@
 //! An array of scalars whose elements belong to different threads: each element gets a line.
 
 use super::diff::{Replacement, unified_diff};
-use super::{EmitError, Style};
+use super::{EmitError, Source, Style};
 
 /// A diff that makes each element of the array `name` a structure with one aligned member, `value`,
 /// and uses that member wherever the array is indexed.
-pub fn patch_array(
-    name: &str,
-    (file, text): (&str, &str),
-    style: Style,
-) -> Result<String, EmitError> {
-    let lines: Vec<&str> = text.split('\n').collect();
+pub fn patch_array(name: &str, source: Source<'_>, style: Style) -> Result<String, EmitError> {
+    let lines: Vec<&str> = source.text.split('\n').collect();
     let mut replacements = Vec::new();
     let mut is_declared = false;
     for (number, line) in lines.iter().enumerate() {
@@ -22,7 +18,7 @@ pub fn patch_array(
         } else {
             is_declared = true;
             declaration(line, at, name, style).ok_or_else(|| EmitError::Source {
-                file: file.to_owned(),
+                file: source.file.to_owned(),
                 line: number + 1,
                 found: (*line).to_owned(),
                 expected: format!("the declaration of {name} on one line, without an initialiser"),
@@ -36,13 +32,13 @@ pub fn patch_array(
     }
     if !is_declared {
         return Err(EmitError::Source {
-            file: file.to_owned(),
+            file: source.file.to_owned(),
             line: 1,
             found: format!("no {name}[...]"),
             expected: String::from("the declaration of the array"),
         });
     }
-    Ok(unified_diff(file, text, &replacements))
+    Ok(unified_diff(source.file, source.text, &replacements))
 }
 
 /// Finds `name[` as a word, from byte `from` on.

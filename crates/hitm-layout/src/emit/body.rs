@@ -2,7 +2,7 @@
 
 use super::EmitError;
 use super::opened::Opened;
-use super::tokens::Tokens;
+use super::tokens::{Span, Tokens};
 
 /// Words that qualify what is declared, and name nothing.
 const QUALIFIERS: [&str; 10] = [
@@ -30,6 +30,14 @@ const ATTRIBUTES: [&str; 9] = [
     "_Atomic",
     "__declspec",
 ];
+
+/// A structure as debug information knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known<'k> {
+    pub(super) name: &'k str,
+    /// Names of its members.
+    pub(super) members: &'k [&'k str],
+}
 
 /// A structure as its file declares it. Tokens are given by index.
 #[derive(Debug)]
@@ -72,7 +80,7 @@ pub(super) struct Declared {
     /// Token of the name.
     pub(super) at: usize,
     /// The declarator's tokens, from its pointers to its initialiser.
-    pub(super) span: (usize, usize),
+    pub(super) span: Span,
     pub(super) is_array: bool,
     /// A pointer, a reference, or a function behind one.
     pub(super) is_pointer: bool,
@@ -87,7 +95,7 @@ pub(super) fn is_body_of(tokens: &Tokens<'_>, open: usize, name: &str) -> bool {
     let Some(head) = head_of(tokens, open) else {
         return false;
     };
-    match named(tokens, (head + 1, open)) {
+    match named(tokens, head + 1, open) {
         Some(own) => own == name,
         None => {
             tokens.before(head) == "typedef"
@@ -132,7 +140,7 @@ pub(super) fn head_of(tokens: &Tokens<'_>, open: usize) -> Option<usize> {
 }
 
 /// The name in the head of a structure: the last word before its bases that is no attribute.
-pub(super) fn named<'t>(tokens: &Tokens<'t>, (from, open): (usize, usize)) -> Option<&'t str> {
+pub(super) fn named<'t>(tokens: &Tokens<'t>, from: usize, open: usize) -> Option<&'t str> {
     let mut name = None;
     for at in tokens.flat(from, open) {
         match tokens.at(at) {
@@ -151,11 +159,11 @@ fn is_attribute(tokens: &Tokens<'_>, at: usize) -> bool {
     ATTRIBUTES.contains(&word) || word.starts_with("__") || word == "("
 }
 
-/// The structure whose body begins at `open`. `known` has the names of its members.
+/// The structure whose body begins at `open`.
 pub(super) fn body_at(
     tokens: &Tokens<'_>,
     open: usize,
-    (name, known): (&str, &[&str]),
+    known: Known<'_>,
 ) -> Result<Body, EmitError> {
     let close = tokens.close(open);
     if close == open {
@@ -174,7 +182,7 @@ pub(super) fn body_at(
         }
         let item = match tokens.is_directive(at) {
             true => directive(tokens, at)?,
-            false => item(tokens, (at, close), (name, known))?,
+            false => item(tokens, at, close, known)?,
         };
         at = item.last + 1;
         items.push(Item {
@@ -222,16 +230,17 @@ fn directive(tokens: &Tokens<'_>, at: usize) -> Result<Item, EmitError> {
     })
 }
 
-/// The declaration from `at` on, in a structure that ends at `close`.
+/// The declaration from `start` on, in a structure that ends at `close`.
 fn item(
     tokens: &Tokens<'_>,
-    (start, close): (usize, usize),
-    (name, known): (&str, &[&str]),
+    start: usize,
+    close: usize,
+    known: Known<'_>,
 ) -> Result<Item, EmitError> {
     let mut scan = Scan::default();
     let mut at = start;
     while at < close && tokens.at(at) != ";" {
-        if scan.ends_at(tokens, (start, at), known) {
+        if scan.ends_at(tokens, start, at, known.members) {
             break;
         }
         if tokens.is_directive(at) {
@@ -256,11 +265,11 @@ fn item(
         last += 1;
     }
     let kind = match scan.is_function {
-        true if scan.is_macro(tokens, start) && !is_constructor(tokens, start, name) => {
-            macro_kind(tokens, (start, last), known)?
+        true if scan.is_macro(tokens, start) && !is_constructor(tokens, start, known.name) => {
+            macro_kind(tokens, start, last, known.members)?
         }
         true => ItemKind::Function,
-        false => member_kind(tokens, (start, last), known)?,
+        false => member_kind(tokens, start, last, known.members)?,
     };
     Ok(Item {
         start,
@@ -283,18 +292,13 @@ struct Scan {
 }
 
 impl Scan {
-    /// Takes in the token at `at`; true if it is the body of a function.
-    fn ends_at(
-        &mut self,
-        tokens: &Tokens<'_>,
-        (start, at): (usize, usize),
-        known: &[&str],
-    ) -> bool {
+    /// Takes in the token at `at` of the declaration from `start` on; true if it is the body of a function.
+    fn ends_at(&mut self, tokens: &Tokens<'_>, start: usize, at: usize, known: &[&str]) -> bool {
         match tokens.at(at) {
             "operator" => self.is_function = true,
             "=" => self.has_value = true,
             "(" if at > start && !self.has_value && !self.has_body && !self.has_name => {
-                self.is_function |= is_call(tokens, (start, at));
+                self.is_function |= is_call(tokens, start, at);
             }
             ":" if self.is_function => self.is_initialising = true,
             "{" if self.is_function => {
@@ -316,8 +320,9 @@ impl Scan {
     }
 }
 
-/// Returns true if the bracket at `at` has the parameters of a function or of a macro.
-fn is_call(tokens: &Tokens<'_>, (start, at): (usize, usize)) -> bool {
+/// Returns true if the bracket at `at`, in the declaration from `start` on, has the parameters of a
+/// function or of a macro.
+fn is_call(tokens: &Tokens<'_>, start: usize, at: usize) -> bool {
     let behind = tokens.close(at) + 1;
     let is_declarator = matches!(tokens.at(at + 1), "*" | "&" | "^")
         || tokens.is_word(at + 1) && tokens.at(at + 2) == "::" && tokens.at(at + 3) == "*";
@@ -343,7 +348,8 @@ fn is_constructor(tokens: &Tokens<'_>, start: usize, name: &str) -> bool {
 /// A member that a macro declares: one of its arguments is the name.
 fn macro_kind(
     tokens: &Tokens<'_>,
-    (start, last): (usize, usize),
+    start: usize,
+    last: usize,
     known: &[&str],
 ) -> Result<ItemKind, EmitError> {
     let inner = start + 2..tokens.close(start + 1);
@@ -359,7 +365,10 @@ fn macro_kind(
     Ok(ItemKind::Members(vec![Declared {
         name: Some(tokens.at(at).to_owned()),
         at,
-        span: (start, last),
+        span: Span {
+            from: start,
+            end: last,
+        },
         is_array: true,
         is_pointer: false,
         is_gap: false,
@@ -369,7 +378,8 @@ fn macro_kind(
 /// Members, or a type that is declared for itself. `last` is the semicolon.
 fn member_kind(
     tokens: &Tokens<'_>,
-    (start, last): (usize, usize),
+    start: usize,
+    last: usize,
     known: &[&str],
 ) -> Result<ItemKind, EmitError> {
     let is_other = match tokens.at(start) {
@@ -387,8 +397,8 @@ fn member_kind(
     }
     let parts = tokens.split(start, last);
     let mut declared = Vec::new();
-    for (number, (from, end)) in parts.into_iter().enumerate() {
-        match declarator(tokens, (from, end), (number == 0, known)) {
+    for (number, part) in parts.into_iter().enumerate() {
+        match declarator(tokens, part, number == 0, known) {
             Some(found) => declared.push(found),
             None => return Ok(ItemKind::Other),
         }
@@ -423,12 +433,9 @@ fn defined_type(tokens: &Tokens<'_>, flat: &[usize]) -> Option<Defined> {
 }
 
 /// One declarator; none where only a type is declared.
-fn declarator(
-    tokens: &Tokens<'_>,
-    (from, end): (usize, usize),
-    (is_first, known): (bool, &[&str]),
-) -> Option<Declared> {
-    let mut flat = tokens.flat(from, end);
+fn declarator(tokens: &Tokens<'_>, part: Span, is_first: bool, known: &[&str]) -> Option<Declared> {
+    let from = part.from;
+    let mut flat = tokens.flat(from, part.end);
     let of_type = is_first.then(|| defined_type(tokens, &flat)).flatten();
     if let Some(defined) = &of_type {
         flat.drain(..defined.open + 2);
@@ -473,7 +480,10 @@ fn declarator(
     Some(Declared {
         name: (!is_unnamed).then(|| tokens.at(at).to_owned()),
         at,
-        span: (first, end),
+        span: Span {
+            from: first,
+            end: part.end,
+        },
         is_array: flat
             .iter()
             .any(|at| tokens.at(*at) == "[" && tokens.at(at + 1) != "["),

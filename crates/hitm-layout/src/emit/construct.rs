@@ -6,7 +6,7 @@ use super::body::{Body, ItemKind};
 use super::diff::Edit;
 use super::initialisers::Holders;
 use super::positions::Reordered;
-use super::tokens::Tokens;
+use super::tokens::{Span, Tokens};
 
 /// Edits of constructors. Fails where the new order would change what the program does.
 pub(super) fn edits(
@@ -31,20 +31,20 @@ pub(super) fn edits(
     }
     if reordered.is_aggregate {
         let holders = Holders::new(tokens, body, reordered);
-        check_untyped(tokens, body, (reordered, &holders))?;
+        check_untyped(tokens, body, reordered, &holders)?;
     }
     Ok(edits)
 }
 
-/// Fails when the tokens `from..end`, which give a value to `member`, use a member that was there before
-/// it and is not any more.
+/// Fails when `value`, which `member` gets, uses a member that was there before it and is not any more.
 fn check_uses(
     tokens: &Tokens<'_>,
-    (from, end): (usize, usize),
-    (member, reordered): (usize, &Reordered),
+    value: Span,
+    member: usize,
+    reordered: &Reordered,
     hidden: &[&str],
 ) -> Result<(), EmitError> {
-    for at in from..end {
+    for at in value.from..value.end {
         let is_own = match tokens.before(at) {
             "." => false,
             "->" => tokens.at(at.wrapping_sub(2)) == "this",
@@ -77,8 +77,11 @@ fn check_defaults(
                     .as_deref()
                     .and_then(|name| reordered.index_of(name));
                 if let Some(member) = member {
-                    let value = (declared.at + 1, declared.span.1);
-                    check_uses(tokens, value, (member, reordered), &[])?;
+                    let value = Span {
+                        from: declared.at + 1,
+                        end: declared.span.end,
+                    };
+                    check_uses(tokens, value, member, reordered, &[])?;
                 }
             }
         }
@@ -133,7 +136,8 @@ fn constructor(
             .then(|| reordered.index_of(tokens.at(from)))
             .flatten();
         if let Some(member) = member {
-            check_uses(tokens, (inner, end), (member, reordered), &parameters)?;
+            let value = Span { from: inner, end };
+            check_uses(tokens, value, member, reordered, &parameters)?;
         }
         values.push((from, end, member));
         if tokens.at(end) != "," {
@@ -158,12 +162,13 @@ fn constructor(
 fn check_untyped(
     tokens: &Tokens<'_>,
     body: &Body,
-    (reordered, holders): (&Reordered, &Holders),
+    reordered: &Reordered,
+    holders: &Holders,
 ) -> Result<(), EmitError> {
     let carriers = carriers(tokens, holders);
     for at in 0..tokens.len() {
         let found = match tokens.at(at) {
-            "{" if is_untyped(tokens, at, (holders, &carriers)) => {
+            "{" if is_untyped(tokens, at, holders, &carriers) => {
                 "values whose type is written elsewhere"
             }
             "[" if is_binding(tokens, at, &carriers) => "names for members by their position",
@@ -204,7 +209,7 @@ fn carriers<'t>(tokens: &Tokens<'t>, holders: &Holders) -> Vec<&'t str> {
 }
 
 /// Returns true if the list at `open` may be of a type in `holders`, which is not written with it.
-fn is_untyped(tokens: &Tokens<'_>, open: usize, (holders, carriers): (&Holders, &[&str])) -> bool {
+fn is_untyped(tokens: &Tokens<'_>, open: usize, holders: &Holders, carriers: &[&str]) -> bool {
     let close = tokens.close(open);
     if close <= open + 1 || tokens.at(open + 1) == "." {
         return false;

@@ -20,7 +20,8 @@ pub struct Types<'t> {
 /// the subject calls it, which is where dots have become underscores. Fails when one has a name
 /// that source cannot have.
 pub fn declarations(
-    (subject, renamed): (&Subject, &Subject),
+    subject: &Subject,
+    renamed: &Subject,
     layout: &StructLayout,
     types: Types<'_>,
 ) -> Result<Vec<String>, EmitError> {
@@ -94,15 +95,17 @@ pub fn member_at<'t>(
     store: &'t TypeStore,
     file: &FileMember,
 ) -> Option<&'t Member> {
-    member_behind(layout, store, (0, &file.name, file.size_bytes))
+    member_behind(layout, store, 0, &file.name, file.size_bytes)
 }
 
-/// The same of a path and its bytes in a structure that begins `base` bytes behind the start of the
-/// subject.
+/// The same of a path and the size of its member in a structure that begins `base` bytes behind the start
+/// of the subject.
 fn member_behind<'t>(
     layout: &'t StructLayout,
     store: &'t TypeStore,
-    (base, path, size): (u64, &str, u64),
+    base: u64,
+    path: &str,
+    size: u64,
 ) -> Option<&'t Member> {
     let nameless = path.strip_prefix("(anonymous at ");
     let offset = match nameless {
@@ -126,14 +129,14 @@ fn member_behind<'t>(
         let mut nameless = layout.members.iter().filter(|member| member.name.is_none());
         return nameless.find_map(|member| {
             let start = base + member.byte_offset();
-            member_behind(store.layout(member.type_id)?, store, (start, path, size))
+            member_behind(store.layout(member.type_id)?, store, start, path, size)
         });
     };
     match rest {
         None => Some(member),
         Some(rest) => {
             let start = base + member.byte_offset();
-            member_behind(store.layout(member.type_id)?, store, (start, rest, size))
+            member_behind(store.layout(member.type_id)?, store, start, rest, size)
         }
     }
 }

@@ -89,7 +89,7 @@ pub fn unified_diff(file: &str, old: &str, replacements: &[Replacement]) -> Stri
             let file = quoted(file);
             out = format!("--- {file}\n+++ {file}\n");
         }
-        let (text, grown) = hunk(&changes[at..end], &lines[..count], (shift, ends_well));
+        let (text, grown) = hunk(&changes[at..end], &lines[..count], shift, ends_well);
         out += &text;
         shift += grown;
         at = end;
@@ -146,11 +146,9 @@ fn trimmed(change: &Replacement, lines: &[&str]) -> Option<Replacement> {
     })
 }
 
-fn hunk(
-    changes: &[Replacement],
-    lines: &[&str],
-    (shift, ends_well): (isize, bool),
-) -> (String, isize) {
+/// The text of changes that share their context, and the lines that they add; those before them have
+/// added `shift`. `ends_well` if the last of `lines` ends with a line break.
+fn hunk(changes: &[Replacement], lines: &[&str], shift: isize, ends_well: bool) -> (String, isize) {
     let first = changes[0].start.saturating_sub(CONTEXT);
     let last = &changes[changes.len() - 1];
     let end = (last.start + last.count + CONTEXT).min(lines.len());

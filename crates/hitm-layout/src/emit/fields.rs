@@ -1,6 +1,6 @@
 //! A structure of Rust as its file declares it.
 
-use super::tokens::Tokens;
+use super::tokens::{Span, Tokens};
 use super::{Emission, EmitError};
 
 /// The declaration of a structure with named fields. Tokens are given by index.
@@ -85,7 +85,7 @@ impl Fields {
     fn read(&mut self, tokens: &Tokens<'_>) -> Result<(), EmitError> {
         let text = tokens.text;
         let mut start = tokens.get(self.open).end;
-        for (from, end) in tokens.split(self.open + 1, self.close) {
+        for Span { from, end } in tokens.split(self.open + 1, self.close) {
             let mut at = from;
             while tokens.at(at) == "#" {
                 at = tokens.close(at + 1) + 1;

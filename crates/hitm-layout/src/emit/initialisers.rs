@@ -4,17 +4,31 @@
 //! gets its member's name; in C++, where names must follow the order, the values change places. What
 //! cannot be rewritten so is refused: a diff that changes what a program means is worth nothing.
 
-use super::body::{Body, ItemKind, body_at, head_of, named};
+use super::body::{Body, ItemKind, Known, body_at, head_of, named};
 use super::diff::Edit;
 use super::positions::{Reordered, Slot, has_parts};
-use super::tokens::Tokens;
+use super::tokens::{Span, Tokens};
 use super::{EmitError, Style};
 
-/// A member, and the holder that it is of with its dimensions; none where it holds nothing.
-type Held = (Slot, Option<(usize, usize)>);
+/// The type of a value that has values of the structure in it.
+#[derive(Debug, Clone, Copy)]
+struct ValueType {
+    /// Index of the holder that it is, or that it is an array of.
+    holder: usize,
+    /// Dimensions of the array; zero for the holder itself.
+    dimensions: usize,
+}
+
+/// A member of a holder.
+#[derive(Debug)]
+struct Held {
+    slot: Slot,
+    /// None where it holds nothing of the structure.
+    of: Option<ValueType>,
+}
 
 /// Tokens of each value of a list.
-pub(super) type Values<'v> = &'v [(usize, usize)];
+pub(super) type Values<'v> = &'v [Span];
 
 /// A type whose values have values of the structure in them.
 #[derive(Debug)]
@@ -22,7 +36,6 @@ struct Holder {
     names: Vec<String>,
     /// Names that stand for it without `struct`.
     typedefs: Vec<String>,
-    /// Members and the holder that each is of, and its dimensions; none for the structure itself.
     members: Vec<Held>,
     /// Reason for which its members are not known.
     fault: Option<EmitError>,
@@ -45,7 +58,10 @@ impl Holders {
             members,
             fault,
         };
-        let own = reordered.old.iter().map(|slot| (slot.clone(), None));
+        let own = reordered.old.iter().map(|slot| Held {
+            slot: slot.clone(),
+            of: None,
+        });
         let mut holders = Holders(vec![holder(&reordered.name, own.collect(), None)]);
         // A structure is declared before its values are members of others.
         for at in 0..tokens.len() {
@@ -54,11 +70,11 @@ impl Holders {
                 && let Some(head) = head_of(tokens, at)
             {
                 let close = tokens.close(at);
-                let name = named(tokens, (head + 1, at)).unwrap_or_default();
+                let name = named(tokens, head + 1, at).unwrap_or_default();
                 let mentions = (at..close).any(|at| holders.mention(tokens, at).is_some());
                 if mentions && (close < body.open || at > body.close) {
                     let (members, fault) = holders.members_of(tokens, at, name);
-                    if fault.is_some() || members.iter().any(|member| member.1.is_some()) {
+                    if fault.is_some() || members.iter().any(|member| member.of.is_some()) {
                         holders.0.push(holder(name, members, fault));
                     }
                 }
@@ -74,7 +90,8 @@ impl Holders {
         open: usize,
         name: &str,
     ) -> (Vec<Held>, Option<EmitError>) {
-        let body = match body_at(tokens, open, (name, &[])) {
+        let known = Known { name, members: &[] };
+        let body = match body_at(tokens, open, known) {
             Ok(body) => body,
             Err(fault) => return (Vec::new(), Some(fault)),
         };
@@ -84,18 +101,18 @@ impl Holders {
                 continue;
             };
             for declared in declared.iter().filter(|declared| !declared.is_gap) {
-                let types = item.start..declared.at.max(item.start + 1);
-                let of = types.clone().find_map(|at| self.mention(tokens, at));
-                let (array, pointer) = (declared.is_array, declared.is_pointer);
-                let behind = tokens.flat(declared.at, declared.span.1);
-                let dimensions = behind.iter().filter(|at| tokens.at(**at) == "[").count();
-                members.push((
-                    Slot {
+                let mut types = item.start..declared.at.max(item.start + 1);
+                let holder = types.find_map(|at| self.mention(tokens, at));
+                let behind = tokens.flat(declared.at, declared.span.end);
+                let dimensions = count(tokens, &behind, "[");
+                let holder = holder.filter(|_| !declared.is_pointer);
+                members.push(Held {
+                    slot: Slot {
                         name: declared.name.clone(),
-                        has_parts: has_parts(tokens, (types.start, declared.at), array, pointer),
+                        has_parts: has_parts(tokens, item.start, declared),
                     },
-                    of.filter(|_| !pointer).map(|of| (of, dimensions)),
-                ));
+                    of: holder.map(|holder| ValueType { holder, dimensions }),
+                });
             }
         }
         (members, None)
@@ -169,9 +186,9 @@ pub(super) fn edits(
     };
     for open in (0..tokens.len()).filter(|at| tokens.at(*at) == "{") {
         if !(body.open..body.close).contains(&open)
-            && let Some((of, dimensions)) = lists.type_of(open)?
+            && let Some(of) = lists.type_of(open)?
         {
-            lists.walk(open, (of, dimensions))?;
+            lists.walk(open, of)?;
         }
     }
     for at in 0..tokens.len() {
@@ -220,9 +237,9 @@ impl Lists<'_, '_> {
         self.tokens.refuse(at, found, &expected)
     }
 
-    /// The type of the list at `open`, and its dimensions, if values of the structure are in it. Lists in
-    /// lists are found from the outer one.
-    fn type_of(&self, open: usize) -> Result<Option<(usize, usize)>, EmitError> {
+    /// The type of the list at `open`, if values of the structure are in it. Lists in lists are found from
+    /// the outer one.
+    fn type_of(&self, open: usize) -> Result<Option<ValueType>, EmitError> {
         let tokens = self.tokens;
         let Some(before) = open.checked_sub(1) else {
             return Ok(None);
@@ -235,21 +252,23 @@ impl Lists<'_, '_> {
                 let is_pointer = flat
                     .iter()
                     .any(|at| matches!(tokens.at(*at), "*" | "&" | ";" | ","));
-                let of = flat.iter().find_map(|at| self.holders.mention(tokens, *at));
+                let holder = flat.iter().find_map(|at| self.holders.mention(tokens, *at));
                 let is_cast =
                     !tokens.is_word(group.wrapping_sub(1)) || tokens.before(group) == "return";
-                Ok(of
-                    .filter(|_| !is_pointer && is_cast)
-                    .map(|of| (of, count(tokens, &flat, "["))))
+                let holder = holder.filter(|_| !is_pointer && is_cast);
+                Ok(holder.map(|holder| ValueType {
+                    holder,
+                    dimensions: count(tokens, &flat, "["),
+                }))
             }
-            "=" => self.declared((before, open)),
-            _ if self.reordered.style == Style::Cpp => self.declared((open, open)),
+            "=" => self.declared(before, open),
+            _ if self.reordered.style == Style::Cpp => self.declared(open, open),
             _ => Ok(None),
         }
     }
 
     /// The type of `struct box name[2] = {`, `Box name{` and `Box{`, whose head ends at `end`.
-    fn declared(&self, (end, open): (usize, usize)) -> Result<Option<(usize, usize)>, EmitError> {
+    fn declared(&self, end: usize, open: usize) -> Result<Option<ValueType>, EmitError> {
         let tokens = self.tokens;
         let mut start = end;
         while let Some(before) = start.checked_sub(1) {
@@ -288,7 +307,7 @@ impl Lists<'_, '_> {
             return Ok(None);
         }
         for at in start..end {
-            let Some(of) = self.holders.mention(tokens, at) else {
+            let Some(holder) = self.holders.mention(tokens, at) else {
                 continue;
             };
             if is_angled(at) {
@@ -309,12 +328,15 @@ impl Lists<'_, '_> {
                 .iter()
                 .rposition(|at| tokens.at(*at) == ",")
                 .unwrap_or(0);
-            return Ok((!is_pointer).then(|| (of, count(tokens, &rest[last_comma..], "["))));
+            return Ok((!is_pointer).then(|| ValueType {
+                holder,
+                dimensions: count(tokens, &rest[last_comma..], "["),
+            }));
         }
         Ok(None)
     }
 
-    fn walk(&mut self, open: usize, (of, dimensions): (usize, usize)) -> Result<(), EmitError> {
+    fn walk(&mut self, open: usize, of: ValueType) -> Result<(), EmitError> {
         let tokens = self.tokens;
         let close = tokens.close(open);
         if close == open {
@@ -326,76 +348,80 @@ impl Lists<'_, '_> {
         }
         let values = tokens.split(open + 1, close);
         // All members are zero in any order.
-        if let [(from, end)] = values[..]
+        if let [Span { from, end }] = values[..]
             && end == from + 1
             && matches!(tokens.at(from), "0" | "NULL" | "nullptr")
         {
             return Ok(());
         }
-        if dimensions > 0 {
-            for (from, end) in values {
-                let from = self.behind_designator((from, end));
-                self.value((from, end), (of, dimensions - 1))?;
+        if let Some(dimensions) = of.dimensions.checked_sub(1) {
+            for value in values {
+                let from = self.behind_designator(value);
+                let element = ValueType { dimensions, ..of };
+                self.value(Span { from, ..value }, element)?;
             }
             return Ok(());
         }
-        if let Some(fault) = &self.holders.0[of].fault {
+        if let Some(fault) = &self.holders.0[of.holder].fault {
             return Err(fault.clone());
         }
-        match of {
+        match of.holder {
             0 => self.own(&values),
-            _ => self.outer(&values, of),
+            holder => self.outer(&values, holder),
         }
     }
 
     /// The first token behind `.name =` and `[1] =`, or the first of all.
-    fn behind_designator(&self, (from, end): (usize, usize)) -> usize {
-        if !matches!(self.tokens.at(from), "." | "[") {
-            return from;
+    fn behind_designator(&self, value: Span) -> usize {
+        if !matches!(self.tokens.at(value.from), "." | "[") {
+            return value.from;
         }
-        let equal = (from..end).find(|at| self.tokens.at(*at) == "=");
-        equal.map_or(from, |equal| equal + 1)
+        let equal = (value.from..value.end).find(|at| self.tokens.at(*at) == "=");
+        equal.map_or(value.from, |equal| equal + 1)
     }
 
     /// A value of one of the types: a list, or something that has the type.
-    fn value(&mut self, (from, end): (usize, usize), of: (usize, usize)) -> Result<(), EmitError> {
+    fn value(&mut self, value: Span, of: ValueType) -> Result<(), EmitError> {
         let tokens = self.tokens;
-        if tokens.at(from) == "{" {
-            return self.walk(from, of);
+        if tokens.at(value.from) == "{" {
+            return self.walk(value.from, of);
         }
-        let is_typed = (from..end).any(|at| self.holders.mention(tokens, at).is_some());
-        match is_typed {
+        let mut words = value.from..value.end;
+        match words.any(|at| self.holders.mention(tokens, at).is_some()) {
             true => Ok(()),
-            false => Err(self.refuse(from, "a value without braces")),
+            false => Err(self.refuse(value.from, "a value without braces")),
         }
     }
 
     /// Values of a structure around the one that is moved.
-    fn outer(&mut self, values: Values<'_>, of: usize) -> Result<(), EmitError> {
+    fn outer(&mut self, values: Values<'_>, holder: usize) -> Result<(), EmitError> {
         let tokens = self.tokens;
         let mut place = 0;
-        for (from, end) in values.iter().copied() {
-            let value = self.behind_designator((from, end));
+        for Span { from, end } in values.iter().copied() {
+            let value = self.behind_designator(Span { from, end });
             if value > from {
                 let name = tokens.at(from + 1);
-                let mut members = self.holders.0[of].members.iter();
-                let found = members.position(|(slot, _)| slot.name.as_deref() == Some(name));
+                let mut members = self.holders.0[holder].members.iter();
+                let found = members.position(|held| held.slot.name.as_deref() == Some(name));
                 place = found.ok_or_else(|| self.refuse(from, "a member of something inside"))?;
             }
-            let member = self.holders.0[of].members.get(place);
-            let Some((slot, inner)) = member else {
+            let Some(member) = self.holders.0[holder].members.get(place) else {
                 return Err(self.refuse(from, "more values than members"));
             };
-            match *inner {
-                Some((of, dimensions)) if value == from || value == from + 3 => {
-                    self.value((value, end), (of, dimensions))?;
+            match member.of {
+                Some(of) if value == from || value == from + 3 => {
+                    self.value(Span { from: value, end }, of)?;
                 }
                 // `.box.count = 1` and `.boxes[1] = {1}`.
-                Some((of, _)) if tokens.at(value) == "{" && tokens.at(from + 2) == "[" => {
-                    self.walk(value, (of, 0))?;
+                Some(of) if tokens.at(value) == "{" && tokens.at(from + 2) == "[" => {
+                    let element = ValueType {
+                        dimensions: 0,
+                        ..of
+                    };
+                    self.walk(value, element)?;
                 }
                 Some(_) => {}
-                None if value == from && slot.has_parts && !self.is_whole((value, end)) => {
+                None if value == from && member.slot.has_parts && !self.is_whole(value) => {
                     return Err(self.refuse(from, "a value that may be for a part of a member"));
                 }
                 None => {}
@@ -405,8 +431,8 @@ impl Lists<'_, '_> {
         Ok(())
     }
 
-    /// Returns true if a value is for the whole of a member with parts.
-    pub(super) fn is_whole(&self, (from, _): (usize, usize)) -> bool {
+    /// Returns true if the value that begins at `from` is for the whole of a member with parts.
+    pub(super) fn is_whole(&self, from: usize) -> bool {
         let text = self.tokens.at(from);
         text == "{" || text.ends_with('"')
     }

@@ -9,7 +9,8 @@ use super::tokens::Tokens;
 /// Edits that give literals of the structure `name` the padding, and make patterns leave it out.
 pub(super) fn edits(
     tokens: &Tokens<'_>,
-    (fields, name): (&Fields, &str),
+    fields: &Fields,
+    name: &str,
     paddings: &[Padding],
 ) -> Result<Vec<Edit>, EmitError> {
     if paddings.is_empty() {
@@ -29,9 +30,7 @@ pub(super) fn edits(
             ));
         }
         let parts = tokens.split(open + 1, close);
-        let has_rest = parts
-            .last()
-            .is_some_and(|(from, _)| tokens.at(*from) == ".");
+        let has_rest = parts.last().is_some_and(|part| tokens.at(part.from) == ".");
         if has_rest {
             continue;
         }
@@ -44,13 +43,14 @@ pub(super) fn edits(
                 values.collect::<Vec<_>>().join(", ")
             }
         };
-        edits.push(addition(tokens, (open, close), &added));
+        edits.push(addition(tokens, open, close, &added));
     }
     Ok(edits)
 }
 
-/// The edit that puts `added` behind the fields, on a line of its own where they have lines.
-fn addition(tokens: &Tokens<'_>, (open, close): (usize, usize), added: &str) -> Edit {
+/// The edit that puts `added` behind the fields between two braces, on a line of its own where they have
+/// lines.
+fn addition(tokens: &Tokens<'_>, open: usize, close: usize, added: &str) -> Edit {
     let last = tokens.get(close - 1);
     let has_comma = tokens.at(close - 1) == ",";
     let comma = if has_comma || close == open + 1 {

@@ -128,6 +128,15 @@ impl<'e> Emission<'e> {
     }
 }
 
+/// A source file.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'s> {
+    /// Its name.
+    pub file: &'s str,
+    /// Its text.
+    pub text: &'s str,
+}
+
 /// Why there is no source text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]

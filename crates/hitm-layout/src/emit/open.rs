@@ -26,12 +26,13 @@ pub struct Flattened {
     pub renames: Vec<(String, String)>,
 }
 
-/// Gives members of opened structures names without dots. Fails when one has a name that source cannot
-/// have.
+/// Gives members of opened structures, which are made of `of`, names without dots. Fails when one has a
+/// name that source cannot have.
 pub fn flattened(
     subject: &Subject,
     layout: &FileStruct,
-    (types, store): (&StructLayout, &TypeStore),
+    of: &StructLayout,
+    store: &TypeStore,
 ) -> Result<Flattened, EmitError> {
     let is_nested = |name: &str| !name.starts_with('(') && name.contains('.');
     let names = subject.members.iter().map(|member| &*member.file.name);
@@ -63,7 +64,7 @@ pub fn flattened(
         match old.split_once(".(anonymous at ") {
             None => flat.renames.push((old, new.clone())),
             Some((outer, _)) => {
-                let inner = member_at(types, store, &member.file).map(|member| member.type_id);
+                let inner = member_at(of, store, &member.file).map(|member| member.type_id);
                 let inner = inner.and_then(|id| store.layout(id));
                 for name in inner.map_or_else(Vec::new, |inner| names_in(inner, store)) {
                     let pair = (format!("{outer}.{name}"), format!("{new}.{name}"));

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::EmitError;
 use super::anonymous::Anonymous;
-use super::body::{Body, Item, ItemKind, body_at, head_of};
+use super::body::{Body, Item, ItemKind, Known, body_at, head_of};
 use super::tokens::Tokens;
 
 /// An anonymous structure whose braces go. Tokens are given by index.
@@ -23,24 +23,23 @@ pub(super) struct Opened {
     pub(super) has_attributes: bool,
 }
 
-/// The body with the items of opened structures among its own. `known` has the names of its members.
+/// The body with the items of opened structures among its own.
 pub(super) fn opened(
     tokens: &Tokens<'_>,
     body: Body,
-    (name, known): (&str, &[&str]),
+    known: Known<'_>,
     anonymous: &[Anonymous],
 ) -> Result<Body, EmitError> {
     let (items, open) = (body.items, body.open);
     let mut opening = Opening {
         tokens,
-        name,
         known,
         body: Body {
             items: Vec::new(),
             ..body
         },
     };
-    opening.add((items, open), anonymous)?;
+    opening.add(items, open, anonymous)?;
     let mut body = opening.body;
     body.opened.sort_by_key(|opened| opened.opening);
     Ok(body)
@@ -48,8 +47,7 @@ pub(super) fn opened(
 
 struct Opening<'o, 't> {
     tokens: &'o Tokens<'t>,
-    name: &'o str,
-    known: &'o [&'o str],
+    known: Known<'o>,
     body: Body,
 }
 
@@ -57,7 +55,8 @@ impl Opening<'_, '_> {
     /// Adds the items of the braces at `open`.
     fn add(
         &mut self,
-        (items, open): (Vec<Item>, usize),
+        items: Vec<Item>,
+        open: usize,
         anonymous: &[Anonymous],
     ) -> Result<(), EmitError> {
         let mut anonymous = anonymous.iter();
@@ -106,11 +105,11 @@ impl Opening<'_, '_> {
             return Err(tokens.refuse(*at, &found, "it with each of the members"));
         }
         let (first, close) = (self.body.items.len(), tokens.close(brace));
-        let mut body = body_at(tokens, brace, (self.name, self.known))?;
+        let mut body = body_at(tokens, brace, self.known)?;
         for own in &mut body.items {
             own.access.clone_from(&item.access);
         }
-        self.add((body.items, brace), inner)?;
+        self.add(body.items, brace, inner)?;
         self.body.opened.push(Opened {
             opening: (item.start, brace),
             closing: (close, item.last),
@@ -132,7 +131,7 @@ fn is_anonymous(item: &Item) -> bool {
 
 impl Body {
     /// Items from `first` to `last`, and those that are in opened structures with them.
-    pub(super) fn with_opened(&self, (first, last): (usize, usize)) -> (usize, usize) {
+    pub(super) fn with_opened(&self, first: usize, last: usize) -> (usize, usize) {
         let around = |at: usize| self.opened.iter().filter(move |of| of.items.contains(&at));
         let starts = around(first).map(|of| of.items.start);
         let ends = around(last).map(|of| of.items.end - 1);

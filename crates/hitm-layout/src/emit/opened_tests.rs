@@ -7,13 +7,20 @@ use super::tests::visible;
 use super::*;
 use crate::advise::SubjectMember;
 
-/// A structure `box` of `long` members, each on a line of its own in the order `wanted`; `aligned` is its
-/// alignment at first.
-fn patched(
-    (members, wanted): (&[&str], &[&str]),
-    (text, style): (&str, Style),
-    (aligned, anonymous): (u64, Vec<Anonymous>),
-) -> Result<String, EmitError> {
+/// A structure `box` of `long` members, each to be on a line of its own.
+struct Case<'c> {
+    members: &'c [&'c str],
+    /// The members in their new order.
+    wanted: &'c [&'c str],
+    text: &'c str,
+    style: Style,
+    /// Alignment of the structure at first.
+    align_bytes: u64,
+    anonymous: Vec<Anonymous>,
+}
+
+fn patched(case: Case<'_>) -> Result<String, EmitError> {
+    let members = case.members;
     let places = |names: &[&str], size: u64| -> Vec<FileMember> {
         let places = (0..).step_by(usize::try_from(size).unwrap());
         let members = names.iter().zip(places);
@@ -25,28 +32,41 @@ fn patched(
     let subject = Subject {
         name: "box".into(),
         size_bytes: 8 * members.len() as u64,
-        align_bytes: aligned,
+        align_bytes: case.align_bytes,
         members: places(members, 8).into_iter().map(member).collect(),
     };
     let layout = FileStruct {
         name: "box".into(),
         size_bytes: 64 * members.len() as u64,
         align_bytes: Some(64),
-        members: places(wanted, 64),
+        members: places(case.wanted, 64),
     };
-    let emission = Emission::new(&subject, &layout, &[], style)?;
+    let emission = Emission::new(&subject, &layout, &[], case.style)?;
     let told = Declaration {
-        anonymous,
+        anonymous: case.anonymous,
         ..Declaration::default()
     };
-    patch_struct(&emission, ("a.c", text), &told)
+    let source = Source {
+        file: "a.c",
+        text: case.text,
+    };
+    patch_struct(&emission, source, &told)
 }
 
 /// The members `a` and `b` of an opened structure, and `c` behind it, which comes first then.
+fn pair_case(text: &str, style: Style) -> Case<'_> {
+    Case {
+        members: &["a", "b", "c"],
+        wanted: &["c", "a", "b"],
+        text,
+        style,
+        align_bytes: 8,
+        anonymous: vec![Anonymous::Opened(Vec::new())],
+    }
+}
+
 fn pair(text: &str, style: Style) -> Result<String, EmitError> {
-    let opened = vec![Anonymous::Opened(Vec::new())];
-    let names: (&[&str], &[&str]) = (&["a", "b", "c"], &["c", "a", "b"]);
-    patched(names, (text, style), (8, opened))
+    patched(pair_case(text, style))
 }
 
 fn check(patch: Result<String, EmitError>, expected: Expect) {
@@ -122,11 +142,11 @@ fn braces_in_braces_go_together() {
                 struct box one = { { { 1 }, 2 }, 3 };\n";
     let opened = Anonymous::Opened(vec![Anonymous::Opened(Vec::new())]);
     check(
-        patched(
-            (&["a", "b", "c"], &["b", "c", "a"]),
-            (text, Style::C),
-            (8, vec![opened]),
-        ),
+        patched(Case {
+            wanted: &["b", "c", "a"],
+            anonymous: vec![opened],
+            ..pair_case(text, Style::C)
+        }),
         expect![[r#"
             --- a.c
             +++ a.c
@@ -170,11 +190,12 @@ fn unions_and_randomized_structures_move_whole() {
     let (either, shuffled) = ("(anonymous at 8)", "(anonymous at 16)");
     let inner = Anonymous::Opened(vec![Anonymous::Whole(1)]);
     check(
-        patched(
-            (&["a", either, shuffled, "c"], &["c", shuffled, "a", either]),
-            (text, Style::Kernel),
-            (8, vec![inner, Anonymous::Whole(2)]),
-        ),
+        patched(Case {
+            members: &["a", either, shuffled, "c"],
+            wanted: &["c", shuffled, "a", either],
+            anonymous: vec![inner, Anonymous::Whole(2)],
+            ..pair_case(text, Style::Kernel)
+        }),
         expect![[r#"
             --- a.c
             +++ a.c
@@ -301,9 +322,10 @@ fn values_whose_braces_cannot_go_are_refused() {
 fn structures_that_cannot_be_opened_are_refused() {
     let of = |text: &str| pair(text, Style::C).unwrap_err().to_string();
     let aligned = "struct box {\n\tstruct {\n\t\tlong a, b;\n\t} __aligned(128);\n\tlong c;\n};\n";
-    let opened = vec![Anonymous::Opened(Vec::new())];
-    let names: (&[&str], &[&str]) = (&["a", "b", "c"], &["c", "a", "b"]);
-    let aligned = patched(names, (aligned, Style::Kernel), (128, opened));
+    let aligned = patched(Case {
+        align_bytes: 128,
+        ..pair_case(aligned, Style::Kernel)
+    });
     expect![[r#"
         a.c:2: found a union, expected an anonymous structure, as the debug information has
         a.c:2: found const for an anonymous structure, expected it with each of the members

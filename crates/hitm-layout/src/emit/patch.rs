@@ -6,32 +6,42 @@
 //! members, functions behind them, each in their order.
 
 use super::anonymous::Declaration;
-use super::body::{Body, Declared, Item, ItemKind, body_at, is_body_of};
+use super::body::{Body, Declared, Item, ItemKind, Known, body_at, is_body_of};
 use super::diff::{Edit, edited};
 use super::opened::opened;
 use super::pieces::Pieces;
 use super::positions::Reordered;
 use super::tokens::{Lexis, Tokens};
-use super::{Emission, EmitError, LINE, Step, Style, construct, initialisers, steps, steps_beside};
+use super::{
+    Emission, EmitError, LINE, Source, Step, Style, construct, initialisers, steps, steps_beside,
+};
 
 /// A diff that puts the members of the structure into the order of the layout, and values by position
 /// in the same file into the members' new order. `told` is what is known of the declaration.
 pub fn patch_struct(
     emission: &Emission<'_>,
-    (file, text): (&str, &str),
+    source: Source<'_>,
     told: &Declaration,
 ) -> Result<String, EmitError> {
-    let tokens = Tokens::new(file, text, Lexis::C);
+    let tokens = Tokens::new(source.file, source.text, Lexis::C);
     let name = super::names::bare(&emission.layout.name);
     let members = emission.subject.members.iter();
-    let known: Vec<&str> = members.map(|member| &*member.file.name).collect();
+    let members: Vec<&str> = members.map(|member| &*member.file.name).collect();
+    let known = Known {
+        name,
+        members: &members,
+    };
     let open = find(&tokens, name, told)?;
-    let body = body_at(&tokens, open, (name, &known))?;
-    let body = opened(&tokens, body, (name, &known), &told.anonymous)?;
-    let places = places(&tokens, (&body, name), &known)?;
+    let body = body_at(&tokens, open, known)?;
+    let body = opened(&tokens, body, known, &told.anonymous)?;
+    let places = places(&tokens, &body, known)?;
     check_lines(&tokens, &places, &told.lines)?;
     let steps = aligned_steps(&tokens, emission, &body)?;
-    let reordered = Reordered::new(&tokens, (name, emission.style), &body, (&places, &steps));
+    let order = Order {
+        places: &places,
+        steps: &steps,
+    };
+    let reordered = Reordered::new(&tokens, name, emission.style, &body, order);
     let mut edits = Vec::new();
     if reordered.is_moved() || !body.opened.is_empty() {
         edits.extend(initialisers::edits(&tokens, &body, &reordered)?);
@@ -44,14 +54,9 @@ pub fn patch_struct(
     let (inner, mut edits): (Vec<Edit>, Vec<Edit>) = edits
         .into_iter()
         .partition(|edit| inside.contains(&edit.start));
-    edits.extend(rearranged(
-        &tokens,
-        &body,
-        (&places, &steps),
-        (emission.style, inner),
-    )?);
-    let diff = edited(file, text, edits);
-    Ok(reordered.caution(file) + &diff)
+    edits.extend(rearranged(&tokens, &body, order, emission.style, inner)?);
+    let diff = edited(source.file, source.text, edits);
+    Ok(reordered.caution(source.file) + &diff)
 }
 
 /// Steps of the patch. Fails when an alignment would go with the braces of an opened structure.
@@ -100,12 +105,12 @@ fn find(tokens: &Tokens<'_>, name: &str, told: &Declaration) -> Result<usize, Em
             &format!("another declaration of {name}"),
             "one in the lines that the debug information has",
         )),
-        (None, _) => Err(missing(tokens, name, (told.line.or(first), &opens))),
+        (None, _) => Err(missing(tokens, name, told.line.or(first), &opens)),
     }
 }
 
-/// An error for a structure that its place does not declare.
-fn missing(tokens: &Tokens<'_>, name: &str, (line, opens): (Option<u32>, &[usize])) -> EmitError {
+/// An error for a structure that its place does not declare; `opens` are those of its name elsewhere.
+fn missing(tokens: &Tokens<'_>, name: &str, line: Option<u32>, opens: &[usize]) -> EmitError {
     if let Some(open) = opens.first() {
         let lines = line.map_or_else(String::new, |line| format!(" with a member at line {line}"));
         return tokens.refuse(
@@ -139,13 +144,22 @@ pub(super) struct Place<'b> {
     pub(super) declared: &'b Declared,
 }
 
+/// The order in which members are written anew.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order<'o> {
+    /// The place of each member.
+    pub(super) places: &'o [Place<'o>],
+    pub(super) steps: &'o [Step<'o>],
+}
+
 /// Places of the subject's members.
 fn places<'b>(
     tokens: &Tokens<'_>,
-    (body, name): (&'b Body, &str),
-    known: &[&str],
+    body: &'b Body,
+    known: Known<'_>,
 ) -> Result<Vec<Place<'b>>, EmitError> {
-    let mut places: Vec<Option<Place<'b>>> = vec![None; known.len()];
+    let name = known.name;
+    let mut places: Vec<Option<Place<'b>>> = vec![None; known.members.len()];
     for (item, of) in body.items.iter().enumerate() {
         let ItemKind::Members(declared) = &of.kind else {
             continue;
@@ -157,7 +171,7 @@ fn places<'b>(
                     let mut whole = body.whole.iter();
                     whole.find(|whole| whole.0 == item).map(|whole| whole.1)
                 }
-                Some(own) => known.iter().position(|known| known == own),
+                Some(own) => known.members.iter().position(|member| member == own),
             };
             let Some(member) = member else {
                 let own = declared.name.as_deref().unwrap_or("without a name");
@@ -175,7 +189,7 @@ fn places<'b>(
             tokens.refuse(body.open, &found, expected)
         })
     };
-    places.into_iter().zip(known).map(found).collect()
+    places.into_iter().zip(known.members).map(found).collect()
 }
 
 /// Fails when a member is not at the line that the debug information has.
@@ -187,7 +201,7 @@ fn check_lines(
     for (place, line) in places.iter().zip(lines) {
         // What a macro or an anonymous structure declares has the line of some token in it.
         let span = place.declared.span;
-        let known = tokens.line(span.0)..=tokens.line(span.1);
+        let known = tokens.line(span.from)..=tokens.line(span.end);
         if let (Some(line), Some(name)) = (line, &place.declared.name)
             && !known.contains(&(*line as usize))
         {
@@ -203,14 +217,15 @@ fn check_lines(
 fn rearranged(
     tokens: &Tokens<'_>,
     body: &Body,
-    (places, steps): (&[Place<'_>], &[Step<'_>]),
-    (style, inner): (Style, Vec<Edit>),
+    order: Order<'_>,
+    style: Style,
+    inner: Vec<Edit>,
 ) -> Result<Vec<Edit>, EmitError> {
-    check_types(tokens, (places, steps), body)?;
+    check_types(tokens, order, body)?;
     let mut pieces = Pieces::new(tokens, body);
+    let places = order.places;
     let items = || places.iter().map(|place| place.item);
-    let ends = (items().min().unwrap_or(0), items().max().unwrap_or(0));
-    let (first, last) = body.with_opened(ends);
+    let (first, last) = body.with_opened(items().min().unwrap_or(0), items().max().unwrap_or(0));
     let (behind, end) = pieces.behind(body, last);
     let start = pieces.starts[first];
     let (inner, mut edits): (Vec<Edit>, Vec<Edit>) = inner
@@ -232,7 +247,7 @@ fn rearranged(
     for at in between().filter(|at| !is_function(at)) {
         writer.put(&body.items[at], &pieces.item(at, &body.items[at]));
     }
-    for step in steps {
+    for step in order.steps {
         match *step {
             Step::Padding { number, bytes } => {
                 let padding = format!("char hitm_padding{number}[{bytes}];");
@@ -242,7 +257,7 @@ fn rearranged(
                 index, is_aligned, ..
             } => {
                 let item = &body.items[places[index].item];
-                let text = pieces.member((&places[index], item), is_aligned.then_some(style));
+                let text = pieces.member(&places[index], item, is_aligned.then_some(style));
                 writer.put(item, &text);
             }
         }
@@ -300,13 +315,10 @@ impl<'w> Writer<'w, '_, '_> {
 }
 
 /// Fails when a member would come before the type that another one declares for it.
-fn check_types(
-    tokens: &Tokens<'_>,
-    (places, steps): (&[Place<'_>], &[Step<'_>]),
-    body: &Body,
-) -> Result<(), EmitError> {
+fn check_types(tokens: &Tokens<'_>, order: Order<'_>, body: &Body) -> Result<(), EmitError> {
+    let places = order.places;
     let mut written: Vec<Place<'_>> = Vec::new();
-    for step in steps {
+    for step in order.steps {
         let Step::Member { index, .. } = step else {
             continue;
         };

@@ -31,8 +31,8 @@ fn patched(file: &str, text: &str, style: Style) -> Result<String, EmitError> {
     };
     let emission = Emission::new(&subject, &layout, &[], style)?;
     match file.ends_with(".rs") {
-        true => patch_rust(&emission, (file, text)),
-        false => patch_struct(&emission, (file, text), &Declaration::default()),
+        true => patch_rust(&emission, Source { file, text }),
+        false => patch_struct(&emission, Source { file, text }, &Declaration::default()),
     }
 }
 

@@ -24,6 +24,15 @@ pub(super) struct Pieces<'b, 't> {
     pub(super) outer_indent: String,
 }
 
+/// The end of an item.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    /// The first byte behind it and the comments beside it.
+    byte: usize,
+    /// The first token behind it.
+    token: usize,
+}
+
 impl<'b, 't> Pieces<'b, 't> {
     pub(super) fn new(tokens: &'b Tokens<'t>, body: &Body) -> Pieces<'b, 't> {
         let text = tokens.text;
@@ -46,34 +55,37 @@ impl<'b, 't> Pieces<'b, 't> {
             indent,
             outer_indent,
         };
-        let (mut start, mut from) = (behind_line(tokens, body.open), body.open + 1);
+        let end = |token: usize| End {
+            byte: behind_line(tokens, token),
+            token: token + 1,
+        };
+        let mut before = end(body.open);
         for (at, item) in body.items.iter().enumerate() {
-            let lead = pieces.lead(body, at, (start, from));
+            let lead = pieces.lead(body, at, before);
             pieces.leads.push(lead);
-            pieces.starts.push(start);
-            start = behind_line(tokens, item.last);
-            pieces.ends.push(start);
-            from = item.last + 1;
+            pieces.starts.push(before.byte);
+            before = end(item.last);
+            pieces.ends.push(before.byte);
         }
         pieces
     }
 
-    /// Text before the item `at`; byte `start` and token `from` are the first behind the one
-    /// before it.
-    fn lead(&mut self, body: &Body, at: usize, (start, from): (usize, usize)) -> String {
+    /// Text before the item `at`, from the end of the one before it on.
+    fn lead(&mut self, body: &Body, at: usize, before: End) -> String {
         let text = self.tokens.text;
         let own = self.tokens.get(body.items[at].start).start;
         let is_inside = body.opened.iter().any(|of| of.items.contains(&at));
         let own_indent = (is_inside && starts_its_line(text, own)).then(|| indent_at(text, own));
         self.own_indents.push(own_indent);
-        let mut lead = self.kept(body, (start, from), body.items[at].start);
+        let mut lead = self.kept(body, before, body.items[at].start);
+        let between = before.token..body.items[at].start;
         let braces = |of: &&super::opened::Opened| {
-            (from..body.items[at].start).contains(&of.opening.0)
-                || (from..body.items[at].start).contains(&of.closing.0)
+            between.contains(&of.opening.0) || between.contains(&of.closing.0)
         };
         if is_inside || body.opened.iter().any(|of| braces(&of)) {
             lead = self.indented(&lead, at);
         }
+        let start = before.byte;
         if !starts_its_line(text, start) || !text[..start].ends_with('\n') && start > 0 {
             lead = format!("{}{}", self.indent, lead.trim_start());
         }
@@ -83,11 +95,11 @@ impl<'b, 't> Pieces<'b, 't> {
         lead
     }
 
-    /// Text from byte `start` to the token `end` without its tokens, of which `from` is the first:
-    /// access specifiers, and braces of opened structures.
-    fn kept(&mut self, body: &Body, (start, from): (usize, usize), end: usize) -> String {
+    /// Text behind an item, up to the token `end`, without its tokens: access specifiers, and braces of
+    /// opened structures.
+    fn kept(&mut self, body: &Body, behind: End, end: usize) -> String {
         let (tokens, text) = (self.tokens, self.tokens.text);
-        let (mut kept, mut at, mut first) = (String::new(), start, from);
+        let (mut kept, mut at, mut first) = (String::new(), behind.byte, behind.token);
         while first < end {
             let brace = |of: &super::opened::Opened| {
                 let braces = [of.opening, of.closing];
@@ -125,8 +137,11 @@ impl<'b, 't> Pieces<'b, 't> {
         let Some(close) = around.map(|of| of.closing.1).max() else {
             return (String::new(), self.ends[last]);
         };
-        let from = (self.ends[last], body.items[last].last + 1);
-        let kept = self.kept(body, from, close + 1);
+        let behind = End {
+            byte: self.ends[last],
+            token: body.items[last].last + 1,
+        };
+        let kept = self.kept(body, behind, close + 1);
         let end = behind_line(self.tokens, close);
         // What is behind the braces stays there.
         let beside = end.saturating_sub(self.tokens.get(close).end);
@@ -186,11 +201,7 @@ impl<'b, 't> Pieces<'b, 't> {
     }
 
     /// A member, alone even where others are declared with it; aligned in a style.
-    pub(super) fn member(
-        &self,
-        (place, item): (&Place<'_>, &Item),
-        style: Option<Style>,
-    ) -> String {
+    pub(super) fn member(&self, place: &Place<'_>, item: &Item, style: Option<Style>) -> String {
         let tokens = self.tokens;
         let ItemKind::Members(declared) = &item.kind else {
             return self.item(place.item, item);
@@ -210,8 +221,8 @@ impl<'b, 't> Pieces<'b, 't> {
         let own = match declared.len() {
             1 => tokens.text[byte(item.start)..behind].to_owned(),
             _ => {
-                let shared = &tokens.text[byte(item.start)..byte(declared[0].span.0)];
-                let (own, end) = (place.declared.span.0, declared[at + gaps].span.1);
+                let shared = &tokens.text[byte(item.start)..byte(declared[0].span.from)];
+                let (own, end) = (place.declared.span.from, declared[at + gaps].span.end);
                 format!("{shared}{};", tokens.slice(own, end))
             }
         };

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use hitm_base::printable;
 
-use super::body::{Body, ItemKind, head_of};
-use super::patch::Place;
+use super::body::{Body, Declared, ItemKind, head_of};
+use super::patch::{Order, Place};
 use super::tokens::Tokens;
 use super::{Step, Style};
 
@@ -43,15 +43,17 @@ pub(super) struct Reordered {
 impl Reordered {
     pub(super) fn new(
         tokens: &Tokens<'_>,
-        (name, style): (&str, Style),
+        name: &str,
+        style: Style,
         body: &Body,
-        (places, steps): (&[Place<'_>], &[Step<'_>]),
+        order: Order<'_>,
     ) -> Reordered {
+        let places = order.places;
         let mut by_source: Vec<usize> = (0..places.len()).collect();
         by_source.sort_by_key(|index| (places[*index].item, places[*index].declared.span));
         let slot = |index: &usize| slot_of(tokens, places[*index], body);
         let rank = |index: usize| by_source.iter().position(|other| *other == index);
-        let new = steps.iter().map(|step| match step {
+        let new = order.steps.iter().map(|step| match step {
             Step::Padding { .. } => Placed::Padding,
             Step::Member { index, .. } => Placed::Member(rank(*index).unwrap_or(0)),
         });
@@ -120,25 +122,15 @@ impl Reordered {
 
 fn slot_of(tokens: &Tokens<'_>, place: Place<'_>, body: &Body) -> Slot {
     let declared = place.declared;
-    let item = &body.items[place.item];
     Slot {
         name: declared.name.clone(),
-        has_parts: has_parts(
-            tokens,
-            (item.start, declared.at),
-            declared.is_array,
-            declared.is_pointer,
-        ),
+        has_parts: has_parts(tokens, body.items[place.item].start, declared),
     }
 }
 
-/// Returns true if a member is an array, a structure or a union, or may be one by its type's name.
-pub(super) fn has_parts(
-    tokens: &Tokens<'_>,
-    (from, name): (usize, usize),
-    is_array: bool,
-    is_pointer: bool,
-) -> bool {
+/// Returns true if a member, whose declaration begins at `from`, is an array, a structure or a union, or
+/// may be one by its type's name.
+pub(super) fn has_parts(tokens: &Tokens<'_>, from: usize, declared: &Declared) -> bool {
     const SCALARS: [&str; 14] = [
         "int",
         "long",
@@ -155,8 +147,8 @@ pub(super) fn has_parts(
         "atomic_int",
         "atomic_long",
     ];
-    if is_array || is_pointer {
-        return is_array;
+    if declared.is_array || declared.is_pointer {
+        return declared.is_array;
     }
     let is_scalar = |word: &str| {
         let is_fixed = word.ends_with("_t") && word.trim_start_matches("atomic_").contains("int");
@@ -166,7 +158,7 @@ pub(super) fn has_parts(
         );
         SCALARS.contains(&word) || is_fixed || is_kernel
     };
-    let words = tokens.flat(from, name.max(from + 1));
+    let words = tokens.flat(from, declared.at.max(from + 1));
     !words.iter().any(|at| is_scalar(tokens.at(*at)))
 }
 

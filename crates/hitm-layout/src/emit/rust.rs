@@ -5,7 +5,7 @@ use super::fields::{Fields, fields_of};
 use super::literals;
 use super::names::{bare, check_rust_struct};
 use super::tokens::{Lexis, Tokens};
-use super::{Emission, EmitError, LINE, Step, steps};
+use super::{Emission, EmitError, LINE, Source, Step, steps};
 use crate::layout_file::FileMember;
 
 /// The structure as Rust, with assertions that keep it. `declarations` of the emission are the types
@@ -88,11 +88,8 @@ fn paddings(emission: &Emission<'_>, is_short: bool) -> Vec<Padding> {
 /// A diff that puts the fields of the structure into the order of the layout, each with its comments
 /// and attributes, pads them, adds assertions behind the structure, and the padding to the structure's
 /// literals and patterns in the same file.
-pub fn patch_rust(
-    emission: &Emission<'_>,
-    (file, text): (&str, &str),
-) -> Result<String, EmitError> {
-    let tokens = Tokens::new(file, text, Lexis::Rust);
+pub fn patch_rust(emission: &Emission<'_>, source: Source<'_>) -> Result<String, EmitError> {
+    let tokens = Tokens::new(source.file, source.text, Lexis::Rust);
     let name = bare(&emission.layout.name);
     let found = fields_of(&tokens, name)?;
     let by_member = found.by_member(&tokens, emission)?;
@@ -113,7 +110,7 @@ pub fn patch_rust(
         .derives(&tokens, &["Default", "Serialize", "Deserialize"])
         .is_some();
     let paddings = paddings(emission, is_short);
-    let mut edits = vec![body(&tokens, (&found, &by_member), emission, &paddings)];
+    let mut edits = vec![body(&tokens, &found, &by_member, emission, &paddings)];
     edits.extend(representation(&tokens, &found)?);
     let end = tokens.get(found.close).end;
     edits.push(Edit {
@@ -121,7 +118,7 @@ pub fn patch_rust(
         end,
         text: asserted(emission),
     });
-    edits.extend(literals::edits(&tokens, (&found, name), &paddings)?);
+    edits.extend(literals::edits(&tokens, &found, name, &paddings)?);
     let mut notes = String::new();
     if !paddings.is_empty() {
         let values = paddings
@@ -140,13 +137,14 @@ pub fn patch_rust(
             "What is derived for {name} shows its fields in their new order, with the padding.\n"
         );
     }
-    Ok(notes + &edited(file, text, edits))
+    Ok(notes + &edited(source.file, source.text, edits))
 }
 
-/// The edit of the fields.
+/// The edit of the fields; `by_member` are those of the subject's members.
 fn body(
     tokens: &Tokens<'_>,
-    (found, by_member): (&Fields, &[usize]),
+    found: &Fields,
+    by_member: &[usize],
     emission: &Emission<'_>,
     paddings: &[Padding],
 ) -> Edit {

@@ -73,7 +73,7 @@ fn bare_objects(text: &str) -> String {
     let Some((head, rest)) = text.split_once("<(dyn ") else {
         return text.to_owned();
     };
-    let close = closing(rest, ('(', ')'));
+    let close = closing(rest, '(', ')');
     match close.filter(|close| rest[close + 1..].starts_with(['>', ','])) {
         Some(close) => {
             let (object, behind) = (&rest[..close], &rest[close + 1..]);
@@ -98,13 +98,13 @@ fn with_calls(text: &str) -> String {
     else {
         return text.to_owned();
     };
-    let Some(close) = closing(rest, ('(', ')')) else {
+    let Some(close) = closing(rest, '(', ')') else {
         return text.to_owned();
     };
     let Some(of) = rest[close + 1..].strip_prefix(", Output=") else {
         return text.to_owned();
     };
-    let Some(end) = closing(of, ('<', '>')) else {
+    let Some(end) = closing(of, '<', '>') else {
         return text.to_owned();
     };
     let head = head.strip_suffix("<(").unwrap_or(head);
@@ -117,7 +117,7 @@ fn with_calls(text: &str) -> String {
 }
 
 /// The bracket that closes one before the text.
-fn closing(text: &str, (open, close): (char, char)) -> Option<usize> {
+fn closing(text: &str, open: char, close: char) -> Option<usize> {
     let mut depth = 1;
     let mut last = ' ';
     for (at, c) in text.char_indices() {

@@ -128,12 +128,16 @@ pub(super) fn visible(patch: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
+fn source(text: &str) -> Source<'_> {
+    Source { file: "a.c", text }
+}
+
 #[test]
 fn a_patch_moves_declarations_with_their_comments() {
     let lines = [Some(4), Some(6), Some(7)];
     check(
         Style::C,
-        |e| visible(&patch_struct(e, ("a.c", SOURCE), &at(&lines)).unwrap()),
+        |e| visible(&patch_struct(e, source(SOURCE), &at(&lines)).unwrap()),
         expect![[r#"
             --- a.c
             +++ a.c
@@ -162,7 +166,7 @@ fn a_patch_moves_declarations_with_their_comments() {
             declarations: &declarations,
             style: Style::C,
         };
-        patch_struct(&emission, ("a.c", text), &at(lines))
+        patch_struct(&emission, source(text), &at(lines))
             .unwrap_err()
             .to_string()
     };
@@ -221,8 +225,8 @@ fn elements_of_an_array_get_lines_of_their_own() {
         -	other_counters[1] = counters[a[2]] + counters[1];
         +	other_counters[1] = counters[a[2]].value + counters[1].value;
          }
-    "#]].assert_eq(&visible(&patch_array("counters", ("a.c", text), Style::C).unwrap()));
-    let error = patch_array("missing", ("a.c", text), Style::C).unwrap_err();
+    "#]].assert_eq(&visible(&patch_array("counters", source(text), Style::C).unwrap()));
+    let error = patch_array("missing", source(text), Style::C).unwrap_err();
     expect!["a.c:1: found no missing[...], expected the declaration of the array"]
         .assert_eq(&error.to_string());
 }

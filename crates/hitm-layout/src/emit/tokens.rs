@@ -32,6 +32,14 @@ pub(super) struct Token {
     pub(super) pair: Option<usize>,
 }
 
+/// Tokens that follow one another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Span {
+    pub(super) from: usize,
+    /// The first token behind them.
+    pub(super) end: usize,
+}
+
 /// The tokens of a file.
 #[derive(Debug)]
 pub(super) struct Tokens<'t> {
@@ -178,16 +186,16 @@ impl<'t> Tokens<'t> {
     }
 
     /// Parts of `from..end` between commas.
-    pub(super) fn split(&self, from: usize, end: usize) -> Vec<(usize, usize)> {
-        let (mut parts, mut start) = (Vec::new(), from);
+    pub(super) fn split(&self, from: usize, end: usize) -> Vec<Span> {
+        let (mut parts, mut from) = (Vec::new(), from);
         for at in self.flat(from, end) {
             if self.at(at) == "," {
-                parts.push((start, at));
-                start = at + 1;
+                parts.push(Span { from, end: at });
+                from = at + 1;
             }
         }
-        if start < end {
-            parts.push((start, end));
+        if from < end {
+            parts.push(Span { from, end });
         }
         parts
     }
@@ -381,7 +389,8 @@ mod tests {
         assert_eq!(tokens.close(1), 10);
         assert_eq!(tokens.open(10), 1);
         assert_eq!(tokens.close(11), 11);
-        assert_eq!(tokens.split(2, 10), [(2, 6), (7, 10)]);
+        let parts = [Span { from: 2, end: 6 }, Span { from: 7, end: 10 }];
+        assert_eq!(tokens.split(2, 10), parts);
     }
 
     #[test]

@@ -6,22 +6,37 @@ use super::diff::Edit;
 use super::initialisers::{Lists, Values};
 use super::pieces::{indent_at, starts_its_line};
 use super::positions::Placed;
-use super::tokens::Tokens;
+use super::tokens::{Span, Tokens};
 use super::{EmitError, Style};
 
 /// Values of the structure, without the braces of opened structures.
 #[derive(Debug, Default)]
 struct Own {
     /// Tokens of each value.
-    values: Vec<(usize, usize)>,
-    /// The member of each, and whether the value has its name.
-    places: Vec<(usize, bool)>,
+    values: Vec<Span>,
+    /// The member that each is for.
+    places: Vec<ValuePlace>,
     /// Opening braces of opened structures.
     braces: Vec<usize>,
 }
 
+/// The member that a value is for.
+#[derive(Debug, Clone, Copy)]
+struct ValuePlace {
+    /// Its index; the largest number for one that the structure does not have.
+    member: usize,
+    /// True if the value has the member's name.
+    has_name: bool,
+}
+
+/// Bytes of the lines of two braces.
+struct BraceLines {
+    opening: Range<usize>,
+    closing: Range<usize>,
+}
+
 impl Own {
-    fn add(&mut self, value: (usize, usize), place: (usize, bool)) {
+    fn add(&mut self, value: Span, place: ValuePlace) {
         self.values.push(value);
         self.places.push(place);
     }
@@ -38,15 +53,15 @@ impl Lists<'_, '_> {
             braces,
         } = own;
         let is_cpp = self.reordered.style == Style::Cpp;
-        let has_names = places.iter().any(|(_, has_name)| *has_name);
+        let has_names = places.iter().any(|place| place.has_name);
         if !is_cpp {
             self.drop_braces(&braces);
-            if places.iter().all(|(_, has_name)| *has_name) {
+            if places.iter().all(|place| place.has_name) {
                 return Ok(());
             }
         }
-        let is_same = places.iter().enumerate().all(|(index, (place, has_name))| {
-            *has_name || self.reordered.new.get(index) == Some(&Placed::Member(*place))
+        let is_same = places.iter().enumerate().all(|(index, place)| {
+            place.has_name || self.reordered.new.get(index) == Some(&Placed::Member(place.member))
         });
         match (is_cpp, braces.first()) {
             (true, Some(open)) if has_names => {
@@ -56,10 +71,11 @@ impl Lists<'_, '_> {
             (_, None) if is_same => Ok(()),
             (true, _) => {
                 let mut holes = places.iter().enumerate();
-                if let Some((hole, _)) = holes.find(|(index, (place, _))| index != place) {
-                    return Err(self.refuse(values[hole].0, "a value behind one that is left out"));
+                if let Some((hole, _)) = holes.find(|(index, place)| *index != place.member) {
+                    let at = values[hole].from;
+                    return Err(self.refuse(at, "a value behind one that is left out"));
                 }
-                self.sort((list, &values))
+                self.sort(list, &values)
             }
             (false, _) => {
                 self.name(&values, &places);
@@ -78,7 +94,8 @@ impl Lists<'_, '_> {
         let (tokens, reordered) = (self.tokens, self.reordered);
         let mut place = within.map_or(0, |within| reordered.opened[within].start);
         let end_of_list = within.map_or(reordered.old.len(), |within| reordered.opened[within].end);
-        for (from, end) in list.iter().copied() {
+        for value in list.iter().copied() {
+            let from = value.from;
             if tokens.at(from) == "." {
                 // A member of an anonymous structure that stays whole is found by its name.
                 let found = reordered.index_of(tokens.at(from + 1));
@@ -86,7 +103,11 @@ impl Lists<'_, '_> {
                     Some(found) if tokens.at(from + 2) == "=" => found + 1,
                     _ => usize::MAX,
                 };
-                own.add((from, end), (found.unwrap_or(usize::MAX), true));
+                let member = ValuePlace {
+                    member: found.unwrap_or(usize::MAX),
+                    has_name: true,
+                };
+                own.add(value, member);
                 continue;
             }
             if tokens.at(from) == "{"
@@ -104,13 +125,17 @@ impl Lists<'_, '_> {
             let slot = reordered.old.get(place).filter(|_| place < end_of_list);
             let slot =
                 slot.ok_or_else(|| self.refuse(from, "a value whose member is not clear"))?;
-            if slot.has_parts && !self.is_whole((from, end)) {
+            if slot.has_parts && !self.is_whole(from) {
                 return Err(self.refuse(from, "a value that may be for a part of a member"));
             }
             if slot.name.is_none() && reordered.style != Style::Cpp {
                 return Err(self.refuse(from, "a value for a structure without a name"));
             }
-            own.add((from, end), (place, false));
+            let member = ValuePlace {
+                member: place,
+                has_name: false,
+            };
+            own.add(value, member);
             place += 1;
         }
         Ok(())
@@ -139,15 +164,15 @@ impl Lists<'_, '_> {
     }
 
     /// Takes away braces that have lines for themselves. Values between them get the braces' indentation.
-    fn drop_lines(&mut self, open: usize, (opening, closing): (Range<usize>, Range<usize>)) {
+    fn drop_lines(&mut self, open: usize, lines: BraceLines) {
         let tokens = self.tokens;
         let close = tokens.close(open);
-        self.replace(opening.start, opening.end, "");
-        for (from, _) in tokens.split(open + 1, close) {
-            let start = tokens.get(from).start;
+        self.replace(lines.opening.start, lines.opening.end, "");
+        for value in tokens.split(open + 1, close) {
+            let start = tokens.get(value.from).start;
             if starts_its_line(tokens.text, start) {
                 let line = start - indent_at(tokens.text, start).len();
-                self.replace(line, start, &indent_at(tokens.text, opening.start));
+                self.replace(line, start, &indent_at(tokens.text, lines.opening.start));
             }
         }
         // The comma behind the brace goes with it.
@@ -155,7 +180,7 @@ impl Lists<'_, '_> {
             let end = tokens.get(close - 1).end;
             self.replace(end, end, ",");
         }
-        self.replace(closing.start, closing.end, "");
+        self.replace(lines.closing.start, lines.closing.end, "");
     }
 
     /// Takes away braces, and the comma behind the last value between them.
@@ -181,15 +206,15 @@ impl Lists<'_, '_> {
     }
 
     /// Gives each value its member's name.
-    fn name(&mut self, values: Values<'_>, places: &[(usize, bool)]) {
-        for ((from, _), (place, has_name)) in values.iter().zip(places) {
+    fn name(&mut self, values: Values<'_>, places: &[ValuePlace]) {
+        for (value, place) in values.iter().zip(places) {
             let name = self
                 .reordered
                 .old
-                .get(*place)
+                .get(place.member)
                 .and_then(|slot| slot.name.as_ref());
-            if let (false, Some(name)) = (has_name, name) {
-                let start = self.tokens.get(*from).start;
+            if let (false, Some(name)) = (place.has_name, name) {
+                let start = self.tokens.get(value.from).start;
                 self.edits.push(Edit {
                     start,
                     end: start,
@@ -200,7 +225,7 @@ impl Lists<'_, '_> {
     }
 
     /// Puts values into the new order of their members, in place of the list that has them.
-    fn sort(&mut self, (list, values): (Values<'_>, Values<'_>)) -> Result<(), EmitError> {
+    fn sort(&mut self, list: Values<'_>, values: Values<'_>) -> Result<(), EmitError> {
         let Some((first, last)) = list.first().zip(list.last()) else {
             return Ok(());
         };
@@ -212,37 +237,33 @@ impl Lists<'_, '_> {
             match *placed {
                 Placed::Padding => texts.push("{}"),
                 Placed::Member(index) => match values.get(index) {
-                    Some((from, end)) => texts.push(self.tokens.slice(*from, *end)),
+                    Some(value) => texts.push(self.tokens.slice(value.from, value.end)),
                     None => {
                         let slot = &self.reordered.old[index];
                         let name = slot.name.as_deref().unwrap_or("a structure without a name");
-                        return Err(self.refuse(first.0, &format!("no value for {name}")));
+                        return Err(self.refuse(first.from, &format!("no value for {name}")));
                     }
                 },
             }
         }
         self.edits.push(Edit {
-            start: self.tokens.get(first.0).start,
-            end: self.tokens.get(last.1 - 1).end,
+            start: self.tokens.get(first.from).start,
+            end: self.tokens.get(last.end - 1).end,
             text: texts.join(", "),
         });
         Ok(())
     }
 
     /// Puts values with names into the new order, which C++ demands.
-    fn sort_named(
-        &mut self,
-        values: Values<'_>,
-        places: &[(usize, bool)],
-    ) -> Result<(), EmitError> {
+    fn sort_named(&mut self, values: Values<'_>, places: &[ValuePlace]) -> Result<(), EmitError> {
         if let Some(at) = places
             .iter()
-            .position(|(place, has_name)| !has_name || *place == usize::MAX)
+            .position(|place| !place.has_name || place.member == usize::MAX)
         {
-            return Err(self.refuse(values[at].0, "a value whose member is not clear"));
+            return Err(self.refuse(values[at].from, "a value whose member is not clear"));
         }
         let mut order: Vec<usize> = (0..values.len()).collect();
-        order.sort_by_key(|at| self.reordered.place_of(places[*at].0));
+        order.sort_by_key(|at| self.reordered.place_of(places[*at].member));
         for (to, from) in order
             .into_iter()
             .enumerate()
@@ -250,17 +271,17 @@ impl Lists<'_, '_> {
         {
             let (old, new) = (values[to], values[from]);
             self.edits.push(Edit {
-                start: self.tokens.get(old.0).start,
-                end: self.tokens.get(old.1 - 1).end,
-                text: self.tokens.slice(new.0, new.1).to_owned(),
+                start: self.tokens.get(old.from).start,
+                end: self.tokens.get(old.end - 1).end,
+                text: self.tokens.slice(new.from, new.end).to_owned(),
             });
         }
         Ok(())
     }
 }
 
-/// Bytes of the lines of two braces, if nothing else is on them but a comma.
-fn lines(tokens: &Tokens<'_>, open: usize) -> Option<(Range<usize>, Range<usize>)> {
+/// The lines of two braces, if nothing else is on them but a comma.
+fn lines(tokens: &Tokens<'_>, open: usize) -> Option<BraceLines> {
     let line = |first: usize, last: usize| {
         let (start, end) = (tokens.get(first).start, tokens.get(last).end);
         let length = tokens.text[end..].find('\n')?;
@@ -271,8 +292,8 @@ fn lines(tokens: &Tokens<'_>, open: usize) -> Option<(Range<usize>, Range<usize>
     };
     let close = tokens.close(open);
     let has_comma = tokens.at(close + 1) == ",";
-    Some((
-        line(open, open)?,
-        line(close, close + usize::from(has_comma))?,
-    ))
+    Some(BraceLines {
+        opening: line(open, open)?,
+        closing: line(close, close + usize::from(has_comma))?,
+    })
 }

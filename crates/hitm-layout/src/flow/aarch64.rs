@@ -29,7 +29,7 @@ pub(super) fn decode(code: &[u8], address: u64, max: usize) -> Vec<Insn> {
 }
 
 /// `to = from + (by << shift)`, or the difference.
-fn step((to, from, by): (Reg, Reg, Reg), shift: u32, is_minus: bool) -> Effect {
+fn step(to: Reg, from: Reg, by: Reg, shift: u32, is_minus: bool) -> Effect {
     if shift > 32 {
         return Effect::Clobber { to };
     }
@@ -201,14 +201,14 @@ impl Word {
         if self.is(0x9f20_0000, 0x8b00_0000) {
             let is_left = self.bits(22, 2) == 0;
             let shift = if is_left { self.bits(10, 6) } else { 64 };
-            return step((to, from, by), shift, self.bits(30, 1) == 1);
+            return step(to, from, by, shift, self.bits(30, 1) == 1);
         }
         // add and sub of extended registers, which may be the stack pointer.
         if self.is(0x9f20_0000, 0x8b20_0000) {
             let is_flagged = self.bits(29, 1) == 1;
             let to = if is_flagged { to } else { self.base(0) };
-            let names = (to, self.base(5), by);
-            return step(names, self.bits(10, 3), self.bits(30, 1) == 1);
+            let from = self.base(5);
+            return step(to, from, by, self.bits(10, 3), self.bits(30, 1) == 1);
         }
         // csel.
         if self.is(0xffe0_0c00, 0x9a80_0000) {

@@ -60,6 +60,13 @@ impl Facts {
         let mut facts = Facts::default();
         for local in &locals.locals {
             let of_type = types.read(local.of_type);
+            let on_stack = |base, offset, holds| FrameFact {
+                begin: local.begin,
+                end: local.end,
+                base,
+                offset,
+                holds,
+            };
             let first = addresses.partition_point(|at| *at < local.begin);
             let after = addresses.partition_point(|at| *at < local.end);
             let fact = match local.place {
@@ -72,19 +79,14 @@ impl Facts {
                     to.and_then(|to| fact_of(register, to, addend, false))
                 }
                 LocalPlace::Memory { base, offset } => {
-                    facts.add_frame(
-                        (local.begin, local.end),
-                        (base, offset),
-                        Holds::Object(of_type),
-                    );
+                    facts.add_frame(on_stack(base, offset, Holds::Object(of_type)));
                     match base {
                         Base::Register(register) => fact_of(register, of_type, offset, true),
                         Base::CallFrame => None,
                     }
                 }
                 LocalPlace::Behind { base, offset } => {
-                    let holds = Holds::PointerTo(of_type);
-                    facts.add_frame((local.begin, local.end), (base, offset), holds);
+                    facts.add_frame(on_stack(base, offset, Holds::PointerTo(of_type)));
                     None
                 }
             };
@@ -96,15 +98,9 @@ impl Facts {
         facts
     }
 
-    fn add_frame(&mut self, (begin, end): (u64, u64), (base, offset): (Base, i64), holds: Holds) {
+    fn add_frame(&mut self, fact: FrameFact) {
         if self.frame.len() < FRAME_MAX {
-            self.frame.push(FrameFact {
-                begin,
-                end,
-                base,
-                offset,
-                holds,
-            });
+            self.frame.push(fact);
         }
     }
 
@@ -152,10 +148,11 @@ impl Facts {
         }
     }
 
-    /// Type that the variable at a place of the stack points at.
+    /// Type that the variable at a place of the stack points at, where the instruction at `address` is.
     pub(super) fn pointer_on_stack(
         &self,
-        (address, at): (u64, i64),
+        address: u64,
+        at: i64,
         state: &State,
         types: &mut Types<'_, '_, '_>,
     ) -> Option<TypeId> {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Facts;
 use super::insn::{Convention, Effect, Insn, Next, Place, Reg, ZERO};
-use super::numbers::{moved, numbers, scaled, stepped, stepped_by, with_offset};
+use super::numbers::{Strides, moved, numbers, scaled, stepped, stepped_by};
 use super::state::{Pointer, State, Value, join};
 use super::types::Types;
 use super::{AccessedType, FunctionTypes};
@@ -272,7 +272,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                     Target::Static(address) => Value::Constant(address),
                     Target::Unknown => numbers(state, place),
                 };
-                set_number(state, (to, value), address);
+                set_number(state, to, value, address);
             }
             Effect::Step {
                 to,
@@ -281,11 +281,11 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                 scale,
             } => {
                 let value = stepped(state.get(from), scaled(state.get(by), scale), from == by);
-                set_number(state, (to, value), address);
+                set_number(state, to, value, address);
             }
             Effect::Scale { to, from, factor } => {
                 let value = scaled(state.get(from), factor);
-                set_number(state, (to, value), address);
+                set_number(state, to, value, address);
             }
             Effect::MultiplyAdd {
                 to,
@@ -303,11 +303,11 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                     ZERO => product,
                     add => stepped(state.get(add), product, false),
                 };
-                set_number(state, (to, value), address);
+                set_number(state, to, value, address);
             }
             Effect::Load { to, place } => {
                 let value = self.load(address, place, state);
-                set_number(state, (to, value), address);
+                set_number(state, to, value, address);
             }
             Effect::Store { place, from } => self.store(address, place, from, state),
             Effect::Spoil { place } => {
@@ -328,7 +328,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         let base = state.get(base);
         match place.index {
             None => self.target_from(base, place.offset),
-            Some((index, scale)) => self.indexed(base, (state.get(index), scale), place.offset),
+            Some((index, scale)) => self.indexed(base, state.get(index), scale, place.offset),
         }
     }
 
@@ -341,13 +341,13 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         }
     }
 
-    fn indexed(&self, base: Value, (index, scale): (Value, u8), offset: i64) -> Target {
+    fn indexed(&self, base: Value, index: Value, scale: u8, offset: i64) -> Target {
         let by = scaled(index, i64::from(scale));
         let moved = match (base, index) {
             (Value::Pointer(_), Value::Pointer(_)) => Value::Unknown,
-            (Value::Pointer(pointer), _) => stepped_by(pointer, with_offset(by, offset)),
+            (Value::Pointer(pointer), _) => stepped_by(pointer, Strides::with_offset(by, offset)),
             (_, Value::Pointer(pointer)) if scale == 1 => {
-                stepped_by(pointer, with_offset(base, offset))
+                stepped_by(pointer, Strides::with_offset(base, offset))
             }
             (Value::Constant(_), _) => return self.target_from(base, offset),
             _ => Value::Unknown,
@@ -413,7 +413,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
             }
             Target::Stack(at) => self
                 .facts
-                .pointer_on_stack((address, at), state, &mut self.types),
+                .pointer_on_stack(address, at, state, &mut self.types),
             Target::Static(at) => {
                 let variable = self.variables.nearest(at)?;
                 let die = self.types.view.variable_type(variable)?;
@@ -453,7 +453,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
 }
 
 /// Sets a register. A number of which nothing is known is a new one.
-fn set_number(state: &mut State, (to, value): (Reg, Value), address: u64) {
+fn set_number(state: &mut State, to: Reg, value: Value, address: u64) {
     match value {
         Value::Unknown => state.set_new(to, address),
         known => state.set(to, known),

@@ -98,20 +98,38 @@ pub(super) fn common(one: i64, other: i64) -> Option<i64> {
     i64::try_from(gcd(one.unsigned_abs(), other.unsigned_abs())).ok()
 }
 
-/// The stride of a number, and what is always added to it.
-pub(super) fn stride_of(value: Value) -> (u64, i64) {
-    match value {
-        Value::Linear { factor, add, .. } => (factor.unsigned_abs(), add),
-        Value::Constant(number) => (0, number.cast_signed()),
-        _ => (1, 0),
-    }
+/// Some multiple of a stride, and a constant.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Strides {
+    /// 0 for the constant alone.
+    stride: u64,
+    add: i64,
 }
 
-pub(super) fn with_offset(value: Value, offset: i64) -> (u64, i64) {
-    let (stride, add) = stride_of(value);
-    match add.checked_add(offset) {
-        Some(add) => (stride, add),
-        None => (1, 0),
+impl Strides {
+    /// Any number.
+    const ANY: Strides = Strides { stride: 1, add: 0 };
+
+    /// Knowledge about a number.
+    fn of(value: Value) -> Strides {
+        match value {
+            Value::Linear { factor, add, .. } => Strides {
+                stride: factor.unsigned_abs(),
+                add,
+            },
+            Value::Constant(number) => Strides {
+                stride: 0,
+                add: number.cast_signed(),
+            },
+            _ => Strides::ANY,
+        }
+    }
+
+    /// The same of a number and an offset.
+    pub(super) fn with_offset(value: Value, offset: i64) -> Strides {
+        let own = Strides::of(value);
+        let add = own.add.checked_add(offset);
+        add.map_or(Strides::ANY, |add| Strides { add, ..own })
     }
 }
 
@@ -120,19 +138,19 @@ pub(super) fn stepped(from: Value, by: Value, is_twice: bool) -> Value {
     match (from, by) {
         (Value::Pointer(_), Value::Pointer(_)) => Value::Unknown,
         (Value::Pointer(pointer), by) | (by, Value::Pointer(pointer)) => {
-            stepped_by(pointer, stride_of(by))
+            stepped_by(pointer, Strides::of(by))
         }
         (Value::Unknown, Value::Unknown) if !is_twice => Value::Unknown,
         _ => sum(from, by),
     }
 }
 
-/// A pointer after a step by some multiple of a stride, and a constant.
-pub(super) fn stepped_by(pointer: Pointer, (stride, add): (u64, i64)) -> Value {
-    match pointer.offset.checked_add(add) {
+/// A pointer after a step.
+pub(super) fn stepped_by(pointer: Pointer, by: Strides) -> Value {
+    match pointer.offset.checked_add(by.add) {
         Some(offset) => Value::Pointer(Pointer {
             offset,
-            stride: gcd(pointer.stride, stride),
+            stride: gcd(pointer.stride, by.stride),
             ..pointer
         }),
         None => Value::Unknown,

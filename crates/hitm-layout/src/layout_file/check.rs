@@ -89,7 +89,7 @@ pub(super) fn check_file(
                 .and_then(|name| by_name.get(name));
             let Some(nested) = nested else { continue };
             check_nested(read, member, nested)
-                .map_err(|fault| place(fault, read, (member, member_spans), reader))?;
+                .map_err(|fault| place(fault, read, member, member_spans, reader))?;
         }
     }
     if let Some((name, way)) = find_cycle(&by_name) {
@@ -114,7 +114,7 @@ fn check_members(
             return Err(reader.error(span, key, found, "each name once in a structure"));
         }
         check_member(read, member)
-            .map_err(|fault| place(fault, read, (member, member_spans), reader))?;
+            .map_err(|fault| place(fault, read, member, member_spans, reader))?;
     }
     let mut order: Vec<usize> = (0..read.members.len()).collect();
     order.sort_by_key(|index| (read.members[*index].bit_span(), *index));
@@ -130,7 +130,8 @@ fn check_members(
                 span_text(before)
             );
             let fault = Fault::new(Key::Offset, found, expected);
-            return Err(place(fault, read, (after, &spans.members[pair[1]]), reader));
+            let spans = &spans.members[pair[1]];
+            return Err(place(fault, read, after, spans, reader));
         }
     }
     if read
@@ -304,7 +305,8 @@ pub(super) fn find_cycle<'a>(
 fn place(
     fault: Fault,
     read: &FileStruct,
-    (member, spans): (&FileMember, &MemberSpans),
+    member: &FileMember,
+    spans: &MemberSpans,
     reader: &Reader<'_>,
 ) -> LayoutFileError {
     let span = match fault.key {

@@ -85,12 +85,13 @@ pub(super) fn nested(
     Some(MemberMap::new(types, compiled, layout, layouts))
 }
 
-/// Spans of one member, or none when its size differs.
+/// Spans of one member, which goes `to` this byte and has this index, or none when its size differs.
 pub(super) fn spans(
     types: &TypeStore,
     found: &Found,
     member: &FileMember,
-    (to, index): (u64, usize),
+    to: u64,
+    index: usize,
 ) -> Option<Vec<Span>> {
     let whole = Span {
         from: found.offset,

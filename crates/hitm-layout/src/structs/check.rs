@@ -56,7 +56,8 @@ pub fn check(file: &mut TypesFile, rules: &Rules) -> Result<CheckReport, Structs
         let place = place.unwrap_or_else(|| checked.clone());
         let mut checker = Checker {
             names: &mut names,
-            structure: (&rule.struct_name, layout),
+            name: &rule.struct_name,
+            layout,
             line_size: rules.line_size,
         };
         let messages = checker
@@ -82,8 +83,9 @@ pub fn check(file: &mut TypesFile, rules: &Rules) -> Result<CheckReport, Structs
 
 struct Checker<'n, 'a> {
     names: &'n mut Names<'a>,
-    /// Its name and its layout.
-    structure: (&'a str, &'a StructLayout),
+    /// The name of the structure.
+    name: &'a str,
+    layout: &'a StructLayout,
     line_size: u64,
 }
 
@@ -103,11 +105,8 @@ impl Checker<'_, '_> {
                 ));
             }
         }
-        if let Some(most) = rule
-            .size_max_bytes
-            .filter(|most| self.structure.1.size > *most)
-        {
-            let size = self.structure.1.size;
+        if let Some(most) = rule.size_max_bytes.filter(|most| self.layout.size > *most) {
+            let size = self.layout.size;
             messages.push(format!("size is {size} bytes, expected at most {most}"));
         }
         for name in &rule.no_straddle {
@@ -128,7 +127,7 @@ impl Checker<'_, '_> {
     }
 
     fn part(&mut self, name: &str) -> Result<Part, String> {
-        let part = self.names.part_at(self.structure, name);
+        let part = self.names.part_at(self.name, self.layout, name);
         part.ok_or_else(|| name.to_owned())
     }
 

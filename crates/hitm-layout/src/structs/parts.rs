@@ -130,14 +130,21 @@ impl<'a> Names<'a> {
 
     /// Returns the member at a path such as `lock`, `cfs.load.weight` or `queue[3].next` of the structure
     /// that is called `outer`.
-    pub fn part_at(&mut self, outer: (&'a str, &'a StructLayout), path: &str) -> Option<Part> {
-        self.typed_part_at(outer, path).map(|(_, part)| part)
+    pub fn part_at(
+        &mut self,
+        outer: &'a str,
+        layout: &'a StructLayout,
+        path: &str,
+    ) -> Option<Part> {
+        self.typed_part_at(outer, layout, path)
+            .map(|(_, part)| part)
     }
 
     /// The same with the type of the member, or of the array's element.
     pub fn typed_part_at(
         &mut self,
-        (outer, layout): (&'a str, &'a StructLayout),
+        outer: &'a str,
+        layout: &'a StructLayout,
         path: &str,
     ) -> Option<(TypeId, Part)> {
         let store = self.store;

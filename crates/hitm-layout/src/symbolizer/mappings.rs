@@ -92,12 +92,14 @@ impl Mappings {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::*;
 
-    fn mapping((start, end): (u64, u64), path: &str, file_offset: u64) -> Mapping {
+    fn mapping(bytes: Range<u64>, path: &str, file_offset: u64) -> Mapping {
         Mapping {
-            start,
-            end,
+            start: bytes.start,
+            end: bytes.end,
             file_offset,
             path: path.to_owned(),
             build_id: None,
@@ -108,15 +110,15 @@ mod tests {
     #[test]
     fn answers_are_those_of_a_walk() {
         let mappings = Mappings::new(vec![
-            mapping((60, 80), "/b", 0),
-            mapping((10, 50), "/a", 0),
-            mapping((20, 30), "/a", 8),
-            mapping((20, 25), "", 0),
-            mapping((25, 25), "/empty", 0),
-            mapping((40, 45), "[heap]", 0),
-            mapping((70, 90), "/a", 0),
-            mapping((85, 95), "/a", 16),
-            mapping((95, 99), "/c", 16),
+            mapping(60..80, "/b", 0),
+            mapping(10..50, "/a", 0),
+            mapping(20..30, "/a", 8),
+            mapping(20..25, "", 0),
+            mapping(25..25, "/empty", 0),
+            mapping(40..45, "[heap]", 0),
+            mapping(70..90, "/a", 0),
+            mapping(85..95, "/a", 16),
+            mapping(95..99, "/c", 16),
         ]);
         let sorted = &mappings.sorted;
         for address in 0..110 {

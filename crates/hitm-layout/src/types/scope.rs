@@ -97,14 +97,15 @@ impl SourceNames {
             let namespace = scope.text.strip_suffix("::").map(str::to_owned);
             names.namespace = namespace.filter(|_| scope.is_namespace);
         }
-        names.add((view, &mut scopes), store, layout);
+        names.add(view, &mut scopes, store, layout);
         names
     }
 
     /// Adds the types of members, and of members of what has no name.
     fn add(
         &mut self,
-        (view, scopes): (&View<'_>, &mut Scopes),
+        view: &View<'_>,
+        scopes: &mut Scopes,
         store: &TypeStore,
         layout: &StructLayout,
     ) {
@@ -118,7 +119,7 @@ impl SourceNames {
                 match &store.get(id).kind {
                     TypeKind::Array { element, .. } => id = *element,
                     TypeKind::Aggregate(inner) if inner.name.is_none() && !known => {
-                        self.add((view, scopes), store, inner);
+                        self.add(view, scopes, store, inner);
                         break;
                     }
                     _ => break,

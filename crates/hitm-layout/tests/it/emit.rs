@@ -8,8 +8,8 @@ use std::process::Stdio;
 use expect_test::expect;
 use hitm_layout::advise::{AdviseError, Opening, Subject, SubjectMember};
 use hitm_layout::emit::{
-    Declaration, Emission, Style, Types, c_asserts, c_struct, declarations, flattened, patch_array,
-    patch_rust, patch_struct, randomized, rust_struct, semantic_patch,
+    Declaration, Emission, Source, Style, Types, c_asserts, c_struct, declarations, flattened,
+    patch_array, patch_rust, patch_struct, randomized, rust_struct, semantic_patch,
 };
 use hitm_layout::layout_file::{FileMember, FileStruct};
 use hitm_layout::{ObjectFile, StructLayout};
@@ -19,7 +19,8 @@ use crate::fixture::load;
 
 fn declared(
     file: &mut ObjectFile,
-    subjects: (&Subject, &Subject),
+    subject: &Subject,
+    renamed: &Subject,
     layout: &StructLayout,
 ) -> Vec<String> {
     let names = file.source_names(layout);
@@ -28,7 +29,7 @@ fn declared(
         store,
         names: &names,
     };
-    declarations(subjects, layout, types).unwrap()
+    declarations(subject, renamed, layout, types).unwrap()
 }
 
 fn examples() -> PathBuf {
@@ -128,10 +129,13 @@ fn patched_examples_compile_to_the_layout() {
         let layout = file.struct_layout(of).unwrap();
         let subject = Subject::from_types(&layout, file.types(), &Opening::default()).unwrap();
         let wanted = spread(&subject);
-        let declared = declared(&mut file, (&subject, &subject), &layout);
+        let declared = declared(&mut file, &subject, &subject, &layout);
         let emission = Emission::new(&subject, &wanted, &declared, Style::C).unwrap();
         let text = std::fs::read_to_string(directory.path().join(&source)).unwrap();
-        let named = (source.as_str(), text.as_str());
+        let named = Source {
+            file: &source,
+            text: &text,
+        };
         let told = Declaration::of(&subject, &layout, file.types());
         let diff = patch_struct(&emission, named, &told).unwrap();
         let patch = directory.path().join("a.diff");
@@ -168,7 +172,11 @@ fn patched_examples_compile_to_the_layout() {
 fn a_patched_array_has_a_line_for_each_element() {
     let (directory, source) = example("counter_array");
     let text = std::fs::read_to_string(directory.path().join(&source)).unwrap();
-    let diff = patch_array("counters", (&source, &text), Style::C).unwrap();
+    let named = Source {
+        file: &source,
+        text: &text,
+    };
+    let diff = patch_array("counters", named, Style::C).unwrap();
     let patch = directory.path().join("a.diff");
     std::fs::write(&patch, diff).unwrap();
     run("patch", directory.path(), &["-s", "-p0"], Some(&patch));
@@ -239,7 +247,11 @@ fn patched_rust_compiles_to_the_layout() {
     let source = directory.path().join("gauge.rs");
     std::fs::write(&source, GAUGE).unwrap();
     let patch = directory.path().join("a.diff");
-    std::fs::write(&patch, patch_rust(&emission, ("gauge.rs", GAUGE)).unwrap()).unwrap();
+    let named = Source {
+        file: "gauge.rs",
+        text: GAUGE,
+    };
+    std::fs::write(&patch, patch_rust(&emission, named).unwrap()).unwrap();
     run("patch", directory.path(), &["-s", "-p0"], Some(&patch));
     // The assertions that the patch adds are what checks the layout.
     let patched = std::fs::read_to_string(&source).unwrap();
@@ -248,7 +260,11 @@ fn patched_rust_compiles_to_the_layout() {
     let options = ["--edition", "2024", "--crate-type", "lib", "gauge.rs"];
     run("rustc", directory.path(), &options, None);
 
-    let tuple = patch_rust(&emission, ("a.rs", "struct Gauge(u32);\n")).unwrap_err();
+    let unnamed = Source {
+        file: "a.rs",
+        text: "struct Gauge(u32);\n",
+    };
+    let tuple = patch_rust(&emission, unnamed).unwrap_err();
     assert_eq!(
         tuple.to_string(),
         "a.rs:1: found no named fields, expected a structure with named fields"
@@ -320,8 +336,8 @@ fn opened_pool(path: &Path) -> (String, Vec<(String, String)>) {
     }
     wanted.members.sort_by_key(|member| member.bit_span());
     (wanted.size_bytes, wanted.align_bytes) = (192, Some(64));
-    let flat = flattened(&subject, &wanted, (&layout, file.types())).unwrap();
-    let declared = declared(&mut file, (&subject, &flat.subject), &layout);
+    let flat = flattened(&subject, &wanted, &layout, file.types()).unwrap();
+    let declared = declared(&mut file, &subject, &flat.subject, &layout);
     let emission = Emission::new(&flat.subject, &flat.layout, &declared, Style::C).unwrap();
     let emitted = c_struct(&emission) + &c_asserts(&flat.layout, Style::C);
     (emitted, flat.renames)
@@ -456,7 +472,11 @@ fn anonymous_structures_are_opened_in_their_source() {
     let wanted = spread(&subject);
     let emission = Emission::new(&subject, &wanted, &[], Style::C).unwrap();
     let told = Declaration::of(&subject, &layout, file.types());
-    let diff = patch_struct(&emission, ("a.c", ANONYMOUS), &told).unwrap();
+    let named = Source {
+        file: "a.c",
+        text: ANONYMOUS,
+    };
+    let diff = patch_struct(&emission, named, &told).unwrap();
     expect![[r#"
         -	/* who counts */
         -	struct {
@@ -502,7 +522,7 @@ fn another_declaration_of_anonymous_structures_is_refused() {
     let wanted = spread(&subject);
     let emission = Emission::new(&subject, &wanted, &[], Style::C).unwrap();
     let told = Declaration::of(&subject, &layout, file.types());
-    let patched = |text: &str| patch_struct(&emission, ("a.c", text), &told);
+    let patched = |text| patch_struct(&emission, Source { file: "a.c", text }, &told);
     expect![[r#"
         -	struct { long a;
         -	long b;
