@@ -130,7 +130,7 @@ fn stated(asked: Asked, profile: &Profile) -> Result<Read, SessionError> {
     let machine = machine.ok_or_else(|| SessionError::NoMachine {
         path: asked.inputs.profile.clone(),
     })?;
-    without_addresses(asked, (profile.clone(), machine))
+    without_addresses(asked, profile.clone(), machine)
 }
 
 fn simulated(asked: Asked, text: &str) -> Result<Read, SessionError> {
@@ -146,13 +146,14 @@ fn simulated(asked: Asked, text: &str) -> Result<Read, SessionError> {
         Some(machine) => machine.clone(),
         None => machine::resolve(&simulated_on)?.0,
     };
-    without_addresses(asked, (profile, machine))
+    without_addresses(asked, profile, machine)
 }
 
 /// Answers with a profile that counts by member, which has no instances and no replay.
 fn without_addresses(
     asked: Asked,
-    (profile, machine): (Profile, Machine),
+    profile: Profile,
+    machine: Machine,
 ) -> Result<Read, SessionError> {
     Ok(Read {
         subject: asked.subject()?,
@@ -217,19 +218,29 @@ impl ByAddress {
         let known = known.into_iter();
         // What files say of names is read once, unless there are more rows to name by.
         if lines.is_empty() {
-            return Ok(known.map(|one| self.found(one?, &names)).collect());
+            return Ok(self.found(known, &names));
         }
         drop(names);
         self.recording
             .add_rows(&self.path, lines.into_iter(), progress)?;
-        let names = self.recording.names();
-        Ok(known.map(|one| self.found(one?, &names)).collect())
+        Ok(self.found(known, &self.recording.names()))
+    }
+
+    /// The accesses to structures that were asked for.
+    fn found(
+        &self,
+        known: impl Iterator<Item = Result<(Subject, Asked), SessionError>>,
+        names: &AddressNames<'_>,
+    ) -> Answers {
+        let found = |(subject, asked)| self.found_one(subject, asked, names);
+        known.map(|one| one.and_then(found)).collect()
     }
 
     /// The accesses to one structure.
-    fn found(
+    fn found_one(
         &self,
-        (subject, asked): (Subject, Asked),
+        subject: Subject,
+        asked: Asked,
         names: &AddressNames<'_>,
     ) -> Result<Read, SessionError> {
         let options = self.options(&asked);
@@ -350,7 +361,8 @@ fn profile(
     };
     Ok(profile_of_recording(
         names,
-        (subject.size_bytes, member_at),
+        subject.size_bytes,
+        member_at,
         options,
     )?)
 }

@@ -44,7 +44,7 @@ pub(super) fn read_with_inner(
     for (read, inputs) in accesses.answer(asked, progress)?.into_iter().zip(questions) {
         answers.push(match read {
             Ok(read) => Ok(WithInner {
-                inner: read_inner(accesses, (inputs, &read), files, progress)?,
+                inner: read_inner(accesses, inputs, &read, files, progress)?,
                 read,
             }),
             Err(error) => Err(error),
@@ -56,7 +56,8 @@ pub(super) fn read_with_inner(
 /// Answers the questions about structures inside one. One that the recording cannot tell by its type is left out.
 fn read_inner(
     accesses: &mut Accesses,
-    (inputs, read): (&Inputs, &Read),
+    inputs: &Inputs,
+    read: &Read,
     files: &mut TypesFiles,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Vec<(Inputs, Read)>, SessionError> {

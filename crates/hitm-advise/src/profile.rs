@@ -97,7 +97,8 @@ pub(crate) fn lines_of_instances(
 /// at an offset.
 pub(crate) fn profile_of_recording(
     names: &AddressNames<'_>,
-    (type_size, member_at): (u64, &dyn Fn(u64) -> Option<String>),
+    type_size: u64,
+    member_at: &dyn Fn(u64) -> Option<String>,
     options: &ProfileOptions<'_>,
 ) -> Result<RecordedProfile, RecordedProfileError> {
     let recording = names.recording;
@@ -119,18 +120,22 @@ pub(crate) fn profile_of_recording(
             let base = names.instance_base(addr, place.size, &options.instances(type_size));
             let Some(base) = base else { continue };
             let offset = names.compiled_offset(addr, base, &options.type_name);
-            let Some(path) = member_at(offset) else {
+            let Some(member) = member_at(offset) else {
                 continue;
             };
             let count = match options.sampled {
                 Some((weights, _)) => weights.of(*line, place),
                 None => row.latency.count,
             };
-            found.add(
-                recording,
-                (base, path, names.code(place.code).function),
-                (place, row, count),
-            );
+            let named = NamedRow {
+                base,
+                member,
+                function: names.code(place.code).function,
+                place,
+                row,
+                count,
+            };
+            found.add(recording, named);
         }
     }
     if found.bases.is_empty() {
@@ -214,15 +219,23 @@ struct Found {
     bases: BTreeMap<u64, u32>,
 }
 
+/// A row of accesses to a member of an instance.
+struct NamedRow<'r> {
+    /// Address of the instance.
+    base: u64,
+    member: String,
+    function: String,
+    place: &'r Place,
+    row: &'r RowStats,
+    /// Accesses that the row stands for.
+    count: u64,
+}
+
 impl Found {
-    fn add(
-        &mut self,
-        recording: &Recording,
-        (base, member, function): (u64, String, String),
-        (place, row, count): (&Place, &RowStats, u64),
-    ) {
+    fn add(&mut self, recording: &Recording, named: NamedRow<'_>) {
+        let (place, count) = (named.place, named.count);
         let next = self.bases.len() as u32;
-        let instance = *self.bases.entry(base).or_insert(next);
+        let instance = *self.bases.entry(named.base).or_insert(next);
         let thread = recording.threads.get(place.thread.index());
         let counts = match place.op {
             AccessOp::Load => Counts {
@@ -240,13 +253,13 @@ impl Found {
             AccessOp::Fence => Counts::default(),
         };
         // Accesses of a thread that moved between CPUs are split evenly.
-        let Some(cpus) = CpuSet::of(row.cpus.iter()) else {
+        let Some(cpus) = CpuSet::of(named.row.cpus.iter()) else {
             return;
         };
         let key = RowKey {
-            member,
+            member: named.member,
             instance,
-            function,
+            function: named.function,
             comm: thread.map_or_else(String::new, |thread| thread.start.name.clone()),
             cpus,
         };

@@ -35,7 +35,8 @@ impl Proving {
     pub(super) fn new(
         inputs: &Inputs,
         type_name: &str,
-        (recording, machine): (Arc<Recording>, Option<Machine>),
+        recording: Arc<Recording>,
+        machine: Option<Machine>,
     ) -> Proving {
         let at = inputs.at.iter().map(|site| HeapInstances {
             type_name: Some(type_name.to_owned()),

@@ -76,7 +76,7 @@ pub fn advise_recorded(
     let count = tried_of_each(&recording, answers.len());
     let answers = answers.into_iter().zip(&inputs);
     let advised = answers.map(|(read, inputs)| {
-        let session = Session::on(read?, inputs, (Some(recording.clone()), None));
+        let session = Session::on(read?, inputs, Some(recording.clone()), None);
         advise(&session, count, progress)
     });
     Ok(advised.collect())

@@ -38,13 +38,14 @@ struct Step {
     count: u64,
 }
 
-/// Weaves `periods` periods of the profile with the members where `locate` finds them. Returns a
-/// path that is not found as the error.
+/// Weaves `periods` periods of the profile, drawn by `seed`, with the members where `locate` finds them.
+/// Returns a path that is not found as the error.
 pub fn replay(
     profile: &Profile,
     machine: &Machine,
     locate: &dyn Fn(&str) -> Option<(u64, u64)>,
-    (periods, seed): (u64, u64),
+    periods: u64,
+    seed: u64,
 ) -> Result<Replayed, String> {
     let mut machine = machine.clone();
     // One instruction a cycle, so that places in the program are times.
@@ -56,7 +57,7 @@ pub fn replay(
     for (index, (cpu, functions)) in (0..).zip(programs) {
         let slot = weave.add_thread(ThreadId(index), cpu);
         let work = profile.work_of(cpu).0 * periods;
-        push(&mut weave, slot, (&functions, work, periods), &mut noise);
+        push(&mut weave, slot, &functions, work, periods, &mut noise);
         works.push(work);
     }
     // A thread that stalls less ends earlier, and the others then run without contention. So only
@@ -129,10 +130,13 @@ fn programs(
         .collect())
 }
 
+/// Gives a thread the accesses of `periods` periods, in `work` cycles.
 fn push(
     weave: &mut Weave,
     slot: Slot,
-    (functions, work, periods): (&Functions, u64, u64),
+    functions: &Functions,
+    work: u64,
+    periods: u64,
     noise: &mut Noise,
 ) {
     let mut calls: Vec<(u64, u64, Step)> = Vec::new();

@@ -225,18 +225,19 @@ impl Session {
         let mut read = read_with_inner(&mut accesses, questions, &mut files, progress)?;
         let read = read.pop().expect("each question has an answer")?;
         let recording = accesses.into_recording().map(Arc::new);
-        Ok(Session::on(read, inputs, (recording, machine)))
+        Ok(Session::on(read, inputs, recording, machine))
     }
 
     /// A session about what was read.
     pub(super) fn on(
         read: WithInner,
         inputs: &Inputs,
-        (recording, machine): (Option<Arc<Recording>>, Option<Machine>),
+        recording: Option<Arc<Recording>>,
+        machine: Option<Machine>,
     ) -> Session {
         let own = |inputs: &Inputs, read: Read, inner| Session {
             proving: recording.clone().map(|recording| {
-                Proving::new(inputs, &read.subject.name, (recording, machine.clone()))
+                Proving::new(inputs, &read.subject.name, recording, machine.clone())
             }),
             read,
             is_opened: !inputs.open.is_empty(),
@@ -281,7 +282,8 @@ impl Session {
     pub fn advice_heading(&self) -> Heading {
         let mut heading = self.heading();
         heading.notes.extend(whole::notes(
-            (&self.read.structure, &self.read.subject),
+            &self.read.structure,
+            &self.read.subject,
             &self.read.profile,
             &self.read.randomized,
         ));
@@ -408,8 +410,8 @@ impl Session {
         let mut proofs = proofs.into_iter().flatten();
         for (file, name) in files.iter().zip(layouts) {
             let same = |path: &str| Some(path.to_owned());
-            let asked = (&self.read.structure, &self.read.subject);
-            let (size, locate) = replaced(asked.0, asked.1, (file, name), &same)?;
+            let read = &self.read;
+            let (size, locate) = replaced(&read.structure, &read.subject, file, name, &same)?;
             let weighed = demand.weigh_layout(size, &BTreeMap::new(), &locate);
             compared.push(Compared {
                 name: file.name.clone(),
@@ -516,7 +518,8 @@ pub(super) type Locator<'s> = Box<dyn Fn(&str) -> Option<(u64, u64)> + 's>;
 pub(super) fn replaced<'s>(
     structure: &'s Structure,
     subject: &'s Subject,
-    (file, layout): (&'s LayoutFile, &str),
+    file: &'s LayoutFile,
+    layout: &str,
     new_path: &'s dyn Fn(&str) -> Option<String>,
 ) -> Result<(u64, Locator<'s>), SessionError> {
     if let Structure::Table(base) = structure {
@@ -537,8 +540,8 @@ pub(super) fn replaced<'s>(
         let members = replaced.members.iter();
         let named = members.filter_map(|member| Some((member, behind(&new, &member.name)?.rest)));
         if let Some((member, rest)) = named.max_by_key(|(member, _)| member.name.len()) {
-            let whole = locate(path.strip_suffix(rest)?)?;
-            return Some((moved_within(member, whole, offset)?, size));
+            let (start, bytes) = locate(path.strip_suffix(rest)?)?;
+            return Some((moved_within(member, start, bytes, offset)?, size));
         }
         // What has no name of its own, such as a union, is called by its place, or by one of its members.
         let old = &subject.members[subject.member_at(offset)?].file;
@@ -552,15 +555,16 @@ pub(super) fn replaced<'s>(
             whole.filter(holds)
         };
         let mut members = replaced.members.iter();
-        let (member, whole) = members.find_map(|member| Some((member, whole(member)?)))?;
-        Some((moved_within(member, whole, offset)?, size))
+        let found = members.find_map(|member| Some((member, whole(member)?)));
+        let (member, (start, bytes)) = found?;
+        Some((moved_within(member, start, bytes, offset)?, size))
     };
     Ok((replaced.size_bytes, Box::new(moved)))
 }
 
-/// The new offset of the byte at `offset` of a member that has these bytes now, and that a layout file
-/// places as `member`: elements of an array may lie further apart there.
-fn moved_within(member: &FileMember, (start, size): (u64, u64), offset: u64) -> Option<u64> {
+/// The new offset of the byte at `offset` of a member that has `size` bytes from `start` on now, and that a
+/// layout file places as `member`: elements of an array may lie further apart there.
+fn moved_within(member: &FileMember, start: u64, size: u64, offset: u64) -> Option<u64> {
     let inside = offset.checked_sub(start)?;
     let to = member.offset_bytes + member.bits.map_or(0, |bits| bits.offset / 8);
     let element = member

@@ -239,26 +239,28 @@ mod tests {
     const ROW: &str = r#"{ "member": "rto_count", "function": "pull_rt_task", "load_count": 30,
         "store_count": 12, "locked_count": 10, "cpus": "0-3 8" }"#;
 
-    fn check(text: &str, (type_name, variant): (&str, Option<&str>), expected: Expect) {
-        let wanted = Simulated {
-            path: Path::new("sim.json"),
-            type_name,
-            variant,
-            layout: "b",
-        };
+    fn check(text: &str, wanted: Simulated<'_>, expected: Expect) {
         expected.assert_eq(&match profile(text, &wanted) {
             Ok((profile, machine)) => format!("on {machine}\n{}", profile.to_csv()),
             Err(error) => error.to_string(),
         });
     }
 
-    const ROOT: (&str, Option<&str>) = ("root_domain", None);
+    /// The profile of `root_domain`.
+    fn root() -> Simulated<'static> {
+        Simulated {
+            path: Path::new("sim.json"),
+            type_name: "root_domain",
+            variant: None,
+            layout: "b",
+        }
+    }
 
     #[test]
     fn a_locked_operation_is_no_load_and_no_store_of_a_profile() {
         check(
             &result(&["a"], 1, ROW),
-            ROOT,
+            root(),
             expect![[r#"
                 on m
                 # schema: 1
@@ -275,7 +277,7 @@ mod tests {
     fn the_variant_of_the_layout_is_taken() {
         check(
             &result(&["a", "b"], 1, ROW),
-            ROOT,
+            root(),
             expect![[r#"
             on m
             # schema: 1
@@ -286,7 +288,10 @@ mod tests {
             rto_count,0,pull_rt_task,,20,2,10,0-3 8
         "#]],
         );
-        let asked = ("root_domain", Some("push a"));
+        let asked = Simulated {
+            variant: Some("push a"),
+            ..root()
+        };
         check(
             &result(&["a", "b"], 1, ROW),
             asked,
@@ -302,12 +307,15 @@ mod tests {
         );
         check(
             &result(&["a", "c"], 1, ROW),
-            ROOT,
+            root(),
             expect![[
                 r#"sim.json: found 2 variants, expected --variant with one of "push a", "push c""#
             ]],
         );
-        let unknown = ("root_domain", Some("pull"));
+        let unknown = Simulated {
+            variant: Some("pull"),
+            ..root()
+        };
         check(
             &result(&["a", "b"], 1, ROW),
             unknown,
@@ -321,39 +329,43 @@ mod tests {
     fn what_is_no_profile_is_named() {
         check(
             "{",
-            ROOT,
+            root(),
             expect![
                 "sim.json: found no result of a simulation (EOF while parsing an object at line 1 column 1), expected what hitm sim --format json writes"
             ],
         );
         check(
             r#"{ "schema": 2 }"#,
-            ROOT,
+            root(),
             expect!["sim.json: found schema 2, expected schema 1"],
         );
         check(
             r#"{ "schema": 1, "scenarios": [] }"#,
-            ROOT,
+            root(),
             expect![
                 "sim.json: found no variant with runs, expected what hitm sim --format json writes"
             ],
         );
         check(
             &result(&["a"], 2, ROW),
-            ROOT,
+            root(),
             expect![
                 "sim.json: run of seed 7: found 2 objects of type root_domain together, expected a type with one object"
             ],
         );
+        let other = Simulated {
+            type_name: "cfs_rq",
+            ..root()
+        };
         check(
             &result(&["a"], 1, ROW),
-            ("cfs_rq", None),
+            other,
             expect!["sim.json: found no access to cfs_rq, expected one of root_domain"],
         );
         let older = ROW.replace("\"locked_count\": 10,", "");
         check(
             &result(&["a"], 1, &older),
-            ROOT,
+            root(),
             expect![
                 "sim.json: run of seed 7: rto_count by pull_rt_task: found no locked_count, expected it, which hitm sim of this version writes"
             ],
@@ -361,7 +373,7 @@ mod tests {
         let wrong = ROW.replace("0-3 8", "3-0");
         check(
             &result(&["a"], 1, &wrong),
-            ROOT,
+            root(),
             expect![[
                 r#"sim.json: run of seed 7: rto_count by pull_rt_task: found cpus "3-0", expected CPU numbers and ranges, such as 0-3 8"#
             ]],

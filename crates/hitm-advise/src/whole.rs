@@ -15,7 +15,8 @@ const NAMES_MAX: usize = 12;
 /// Says of each member without a name that stays whole, and of each that the profile touches, why it
 /// does and who is in it.
 pub(super) fn notes(
-    (structure, subject): (&Structure, &Subject),
+    structure: &Structure,
+    subject: &Subject,
     profile: &Profile,
     randomized: &[Nameless],
 ) -> Vec<String> {
@@ -37,7 +38,7 @@ pub(super) fn notes(
             .iter()
             .any(|(offset, _)| bytes(member).contains(offset));
         let said = is_randomized || is_touched;
-        said.then(|| note(member, is_randomized, (layout, store)))?
+        said.then(|| note(member, is_randomized, layout, store))?
     });
     notes.collect()
 }
@@ -50,7 +51,8 @@ fn bytes(member: &SubjectMember) -> std::ops::Range<u64> {
 fn note(
     member: &SubjectMember,
     is_randomized: bool,
-    (layout, store): (&StructLayout, &TypeStore),
+    layout: &StructLayout,
+    store: &TypeStore,
 ) -> Option<String> {
     let inner = store.layout(member_at(layout, store, &member.file)?.type_id)?;
     let why = match inner.kind {

@@ -116,7 +116,8 @@ fn root_domain_layouts_are_ordered_as_the_replay_orders_them() {
                     &profile,
                     &machine,
                     &|path| in_table(table, path),
-                    (periods, 1),
+                    periods,
+                    1,
                 )
                 .unwrap();
                 ((*name).to_owned(), predicted(&weighed.cost), replayed)
@@ -172,7 +173,7 @@ fn small_structures_are_ordered_as_the_replay_orders_them() {
             Some((line * 64 + index * 8, 8))
         };
         let weighed = demand.weigh_layout(256, &BTreeMap::new(), &locate).unwrap();
-        let replayed = replay(&profile, &machine, &locate, (20, 1)).unwrap();
+        let replayed = replay(&profile, &machine, &locate, 20, 1).unwrap();
         rows.push((format!("{split:08b}"), predicted(&weighed.cost), replayed));
     }
     expect![[r#"

@@ -94,7 +94,7 @@ pub(super) fn automatic(old: &[Part], new: &[Part], stated: &Renames) -> Vec<Ren
         let (Some((there, other)), None) = (like.next(), like.next()) else {
             continue;
         };
-        if has_same_neighbours((old, at), (new, there)) {
+        if has_same_neighbours(old, at, new, there) {
             found.push(Rename {
                 old: part.name.clone(),
                 new: Some(other.name.clone()),
@@ -105,7 +105,8 @@ pub(super) fn automatic(old: &[Part], new: &[Part], stated: &Renames) -> Vec<Ren
     found
 }
 
-fn has_same_neighbours((old, at): (&[Part], usize), (new, there): (&[Part], usize)) -> bool {
+/// Returns true if the members beside `old[at]` have the names of those beside `new[there]`.
+fn has_same_neighbours(old: &[Part], at: usize, new: &[Part], there: usize) -> bool {
     let name = |parts: &[Part], at: Option<usize>| {
         let part = at.and_then(|at| parts.get(at));
         part.map(|part| part.name.clone())

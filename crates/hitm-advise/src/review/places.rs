@@ -56,8 +56,8 @@ pub(super) fn locate(of: &Changed, read: &Read, new: &mut Side) -> Result<Locate
             located.align = file.get(&of.name).map_or(1, |of| of.align());
             let renames = of.renames.clone();
             let new_path = |path: &str| renames.new_path(path);
-            let asked = (&read.structure, &read.subject);
-            let (size, after) = replaced(asked.0, asked.1, (file, &file.name), &new_path)?;
+            let (structure, subject) = (&read.structure, &read.subject);
+            let (size, after) = replaced(structure, subject, file, &file.name, &new_path)?;
             located.size = size;
             for path in read.profile.members() {
                 let found = after(path).ok_or(Lacking::Member);

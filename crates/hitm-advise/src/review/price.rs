@@ -279,9 +279,11 @@ impl<'i> Pricing<'i> {
         let proofs = match &self.inputs.profile {
             Some(profile) => {
                 let question = self.question(of.name.clone(), profile);
-                let asked = (&question, sides[0].size_bytes);
+                let old_size = sides[0].size_bytes;
                 let replays = self.replays.as_mut();
-                replays.map(|replays| replays.prove(asked, &located, &machines, progress))
+                replays.map(|replays| {
+                    replays.prove(&question, old_size, &located, &machines, progress)
+                })
             }
             None => None,
         };
@@ -360,7 +362,7 @@ fn sides(read: &Read, located: &Located) -> [Priced; 2] {
         }
     };
     let old_size = read.subject.size_bytes;
-    let bases = moved_bases(&read.bases, old_size, (located.size, located.align));
+    let bases = moved_bases(&read.bases, old_size, located.size, located.align);
     let [before, after] = &located.places;
     [
         side(old_size, read.bases.clone(), before),
@@ -411,7 +413,8 @@ fn cost(machine: &Machine, sides: &[Priced; 2]) -> Result<MachineCost, SessionEr
 pub(super) fn moved_bases(
     bases: &BTreeMap<u32, u64>,
     old_size: u64,
-    (size, align): (u64, u64),
+    size: u64,
+    align: u64,
 ) -> BTreeMap<u32, u64> {
     let mut sorted: Vec<(u64, u32)> = bases.iter().map(|(of, base)| (*base, *of)).collect();
     sorted.sort_unstable();

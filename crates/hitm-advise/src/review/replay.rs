@@ -37,12 +37,13 @@ impl Replays {
     /// Replays the second build's layout of a type on each machine. `progress` gets the bytes read so far and in all.
     pub(super) fn prove(
         &mut self,
-        (question, old_size): (&Inputs, u64),
+        question: &Inputs,
+        old_size: u64,
         located: &Located,
         machines: &[Machine],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Vec<Proof> {
-        let map = map((question, old_size), located);
+        let map = map(&question.type_name, old_size, located);
         let moved = Some(&map).filter(|map| !map.moves_nothing());
         let is_unknown = |machine: &&Machine| {
             let is_recorded = self.on(machine, None).machine.is_none();
@@ -59,8 +60,8 @@ impl Replays {
             let why = "the recording is too long for so many replays: name fewer types or machines";
             return machines.iter().map(|_| Err(why.to_owned())).collect();
         };
-        let recording = (self.recording.clone(), None);
-        let proving = Proving::new(question, &question.type_name, recording);
+        let recording = self.recording.clone();
+        let proving = Proving::new(question, &question.type_name, recording, None);
         let mut proofs = proving.each(&trials, progress).into_iter();
         let now: Vec<(String, Proof)> = unknown
             .iter()
@@ -94,7 +95,7 @@ impl Replays {
 
 /// The places of touched members in both builds. Those that are gone get lines of their own behind the structure: a
 /// recording keeps its accesses to them.
-fn map((question, old_size): (&Inputs, u64), located: &Located) -> MemberMap {
+fn map(type_name: &str, old_size: u64, located: &Located) -> MemberMap {
     let [before, after] = &located.places;
     let mut size = located.size;
     let mut places = Vec::new();
@@ -112,7 +113,7 @@ fn map((question, old_size): (&Inputs, u64), located: &Located) -> MemberMap {
         });
     }
     MemberMap::of_places(&Replaced {
-        type_name: &question.type_name,
+        type_name,
         sizes: Sizes {
             before: old_size,
             after: size,

@@ -111,11 +111,8 @@ fn a_change_that_costs_less_is_not_worse() {
 #[test]
 fn elements_of_an_array_follow_each_other_at_their_new_size() {
     let bases = BTreeMap::from([(0, 1000), (1, 1016), (2, 1032), (3, 5000)]);
-    let moved = |size, align| -> Vec<u64> {
-        moved_bases(&bases, 16, (size, align))
-            .into_values()
-            .collect()
-    };
+    let moved =
+        |size, align| -> Vec<u64> { moved_bases(&bases, 16, size, align).into_values().collect() };
     assert_eq!(moved(16, 8), [1000, 1016, 1032, 5000]);
     assert_eq!(moved(24, 8), [1000, 1024, 1048, 5000]);
     assert_eq!(moved(64, 64), [1024, 1088, 1152, 5056]);

@@ -87,7 +87,7 @@ pub(super) fn worse(review: &TypeReview) -> Vec<Worse> {
     }
     let mut worse: Vec<Worse> = rises
         .into_iter()
-        .map(|(of, rises)| joined(of, rises))
+        .map(|((kind, name), rises)| joined(kind, name, rises))
         .collect();
     // Lines by number, not by digits.
     worse.sort_by_key(|one| (one.kind, one.name.parse::<u64>().unwrap_or(0)));
@@ -106,7 +106,7 @@ pub(super) fn worse(review: &TypeReview) -> Vec<Worse> {
 }
 
 /// Joins the rises of one thing on several machines.
-fn joined((kind, name): (WorseKind, String), mut rises: Vec<Rise>) -> Worse {
+fn joined(kind: WorseKind, name: String, mut rises: Vec<Rise>) -> Worse {
     rises.sort_by(|a, b| (b.1 - b.0).total_cmp(&(a.1 - a.0)));
     let (before, after) = (rises[0].0, rises[0].1);
     Worse {
