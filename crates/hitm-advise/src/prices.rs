@@ -1,7 +1,7 @@
 //! The coherence engine's prices for the advisor.
 
 use hitm_base::{CpuId, Machine};
-use hitm_coherence::price::{Price, Prices as Engine};
+use hitm_coherence::price::{Fetch, Price, Prices as Engine};
 use hitm_layout::advise::{Prices, Toll};
 
 /// The engine's prices of one machine. A line's home is the node of its owner: a profile does not
@@ -34,7 +34,14 @@ impl Prices for EnginePrices {
 
     fn dirty(&self, cpu: CpuId, owner: CpuId) -> Toll {
         let home = self.home_of(owner);
-        toll(self.0.owned(cpu, owner, home, true, false).price)
+        let quote = self.0.owned(Fetch {
+            cpu,
+            owner,
+            home,
+            is_dirty: true,
+            exclusive: false,
+        });
+        toll(quote.price)
     }
 
     fn shared(&self, cpu: CpuId, holder: CpuId) -> Toll {

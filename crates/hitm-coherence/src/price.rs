@@ -30,6 +30,21 @@ pub struct Quote {
     pub source: DataSource,
 }
 
+/// A request of a CPU for a line that another core has alone or answers for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fetch {
+    /// The CPU that wants it.
+    pub cpu: CpuId,
+    /// A CPU of the core that has it.
+    pub owner: CpuId,
+    /// The line's NUMA node.
+    pub home: u16,
+    /// True if the copy is dirty.
+    pub is_dirty: bool,
+    /// True if it is wanted exclusively.
+    pub exclusive: bool,
+}
+
 /// `[away][distance]`, where away is whether the home is in a third package.
 type ByHome = [[Quote; Distance::COUNT]; 2];
 
@@ -112,7 +127,13 @@ impl Prices {
         if hold_milli == 0 || self.parts(cpu).core == self.parts(owner).core {
             return Cycles::ZERO;
         }
-        let Quote { price, .. } = self.owned(cpu, owner, home, true, false);
+        let Quote { price, .. } = self.owned(Fetch {
+            cpu,
+            owner,
+            home,
+            is_dirty: true,
+            exclusive: false,
+        });
         let jitter = u64::from(jitter_milli);
         let share = u64::from(hold_milli) * (1_000 - jitter + mix(cpu, moment) % (2 * jitter + 1));
         Cycles((price.occupancy.0 * share + 500_000) / 1_000_000)
@@ -134,18 +155,16 @@ impl Prices {
         Distances(found)
     }
 
-    /// A line that `owner` has alone or answers for, fetched by `cpu` of another core, and the
-    /// place of its data. `home` is the line's NUMA node. The copy may be dirty, and may be wanted
-    /// exclusively.
+    /// A line of another core, and the place of its data.
     #[inline]
-    pub fn owned(
-        &self,
-        cpu: CpuId,
-        owner: CpuId,
-        home: u16,
-        is_dirty: bool,
-        exclusive: bool,
-    ) -> Quote {
+    pub fn owned(&self, fetch: Fetch) -> Quote {
+        let Fetch {
+            cpu,
+            owner,
+            home,
+            is_dirty,
+            exclusive,
+        } = fetch;
         let distance = self.machine.topology.distance(cpu, owner);
         let is_away = self.is_away(cpu, owner, home);
         let by_distance = &self.owned[usize::from(exclusive)][usize::from(is_dirty)];

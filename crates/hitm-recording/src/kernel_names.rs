@@ -424,7 +424,7 @@ fn offset_text(offset: u64) -> String {
 #[cfg(test)]
 mod tests {
     use hitm_base::AddrRange;
-    use hitm_test::btf::{Assembler, kind};
+    use hitm_test::btf::{Assembler, Info, kind};
 
     use super::*;
 
@@ -440,7 +440,7 @@ mod tests {
         btf.structure("folio", 64, &[flags, ("_mapcount", int, 0x30 * 8)]);
         btf.structure("slab", 64, &[flags, ("freelist", word, 0x20 * 8)]);
         let members = [("pad", word, 0), ("ptl", spinlock, 0)];
-        let lock_or_pad = btf.aggregate("", kind::UNION, false, 8, &members);
+        let lock_or_pad = btf.aggregate("", Info::of(kind::UNION), 8, &members);
         btf.structure("ptdesc", 64, &[flags, ("", lock_or_pad, 0x28 * 8)]);
         let nodes = btf.array(word, 0);
         btf.structure("group", 16, &[("id", int, 0), ("nodes", nodes, 64)]);

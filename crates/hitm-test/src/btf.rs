@@ -3,5 +3,5 @@
 mod assembler;
 mod made;
 
-pub use assembler::{Assembler, kind};
+pub use assembler::{Assembler, Info, kind};
 pub use made::{made, made_split};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::programs::root;
-use hitm_test::btf::Assembler;
+use hitm_test::btf::{Assembler, Info};
 use hitm_test::perf_data::{Happened, Layout, bits, generate, vendors};
 
 /// A title, a newline, a colour, C1, a right-to-left override, the end of a comment and of a field.
@@ -64,9 +64,9 @@ fn btf(member: &str, type_name: &str, moved: u32) -> Vec<u8> {
     let inner = btf.structure(type_name, 8, &[(member, int, 0), ("low", int, 32)]);
     let pointer = btf.of(hitm_test::btf::kind::PTR, "", inner);
     let value = btf.string(member);
-    let kind = hitm_test::btf::kind::ENUM;
-    let unnamed = btf.record("", kind, false, 1, 4, &[value, 1]);
-    let named = btf.record(type_name, kind, false, 1, 4, &[value, 1]);
+    let info = Info::new(hitm_test::btf::kind::ENUM, false, 1);
+    let unnamed = btf.record("", info, 4, &[value, 1]);
+    let named = btf.record(type_name, info, 4, &[value, 1]);
     let members = [
         (member, int, 0),
         ("second", inner, 32),

@@ -4,7 +4,7 @@ use hitm_base::machine::Protocol;
 use hitm_base::{CpuId, DataSource, Distance};
 
 use super::{Directory, LineId, State};
-use crate::price::{Quote, peer, upgrade};
+use crate::price::{Fetch, Quote, peer, upgrade};
 
 impl Directory {
     /// Returns the price of a request in the line's present state, and the source of the data. The
@@ -14,9 +14,13 @@ impl Directory {
         let entry = &self.lines[line.index()];
         if entry.is_alone() {
             let is_dirty = entry.state == State::Modified;
-            return self
-                .prices
-                .owned(cpu, entry.owner, entry.home, is_dirty, exclusive);
+            return self.prices.owned(Fetch {
+                cpu,
+                owner: entry.owner,
+                home: entry.home,
+                is_dirty,
+                exclusive,
+            });
         }
         self.quote_shared(cpu, line, exclusive)
     }
@@ -51,7 +55,13 @@ impl Directory {
     fn quote_data(&self, cpu: CpuId, line: LineId) -> Quote {
         let entry = &self.lines[line.index()];
         if entry.state == State::Owned {
-            self.prices.owned(cpu, entry.owner, entry.home, true, false)
+            self.prices.owned(Fetch {
+                cpu,
+                owner: entry.owner,
+                home: entry.home,
+                is_dirty: true,
+                exclusive: false,
+            })
         } else {
             self.quote_clean(cpu, line)
         }

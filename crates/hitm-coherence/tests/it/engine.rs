@@ -8,18 +8,21 @@ use proptest::prelude::*;
 use crate::machines::{self, LINES, Step};
 use crate::reference::Reference;
 
+/// A request by line address.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) now: Cycles,
+    pub(crate) cpu: CpuId,
+    pub(crate) addr: u64,
+    pub(crate) exclusive: bool,
+    pub(crate) ticket: u64,
+}
+
 /// Requests and questions to a coherence engine.
 pub(crate) trait Engine {
     fn know(&mut self, addr: u64, cpu: CpuId);
     fn hit(&mut self, cpu: CpuId, addr: u64, exclusive: bool) -> Option<(DataSource, Cycles)>;
-    fn request(
-        &mut self,
-        now: Cycles,
-        cpu: CpuId,
-        addr: u64,
-        exclusive: bool,
-        ticket: u64,
-    ) -> Option<Grant>;
+    fn request(&mut self, asked: Asked) -> Option<Grant>;
     fn next_service(&mut self, addr: u64) -> Option<Cycles>;
     fn serve_next(&mut self, addr: u64) -> (Request, Grant);
     fn copies(&mut self, addr: u64) -> Vec<u16>;
@@ -54,20 +57,13 @@ impl Engine for Real {
         self.directory.hit(cpu, self.id(addr), exclusive)
     }
 
-    fn request(
-        &mut self,
-        now: Cycles,
-        cpu: CpuId,
-        addr: u64,
-        exclusive: bool,
-        ticket: u64,
-    ) -> Option<Grant> {
+    fn request(&mut self, asked: Asked) -> Option<Grant> {
         self.directory.request(Ask {
-            now,
-            cpu,
-            line: self.id(addr),
-            exclusive,
-            ticket,
+            now: asked.now,
+            cpu: asked.cpu,
+            line: self.id(asked.addr),
+            exclusive: asked.exclusive,
+            ticket: asked.ticket,
         })
     }
 
@@ -137,9 +133,16 @@ pub(crate) fn drive<E: Engine>(
             other_node: grant.other_node,
             taken: grant.taken,
         };
+        let asked = Asked {
+            now,
+            cpu,
+            addr: line,
+            exclusive,
+            ticket: index as u64,
+        };
         if let Some((source, latency)) = engine.hit(cpu, line, exclusive) {
             see(engine, answer(true, Grant::own(source, now + latency)));
-        } else if let Some(grant) = engine.request(now, cpu, line, exclusive, index as u64) {
+        } else if let Some(grant) = engine.request(asked) {
             see(engine, answer(false, grant));
         }
     }

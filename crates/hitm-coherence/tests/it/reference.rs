@@ -8,7 +8,7 @@ use hitm_base::{CpuId, Cycles, DataSource, Distance, LINE_SIZE};
 use hitm_coherence::directory::{Capacity, Grant};
 use hitm_coherence::queue::Request;
 
-use crate::engine::Engine;
+use crate::engine::{Asked, Engine};
 
 /// Occupancy of one read of a shared line (`price::SHARED_READ_OCCUPANCY`).
 const READ_OCCUPANCY: Cycles = Cycles(4);
@@ -407,14 +407,14 @@ impl Engine for Reference {
         Some((DataSource::L2, caches.l2.latency))
     }
 
-    fn request(
-        &mut self,
-        now: Cycles,
-        cpu: CpuId,
-        addr: u64,
-        exclusive: bool,
-        ticket: u64,
-    ) -> Option<Grant> {
+    fn request(&mut self, asked: Asked) -> Option<Grant> {
+        let Asked {
+            now,
+            cpu,
+            addr,
+            exclusive,
+            ticket,
+        } = asked;
         let (latency, occupancy, _) = self.quote(cpu, addr, exclusive);
         let arrived = now + (latency - occupancy);
         let request = Request {

@@ -382,7 +382,7 @@ fn pointer_size(blob: &Blob) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use hitm_test::btf::{Assembler, kind};
+    use hitm_test::btf::{Assembler, Info, kind};
 
     use super::*;
 
@@ -394,7 +394,7 @@ mod tests {
         let int = blob.int("int", 4);
         blob.structure("v17", 8, &[("a", int, 0)]);
         for number in 0..VARIABLES {
-            blob.record(&format!("v{number}"), kind::VAR, false, 0, int, &[1]);
+            blob.record(&format!("v{number}"), Info::of(kind::VAR), int, &[1]);
         }
         let mut file = BtfFile::parse(blob.finish().into(), None, "made").unwrap();
         assert!(file.variable_type_by_name("v0").is_some());

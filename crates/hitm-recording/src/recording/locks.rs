@@ -367,7 +367,7 @@ fn kind_of_type(store: &TypeStore, mut id: TypeId) -> Option<SyncKind> {
 #[cfg(test)]
 mod tests {
     use hitm_layout::BtfFile;
-    use hitm_test::btf::{Assembler, kind};
+    use hitm_test::btf::{Assembler, Info, kind};
 
     use super::*;
 
@@ -379,7 +379,7 @@ mod tests {
         let spinlock = btf.structure("spinlock", 4, &[("locked", int, 0)]);
         let both = btf.structure("", 8, &[("lock", spinlock, 0), ("count", int, 32)]);
         let members = [("lock_count", word, 0), ("", both, 0)];
-        let one = btf.aggregate("", kind::UNION, false, 8, &members);
+        let one = btf.aggregate("", Info::of(kind::UNION), 8, &members);
         let lockref = btf.structure("lockref", 8, &[("", one, 0)]);
         btf.structure(
             "dentry",

@@ -24,7 +24,7 @@ impl State {
             if let Some(value) = buffer.forward(place, self.words[place.word as usize]) {
                 let source = DataSource::StoreBuffer;
                 let sample = hit(AccessOp::Load, source, STORE_FORWARD_LATENCY);
-                return self.done(index, place, site, sample, value);
+                return self.done(place, site, sample, value);
             }
             arrival = buffer.arrival(place);
         }
@@ -40,7 +40,7 @@ impl State {
             hit(AccessOp::Load, source, latency)
         };
         let value = self.words[place.word as usize];
-        self.done(index, place, site, sample, value)
+        self.done(place, site, sample, value)
     }
 
     /// A locked operation, which waits for older stores and for its result.
@@ -61,12 +61,13 @@ impl State {
         let sample = hit(AccessOp::LockedRmw, source, self.machine.core.locked_hit);
         let old = self.apply(place, op);
         self.wake_parked(place.line, now + sample.latency);
-        self.done(index, place, site, sample, old)
+        self.done(place, site, sample, old)
     }
 
-    /// An access that the core's own caches answered.
+    /// An access of the running CPU that the core's own caches answered.
     #[inline]
-    fn done(&mut self, index: usize, place: Place, site: Site, sample: Sample, value: u64) -> Step {
+    fn done(&mut self, place: Place, site: Site, sample: Sample, value: u64) -> Step {
+        let index = self.current;
         let cpu = &mut self.cpus[index];
         cpu.clock += sample.latency;
         let answered = Answered {

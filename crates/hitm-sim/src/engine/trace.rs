@@ -37,7 +37,7 @@ pub(super) struct TracedAccess {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TracedLock<'a> {
     Sleeping(usize, &'a str),
-    Spinning(Place),
+    Spinning(Place, &'a Profile),
 }
 
 #[derive(Debug)]
@@ -195,13 +195,12 @@ impl Tracer {
     pub(crate) fn lock_taken(
         &mut self,
         lock: TracedLock<'_>,
-        profile: &Profile,
         cpu: CpuId,
         wait: Range<Cycles>,
         is_contended: bool,
     ) {
         let thread = self.cpus[cpu.index()].thread;
-        let lock = self.lock(lock, profile);
+        let lock = self.lock(lock);
         lock.held = Some((thread, wait.end, is_contended));
         let number = lock.number;
         if is_contended {
@@ -210,8 +209,8 @@ impl Tracer {
     }
 
     /// A lock was given back.
-    pub(crate) fn lock_released(&mut self, lock: TracedLock<'_>, profile: &Profile, now: Cycles) {
-        let lock = self.lock(lock, profile);
+    pub(crate) fn lock_released(&mut self, lock: TracedLock<'_>, now: Cycles) {
+        let lock = self.lock(lock);
         let (number, held) = (lock.number, lock.held.take());
         if let Some((thread, start, is_handed_over)) = held {
             self.timeline.lock_use(&Use {
@@ -224,16 +223,16 @@ impl Tracer {
         }
     }
 
-    fn lock(&mut self, lock: TracedLock<'_>, profile: &Profile) -> &mut Lock {
+    fn lock(&mut self, lock: TracedLock<'_>) -> &mut Lock {
         let key = match lock {
             TracedLock::Sleeping(number, _) => (true, number as u64),
-            TracedLock::Spinning(place) => (false, place.word.into()),
+            TracedLock::Spinning(place, _) => (false, place.word.into()),
         };
         let (timeline, counts) = (&mut self.timeline, &mut self.lock_counts);
         self.locks.entry(key).or_insert_with(|| {
             let name = match lock {
                 TracedLock::Sleeping(_, name) => name.to_owned(),
-                TracedLock::Spinning(place) => {
+                TracedLock::Spinning(place, profile) => {
                     let count = counts.entry(place.member).or_default();
                     *count += 1;
                     format!("{} #{count}", member_name(profile, place.member.into()))

@@ -143,9 +143,9 @@ impl Kernel {
         let is_contended = wanted.is_taken || released != wanted.releases;
         let topology = &self.engine.machine().topology;
         let distance = released.map(|(_, before)| topology.distance(before, cpu));
-        self.engine.trace(|tracer, profile, (cpu, now)| {
+        self.engine.trace(|tracer, _, (cpu, now)| {
             let lock = TracedLock::Sleeping(stat.id.0, &stat.name);
-            tracer.lock_taken(lock, profile, cpu, wanted.at..now, is_contended);
+            tracer.lock_taken(lock, cpu, wanted.at..now, is_contended);
         });
         stat.count(|totals| {
             totals.writes += 1;
@@ -172,9 +172,9 @@ impl Kernel {
     pub(super) fn lock_released(&self, task: &Task, stat: &LockStat) {
         let (now, cpu, taken) = (self.engine.now(), self.engine.cpu(), stat.taken.get());
         stat.released.set(Some((now, cpu)));
-        self.engine.trace(|tracer, profile, (_, now)| {
+        self.engine.trace(|tracer, _, (_, now)| {
             let lock = TracedLock::Sleeping(stat.id.0, &stat.name);
-            tracer.lock_released(lock, profile, now);
+            tracer.lock_released(lock, now);
         });
         stat.count(|totals| totals.hold += now.saturating_sub(taken.at));
         task.spun_on.set(None);

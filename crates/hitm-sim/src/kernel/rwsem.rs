@@ -37,9 +37,11 @@ pub enum Hold {
     Write,
 }
 
-/// Time for which a thread has a semaphore.
+/// Mode in which a thread has a semaphore, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Held {
+    /// The mode.
+    pub hold: Hold,
     /// Kernel code under it.
     pub work: Cycles,
     /// Sleep under it, as for a page that must be read.
@@ -398,8 +400,8 @@ fn site_of(hold: Hold) -> Site {
 impl Thread {
     /// One system call that takes a semaphore, works and sleeps while it holds it, as for a page
     /// that must be read, and gives it back. Returns how long it waited for the semaphore.
-    pub async fn hold_sem(&self, sem: &RwSem, hold: Hold, held: Held) -> Cycles {
-        self.with_sem(sem, hold, held, || (), || ()).await
+    pub async fn hold_sem(&self, sem: &RwSem, held: Held) -> Cycles {
+        self.with_sem(sem, held, || (), || ()).await
     }
 
     /// Like [`Thread::hold_sem`], with callbacks for when the semaphore has been taken and before
@@ -407,23 +409,22 @@ impl Thread {
     pub async fn with_sem(
         &self,
         sem: &RwSem,
-        hold: Hold,
         held: Held,
         taken: impl FnOnce(),
         given_back: impl FnOnce(),
     ) -> Cycles {
         self.enter();
         let (kernel, begin) = (&self.kernel, self.now());
-        kernel.down(&self.task, sem, hold).await;
+        kernel.down(&self.task, sem, held.hold).await;
         let waited = self.now().saturating_sub(begin);
         taken();
-        kernel.engine.work(site_of(hold), held.work);
+        kernel.engine.work(site_of(held.hold), held.work);
         if held.sleep > Cycles::ZERO {
             let until = self.now() + held.sleep;
             kernel.sleep_in_kernel(&self.task, until).await;
         }
         given_back();
-        kernel.up(&self.task, sem, hold).await;
+        kernel.up(&self.task, sem, held.hold).await;
         self.leave().await;
         waited
     }

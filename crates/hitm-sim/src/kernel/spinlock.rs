@@ -64,7 +64,7 @@ impl Kernel {
     /// Gives a lock back.
     pub(super) async fn spin_unlock(&self, lock: Place) {
         self.engine.trace(|tracer, profile, (_, now)| {
-            tracer.lock_released(TracedLock::Spinning(lock), profile, now);
+            tracer.lock_released(TracedLock::Spinning(lock, profile), now);
         });
         match self.config.spinlock {
             SpinlockKind::Queued | SpinlockKind::Cna => self.queued_spin_unlock(lock).await,
@@ -75,8 +75,8 @@ impl Kernel {
 
     fn trace_taken(&self, lock: Place, wanted: Cycles, is_contended: bool) {
         self.engine.trace(|tracer, profile, (cpu, now)| {
-            let lock = TracedLock::Spinning(lock);
-            tracer.lock_taken(lock, profile, cpu, wanted..now, is_contended);
+            let lock = TracedLock::Spinning(lock, profile);
+            tracer.lock_taken(lock, cpu, wanted..now, is_contended);
         });
     }
 }

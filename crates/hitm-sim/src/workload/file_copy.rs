@@ -53,6 +53,18 @@ struct Copying {
     user: Cycles,
 }
 
+/// Files and work of one thread.
+#[derive(Debug)]
+struct Copier {
+    from: Rc<PageCacheFile>,
+    to: Rc<PageCacheFile>,
+    /// The first block.
+    start: u64,
+    copying: Copying,
+    /// Blocks that all threads have copied.
+    done: Rc<Cell<u64>>,
+}
+
 /// Two thirds of what is not under the lock is the read, as is the copying of a block in the write.
 /// Assumed (a half to nine tenths). The rest is user code and the entry of system calls; where it
 /// is makes no difference to the lock.
@@ -87,13 +99,14 @@ impl FileCopy {
                 cpu: cpus[number % cpus.len()],
                 start: Cycles(random.below(kernel.cycles(Nanos(1e6)).0)),
             };
-            let from = Rc::clone(&sources[number % config.files]);
-            let to = Rc::clone(&copy.targets[number % config.files]);
-            let (done, start) = (Rc::clone(&copy.blocks), random.below(config.blocks));
-            let copying = copying(kernel, config);
-            kernel.spawn(&spec, move |thread| {
-                copy_blocks(thread, from, to, copying, start, done)
-            })?;
+            let copier = Copier {
+                from: Rc::clone(&sources[number % config.files]),
+                to: Rc::clone(&copy.targets[number % config.files]),
+                start: random.below(config.blocks),
+                copying: copying(kernel, config),
+                done: Rc::clone(&copy.blocks),
+            };
+            kernel.spawn(&spec, move |thread| copy_blocks(thread, copier))?;
         }
         Ok(copy)
     }
@@ -138,15 +151,9 @@ fn copying(kernel: &Kernel, config: &FileCopyConfig) -> Copying {
     }
 }
 
-async fn copy_blocks(
-    thread: Thread,
-    from: Rc<PageCacheFile>,
-    to: Rc<PageCacheFile>,
-    copying: Copying,
-    start: u64,
-    done: Rc<Cell<u64>>,
-) {
-    let mut block = start;
+async fn copy_blocks(thread: Thread, copier: Copier) {
+    let Copier { copying, done, .. } = copier;
+    let mut block = copier.start;
     loop {
         let offset_bytes = block * copying.buffer_bytes;
         let read = BlockCopy {
@@ -154,14 +161,14 @@ async fn copy_blocks(
             count_bytes: copying.buffer_bytes,
             work: copying.read,
         };
-        thread.read_block(&from, read).await;
+        thread.read_block(&copier.from, read).await;
         thread.run(copying.user).await;
         let write = BlockCopy {
             offset_bytes,
             count_bytes: copying.buffer_bytes,
             work: copying.write,
         };
-        thread.write_block(&to, write).await;
+        thread.write_block(&copier.to, write).await;
         done.set(done.get() + 1);
         block = (block + 1) % copying.blocks;
     }

@@ -113,12 +113,13 @@ impl LockBench {
         match &self.lock {
             Lock::Spinlock(lock) => thread.with_spinlock(lock, hold).await,
             Lock::Mutex(mutex) => thread.with_mutex(mutex, hold, || (), || ()).await,
-            Lock::Rwsem(sem, how) => {
+            Lock::Rwsem(sem, mode) => {
                 let held = Held {
+                    hold: *mode,
                     work: hold,
                     sleep: Cycles::ZERO,
                 };
-                thread.hold_sem(sem, *how, held).await;
+                thread.hold_sem(sem, held).await;
             }
             Lock::PiMutex(mutex) => {
                 thread.pi_lock(mutex).await;

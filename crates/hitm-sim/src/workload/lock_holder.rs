@@ -68,7 +68,6 @@ struct User {
 /// A use of the semaphore, and the time to the next one.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
-    hold: Hold,
     held: Held,
     pause: Cycles,
 }
@@ -132,8 +131,8 @@ impl LockHolder {
             Role::Holder => (config.holds, kernel.cycles(config.page_wait)),
         };
         let turn = Turn {
-            hold,
             held: Held {
+                hold,
                 work: kernel.cycles(config.work),
                 sleep,
             },
@@ -154,7 +153,7 @@ async fn use_sem(
     waits: Rc<RefCell<LockWaits>>,
 ) {
     loop {
-        let waited = thread.hold_sem(&sem, turn.hold, turn.held).await;
+        let waited = thread.hold_sem(&sem, turn.held).await;
         {
             let mut waits = waits.borrow_mut();
             match role {

@@ -20,24 +20,23 @@ fn overlapping() -> Partition {
     Partition::Overlapping(vec![mask(&[0, 1]), mask(&[1, 2])])
 }
 
-/// A task that begins on CPU `cpu` at `from` ms and is busy for `span` ms.
-fn busy(
-    kernel: &Rc<Kernel>,
-    priority: u8,
-    cpu: u16,
-    cpus: &[u16],
+/// Times of a task, in ms.
+struct Busy {
     from: u32,
     span: u32,
-) -> Rc<Task> {
+}
+
+/// A task that begins on CPU `cpu`.
+fn busy(kernel: &Rc<Kernel>, priority: u8, cpu: u16, cpus: &[u16], busy: &Busy) -> Rc<Task> {
     let millis = |time: u32| kernel.cycles(Nanos(f64::from(time) * 1e6));
     let spec = TaskSpec {
         name: format!("priority {priority}"),
         policy: Policy::Fifo(priority),
         cpu: CpuId(cpu),
         allowed: Some(mask(cpus)),
-        start: millis(from),
+        start: millis(busy.from),
     };
-    let span = millis(span);
+    let span = millis(busy.span);
     let spawned = kernel.spawn(&spec, move |thread| async move { thread.run(span).await });
     spawned.unwrap()
 }
@@ -51,11 +50,11 @@ fn run(partition: Partition) -> (Rc<Kernel>, Executor, Rc<Task>) {
         ..KernelConfig::new(Balancing::PushPull)
     };
     let (kernel, executor) = boot(machine("broadwell-4s", CPUS), 1, Nanos(100e6), config);
-    busy(&kernel, 60, 0, &[0], 0, 20);
-    busy(&kernel, 50, 1, &[1], 0, 30);
-    busy(&kernel, 60, 2, &[2], 0, 10);
-    busy(&kernel, 40, 1, &[0, 1], 1, 20);
-    let b = busy(&kernel, 30, 1, &[1, 2], 2, 20);
+    busy(&kernel, 60, 0, &[0], &Busy { from: 0, span: 20 });
+    busy(&kernel, 50, 1, &[1], &Busy { from: 0, span: 30 });
+    busy(&kernel, 60, 2, &[2], &Busy { from: 0, span: 10 });
+    busy(&kernel, 40, 1, &[0, 1], &Busy { from: 1, span: 20 });
+    let b = busy(&kernel, 30, 1, &[1, 2], &Busy { from: 2, span: 20 });
     (kernel, executor, b)
 }
 

@@ -187,11 +187,12 @@ impl Fighters {
                         continue;
                     }
                     let held = Held {
+                        hold: Hold::Write,
                         work: clock.cycles(Nanos(hold)),
                         sleep: Cycles::ZERO,
                     };
                     let sem = &sems[turn % sems.len()];
-                    thread.hold_sem(sem, Hold::Write, held).await;
+                    thread.hold_sem(sem, held).await;
                     thread.run(alone).await;
                 }
             });

@@ -68,13 +68,14 @@ proptest! {
             let hold = if is_writer { Hold::Write } else { Hold::Read };
             let (sem, inside) = (Rc::clone(&sem), Rc::clone(&inside));
             let held = Held {
+                hold,
                 work: kernel.cycles(Nanos(work as f64 * 2e3)),
                 sleep: kernel.cycles(Nanos(sleep as f64 * 20e3)),
             };
             let program = move |thread: hitm_sim::kernel::Thread| async move {
                 for _ in 0..20 {
                     let (enter, leave) = (|| inside.enter(hold), || inside.leave(hold));
-                    thread.with_sem(&sem, hold, held, enter, leave).await;
+                    thread.with_sem(&sem, held, enter, leave).await;
                     thread.run(held.work).await;
                 }
             };

@@ -34,6 +34,29 @@ pub mod kind {
     pub const ENUM64: u32 = 19;
 }
 
+/// Kind of a record, with what stands in the same word.
+#[derive(Debug, Clone, Copy)]
+pub struct Info {
+    /// Its kind.
+    pub kind: u32,
+    /// The kind's flag.
+    pub flag: bool,
+    /// Number of parts.
+    pub parts: u32,
+}
+
+impl Info {
+    /// A kind with its flag, and a number of parts.
+    pub const fn new(kind: u32, flag: bool, parts: u32) -> Info {
+        Info { kind, flag, parts }
+    }
+
+    /// A kind without flag and parts.
+    pub const fn of(kind: u32) -> Info {
+        Info::new(kind, false, 0)
+    }
+}
+
 impl Assembler {
     /// BTF without types, of a byte order.
     pub fn new(big_endian: bool) -> Assembler {
@@ -74,18 +97,10 @@ impl Assembler {
         at
     }
 
-    /// Any record: kind, its flag, number of parts, size or type, words that follow.
-    pub fn record(
-        &mut self,
-        name: &str,
-        kind: u32,
-        flag: bool,
-        parts: u32,
-        size_or_type: u32,
-        extra: &[u32],
-    ) -> u32 {
+    /// Any record: its name, kind, size or type, and words that follow.
+    pub fn record(&mut self, name: &str, info: Info, size_or_type: u32, extra: &[u32]) -> u32 {
         let name = self.string(name);
-        let info = u32::from(flag) << 31 | kind << 24 | parts;
+        let info = u32::from(info.flag) << 31 | info.kind << 24 | info.parts;
         for word in [name, info, size_or_type].iter().chain(extra) {
             let bytes = self.word(*word);
             self.types.extend(bytes);
@@ -96,30 +111,29 @@ impl Assembler {
 
     /// A signed integer of `size` bytes. Returns its id, as the other functions do.
     pub fn int(&mut self, name: &str, size: u32) -> u32 {
-        self.record(name, kind::INT, false, 0, size, &[size * 8])
+        self.record(name, Info::of(kind::INT), size, &[size * 8])
     }
 
     /// A record that has a kind, a name and the id of another type.
     pub fn of(&mut self, kind: u32, name: &str, target: u32) -> u32 {
-        self.record(name, kind, false, 0, target, &[])
+        self.record(name, Info::of(kind), target, &[])
     }
 
     /// An array of `count` elements.
     pub fn array(&mut self, element: u32, count: u32) -> u32 {
-        self.record("", kind::ARRAY, false, 0, 0, &[element, 1, count])
+        self.record("", Info::of(kind::ARRAY), 0, &[element, 1, count])
     }
 
     /// A structure of members (name, type, bit offset).
     pub fn structure(&mut self, name: &str, size: u32, members: &[(&str, u32, u32)]) -> u32 {
-        self.aggregate(name, kind::STRUCT, false, size, members)
+        self.aggregate(name, Info::of(kind::STRUCT), size, members)
     }
 
     /// A structure or union. With the flag the upper 8 bits of an offset are a bit-field's size.
     pub fn aggregate(
         &mut self,
         name: &str,
-        kind: u32,
-        flag: bool,
+        info: Info,
         size: u32,
         members: &[(&str, u32, u32)],
     ) -> u32 {
@@ -127,7 +141,8 @@ impl Assembler {
         for (name, type_id, place) in members {
             extra.extend([self.string(name), *type_id, *place]);
         }
-        self.record(name, kind, flag, members.len() as u32, size, &extra)
+        let parts = members.len() as u32;
+        self.record(name, Info { parts, ..info }, size, &extra)
     }
 
     /// The id that the next record gets.

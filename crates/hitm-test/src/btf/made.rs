@@ -1,6 +1,6 @@
 //! BTF with types that refer to anything: themselves, later ones, none at all.
 
-use super::{Assembler, kind};
+use super::{Assembler, Info, kind};
 use crate::Choices;
 
 /// Types of one file.
@@ -86,7 +86,7 @@ fn one(choices: &mut Choices<'_>, to: &mut Assembler) {
                 true => choices.half(),
                 false => size.wrapping_mul(8),
             };
-            to.record(name, kind::INT, false, 0, size, &[word]);
+            to.record(name, Info::of(kind::INT), size, &[word]);
         }
         1 => {
             let count = choices.half();
@@ -95,7 +95,7 @@ fn one(choices: &mut Choices<'_>, to: &mut Assembler) {
         2..=7 => aggregate(choices, to, name),
         8 => enumeration(choices, to, name),
         9 => {
-            to.record(name, kind::FWD, choices.one_in(2), 0, 0, &[]);
+            to.record(name, Info::new(kind::FWD, choices.one_in(2), 0), 0, &[]);
         }
         10..=13 => {
             let kinds = [
@@ -109,16 +109,16 @@ fn one(choices: &mut Choices<'_>, to: &mut Assembler) {
             ];
             to.of(choices.pick(&kinds), name, target);
         }
-        14 => words(choices, to, kind::FUNC_PROTO, 2, name, target),
-        15 => words(choices, to, kind::DATASEC, 3, name, target),
+        14 => words(choices, to, kind::FUNC_PROTO, name, target),
+        15 => words(choices, to, kind::DATASEC, name, target),
         16 => {
-            to.record(name, kind::VAR, false, 0, target, &[choices.half()]);
+            to.record(name, Info::of(kind::VAR), target, &[choices.half()]);
         }
         17 => {
-            to.record(name, kind::FLOAT, false, 0, size(choices), &[]);
+            to.record(name, Info::of(kind::FLOAT), size(choices), &[]);
         }
         18 => {
-            to.record(name, kind::DECL_TAG, false, 0, target, &[choices.half()]);
+            to.record(name, Info::of(kind::DECL_TAG), target, &[choices.half()]);
         }
         19 if choices.one_in(8) => {
             let kind = choices.below(32) as u32;
@@ -126,9 +126,7 @@ fn one(choices: &mut Choices<'_>, to: &mut Assembler) {
             let used = choices.below(4);
             to.record(
                 name,
-                kind,
-                choices.one_in(2),
-                used as u32,
+                Info::new(kind, choices.one_in(2), used as u32),
                 target,
                 &words[..used],
             );
@@ -167,25 +165,22 @@ fn aggregate(choices: &mut Choices<'_>, to: &mut Assembler, name: &str) {
         _ => at.div_ceil(8),
     };
     let kind = choices.pick(&[kind::STRUCT, kind::STRUCT, kind::UNION]);
-    to.aggregate(name, kind, has_flag, total, &members);
+    to.aggregate(name, Info::new(kind, has_flag, 0), total, &members);
 }
 
 fn enumeration(choices: &mut Choices<'_>, to: &mut Assembler, name: &str) {
-    let (kind, each) = choices.pick(&[(kind::ENUM, 2), (kind::ENUM64, 3)]);
+    let kind = choices.pick(&[kind::ENUM, kind::ENUM64]);
     let size = choices.pick(&[4, 8, 1, 2, 0, u32::MAX]);
-    words(choices, to, kind, each, name, size);
+    words(choices, to, kind, name, size);
 }
 
-/// A record with `each` words in each of its parts. One in sixteen has more parts than it says.
-fn words(
-    choices: &mut Choices<'_>,
-    to: &mut Assembler,
-    kind: u32,
-    each: usize,
-    name: &str,
-    size_or_type: u32,
-) {
+/// A record whose parts have two or three words each. One in sixteen has more parts than it says.
+fn words(choices: &mut Choices<'_>, to: &mut Assembler, kind: u32, name: &str, size_or_type: u32) {
     let count = choices.pick(&COUNTS);
+    let each = match kind {
+        kind::ENUM | kind::FUNC_PROTO => 2,
+        _ => 3,
+    };
     let mut extra = Vec::new();
     for nth in 0..count {
         let offset = to.string(choices.pick(&NAMES));
@@ -201,9 +196,7 @@ fn words(
     let said = count + usize::from(choices.one_in(128));
     to.record(
         name,
-        kind,
-        choices.one_in(4),
-        said as u32,
+        Info::new(kind, choices.one_in(4), said as u32),
         size_or_type,
         &extra,
     );

@@ -98,6 +98,14 @@ pub(super) struct Point {
     pub(super) at: Cycles,
 }
 
+/// Contents of a slice's begin or an instant.
+struct Named<'a> {
+    kind: u64,
+    label: Label<'a>,
+    annotations: &'a [Annotation<'a>],
+    arrow: Option<Arrow>,
+}
+
 /// Writes packets.
 #[derive(Debug)]
 pub(super) struct Output<W> {
@@ -154,7 +162,13 @@ impl<W: Write> Output<W> {
         annotations: &[Annotation<'_>],
     ) -> io::Result<()> {
         self.slices += 1;
-        self.named(point, SLICE_BEGIN, label, annotations, None)
+        let event = Named {
+            kind: SLICE_BEGIN,
+            label,
+            annotations,
+            arrow: None,
+        };
+        self.named(point, &event)
     }
 
     pub(super) fn instant(
@@ -164,7 +178,13 @@ impl<W: Write> Output<W> {
         arrow: Arrow,
     ) -> io::Result<()> {
         self.instants += 1;
-        self.named(point, INSTANT, label, &[], Some(arrow))
+        let event = Named {
+            kind: INSTANT,
+            label,
+            annotations: &[],
+            arrow: Some(arrow),
+        };
+        self.named(point, &event)
     }
 
     pub(super) fn end(
@@ -211,14 +231,13 @@ impl<W: Write> Output<W> {
         nanos.min(i64::MAX as u128) as u64
     }
 
-    fn named(
-        &mut self,
-        point: Point,
-        kind: u64,
-        label: Label<'_>,
-        annotations: &[Annotation<'_>],
-        arrow: Option<Arrow>,
-    ) -> io::Result<()> {
+    fn named(&mut self, point: Point, named: &Named<'_>) -> io::Result<()> {
+        let Named {
+            kind,
+            label,
+            annotations,
+            arrow,
+        } = *named;
         let at = self.nanos(point.at);
         let category = self.intern(Kind::Category, label.category);
         let name = self.intern(Kind::EventName, label.name);

@@ -6,7 +6,7 @@ use expect_test::{Expect, expect};
 use hitm_layout::structs::ShowOptions;
 use hitm_layout::{BtfFile, Bytes, c_source};
 use hitm_report::layouts::layout_text;
-use hitm_test::btf::{Assembler, kind};
+use hitm_test::btf::{Assembler, Info, kind};
 use proptest::prelude::*;
 
 use super::{every_kind, parse};
@@ -95,7 +95,7 @@ fn members_that_cannot_be() {
     btf.structure("of_huge", 8, &[("a", farther, 0)]);
     btf.structure("of_bad", 8, &[("inner", inner, 0)]);
     let wide = [("a", int, 40 << 24)];
-    btf.aggregate("wide", kind::STRUCT, true, 8, &wide);
+    btf.aggregate("wide", Info::new(kind::STRUCT, true, 0), 8, &wide);
     let faults = [
         (
             "overlap",
@@ -244,7 +244,7 @@ fn types_that_double_at_each_step() {
     let mut function = 0;
     for _ in 0..60 {
         let extra = [0, function, 0, function];
-        let proto = btf.record("", kind::FUNC_PROTO, false, 2, 0, &extra);
+        let proto = btf.record("", Info::new(kind::FUNC_PROTO, false, 2), 0, &extra);
         function = btf.of(kind::PTR, "", proto);
     }
     btf.structure("f", 8, &[("call", function, 0)]);

@@ -8,7 +8,7 @@ use expect_test::{Expect, expect};
 use hitm_layout::structs::ShowOptions;
 use hitm_layout::{BtfFile, Bytes};
 use hitm_report::layouts::layout_text;
-use hitm_test::btf::{Assembler, kind};
+use hitm_test::btf::{Assembler, Info, kind};
 
 fn parse(assembler: &Assembler) -> BtfFile {
     BtfFile::parse(Bytes::from(assembler.finish()), None, "made").unwrap()
@@ -35,22 +35,27 @@ fn every_kind(big_endian: bool) -> Assembler {
     let int = btf.int("int", 4);
     let long = btf.int("long int", 8);
     let char = btf.int("char", 1);
-    let double = btf.record("double", kind::FLOAT, false, 0, 8, &[]);
+    let double = btf.record("double", Info::of(kind::FLOAT), 8, &[]);
     let color = [btf.string("RED"), 0, btf.string("BLUE"), 7];
-    let color = btf.record("color", kind::ENUM, false, 2, 4, &color);
+    let color = btf.record("color", Info::new(kind::ENUM, false, 2), 4, &color);
     let big = [btf.string("BIG"), u32::MAX, u32::MAX];
-    let big = btf.record("big", kind::ENUM64, true, 1, 8, &big);
+    let big = btf.record("big", Info::new(kind::ENUM64, true, 1), 8, &big);
     let unnamed = [btf.string("NONE"), u32::MAX, btf.string("SOME"), 1];
-    let unnamed = btf.record("", kind::ENUM, true, 2, 4, &unnamed);
+    let unnamed = btf.record("", Info::new(kind::ENUM, true, 2), 4, &unnamed);
     let fwd = btf.of(kind::FWD, "elsewhere", 0);
     let fwd_pointer = btf.of(kind::PTR, "", fwd);
-    let fwd_union = btf.record("overlaid", kind::FWD, true, 0, 0, &[]);
+    let fwd_union = btf.record("overlaid", Info::new(kind::FWD, true, 0), 0, &[]);
     let fwd_union = btf.of(kind::PTR, "", fwd_union);
     let const_char = btf.of(kind::CONST, "", char);
     let tagged = btf.of(kind::TYPE_TAG, "user", const_char);
     let string = btf.of(kind::PTR, "", tagged);
     let restricted = btf.of(kind::RESTRICT, "", string);
-    let proto = btf.record("", kind::FUNC_PROTO, false, 2, int, &[0, string, 0, 0]);
+    let proto = btf.record(
+        "",
+        Info::new(kind::FUNC_PROTO, false, 2),
+        int,
+        &[0, string, 0, 0],
+    );
     let callback = btf.of(kind::PTR, "", proto);
     let volatile = btf.of(kind::VOLATILE, "", int);
     let atomic = btf.structure("", 4, &[("counter", volatile, 0)]);
@@ -60,8 +65,7 @@ fn every_kind(big_endian: bool) -> Assembler {
     let table_pointer = btf.of(kind::PTR, "", rows);
     let pair = btf.aggregate(
         "",
-        kind::UNION,
-        false,
+        Info::of(kind::UNION),
         8,
         &[("whole", long, 0), ("half", int, 0)],
     );
@@ -87,14 +91,19 @@ fn every_kind(big_endian: bool) -> Assembler {
             ("tail", tail, 1088),
         ],
     );
-    btf.record("note", kind::DECL_TAG, false, 0, all, &[u32::MAX]);
-    let function = btf.record("f", kind::FUNC, false, 1, proto, &[]);
-    btf.record("kfunc", kind::DECL_TAG, false, 0, function, &[u32::MAX]);
-    let hidden = btf.record("hidden", kind::VAR, false, 0, int, &[0]);
-    let shared = btf.record("shared", kind::VAR, false, 0, all, &[1]);
-    btf.record("nowhere", kind::VAR, false, 0, long, &[1]);
+    btf.record("note", Info::of(kind::DECL_TAG), all, &[u32::MAX]);
+    let function = btf.record("f", Info::new(kind::FUNC, false, 1), proto, &[]);
+    btf.record("kfunc", Info::of(kind::DECL_TAG), function, &[u32::MAX]);
+    let hidden = btf.record("hidden", Info::of(kind::VAR), int, &[0]);
+    let shared = btf.record("shared", Info::of(kind::VAR), all, &[1]);
+    btf.record("nowhere", Info::of(kind::VAR), long, &[1]);
     let entries = [hidden, 0, 4, shared, 64, 176];
-    btf.record(".data..percpu", kind::DATASEC, false, 2, 240, &entries);
+    btf.record(
+        ".data..percpu",
+        Info::new(kind::DATASEC, false, 2),
+        240,
+        &entries,
+    );
     btf
 }
 
@@ -177,13 +186,13 @@ fn bit_fields_as_new_and_as_old_encoders_write_them() {
     let mut btf = Assembler::new(false);
     let int = btf.int("unsigned int", 4);
     // Five bits, two of them further than the member says.
-    let five = btf.record("unsigned int", kind::INT, false, 0, 4, &[2 << 16 | 5]);
+    let five = btf.record("unsigned int", Info::of(kind::INT), 4, &[2 << 16 | 5]);
     let members = [
         ("a", int, 3 << 24),
         ("b", int, 29 << 24 | 3),
         ("c", int, 1 << 24 | 32),
     ];
-    btf.aggregate("new", kind::STRUCT, true, 8, &members);
+    btf.aggregate("new", Info::new(kind::STRUCT, true, 0), 8, &members);
     btf.structure("old", 8, &[("a", five, 0), ("b", int, 32)]);
     let mut file = parse(&btf);
     check(
@@ -273,7 +282,7 @@ fn names_say_which_kind_is_meant() {
     let mut btf = Assembler::new(false);
     let int = btf.int("int", 4);
     btf.structure("both", 4, &[("a", int, 0)]);
-    btf.aggregate("both", kind::UNION, false, 8, &[("b", int, 0)]);
+    btf.aggregate("both", Info::of(kind::UNION), 8, &[("b", int, 0)]);
     let array = btf.array(int, 4);
     btf.of(kind::TYPEDEF, "numbers", array);
     let mut file = parse(&btf);
