@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, DataSource, Machine, Outcome, ThreadId};
 use hitm_coherence::directory::Capacity;
 use hitm_layout::profile::{Counts, Profile};
-use hitm_weave::{Position, Slot, ThreadEvent, Weave};
+use hitm_weave::{Position, ThreadEvent, Weave};
 
 /// Address of instance 0: any line but the first.
 const BASE: u64 = 1 << 32;
@@ -57,7 +57,8 @@ pub fn replay(
     for (index, (cpu, functions)) in (0..).zip(programs) {
         let slot = weave.add_thread(ThreadId(index), cpu);
         let work = profile.work_of(cpu).0 * periods;
-        push(&mut weave, slot, &functions, work, periods, &mut noise);
+        let (events, end) = drawn(&functions, work, periods, &mut noise);
+        weave.push(slot, &events, end);
         works.push(work);
     }
     // A thread that stalls less ends earlier, and the others then run without contention. So only
@@ -130,15 +131,13 @@ fn programs(
         .collect())
 }
 
-/// Gives a thread the accesses of `periods` periods, in `work` cycles.
-fn push(
-    weave: &mut Weave,
-    slot: Slot,
+/// Draws a thread's accesses of `periods` periods, in `work` cycles, and returns them with its end.
+fn drawn(
     functions: &Functions,
     work: u64,
     periods: u64,
     noise: &mut Noise,
-) {
+) -> (Vec<ThreadEvent>, Position) {
     let mut calls: Vec<(u64, u64, Step)> = Vec::new();
     for steps in functions {
         // Draws calls by the most frequent access; each other one is made in its share of them.
@@ -171,7 +170,7 @@ fn push(
         insn: work.max(position.insn + 1),
         ..position
     };
-    weave.push(slot, &events, end);
+    (events, end)
 }
 
 /// Xorshift: the same numbers for the same seed on every machine.

@@ -35,44 +35,49 @@ pub fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u64) -> 
 /// Returns the offset of the one instance of `wanted` in an object of type `of`; none when there are several. Members of
 /// unions are not searched: which of them the bytes are is not known.
 pub fn only_instance(store: &TypeStore, of: TypeId, wanted: &str) -> Option<u64> {
-    let mut found = Vec::new();
-    collect(store, of, 0, wanted, DEPTH_MAX, &mut found);
-    match found[..] {
+    let mut search = Search {
+        store,
+        wanted,
+        found: Vec::new(),
+    };
+    search.collect(of, 0, DEPTH_MAX);
+    match search.found[..] {
         [offset] => Some(offset),
         _ => None,
     }
 }
 
-/// Collects the offsets of the outermost instances in an object of type `of` that begins at `base`; of an
-/// array's elements two stand for all.
-fn collect(
-    store: &TypeStore,
-    of: TypeId,
-    base: u64,
-    wanted: &str,
-    depth: usize,
-    found: &mut Vec<u64>,
-) {
-    const SEVERAL: usize = 2;
-    if depth == 0 || found.len() >= SEVERAL {
-        return;
-    }
-    match &store.get(store.resolve(of)).kind {
-        TypeKind::Aggregate(layout) if is_named(layout, wanted) => found.push(base),
-        TypeKind::Aggregate(layout) if layout.kind != AggregateKind::Union => {
-            for member in &layout.members {
-                let at = base + member.byte_offset();
-                collect(store, member.type_id, at, wanted, depth - 1, found);
-            }
+/// A search for the instances of a type in an object.
+struct Search<'s> {
+    store: &'s TypeStore,
+    wanted: &'s str,
+    /// Offsets of the outermost instances; of an array's elements two stand for all.
+    found: Vec<u64>,
+}
+
+impl Search<'_> {
+    /// Collects the instances in a part of type `of` that begins at `base`.
+    fn collect(&mut self, of: TypeId, base: u64, depth: usize) {
+        const SEVERAL: usize = 2;
+        if depth == 0 || self.found.len() >= SEVERAL {
+            return;
         }
-        TypeKind::Array { element, count } => {
-            let size = store.get(*element).size.unwrap_or(0);
-            for index in 0..count.unwrap_or(0).min(SEVERAL as u64) {
-                let at = base + index * size;
-                collect(store, *element, at, wanted, depth - 1, found);
+        let store = self.store;
+        match &store.get(store.resolve(of)).kind {
+            TypeKind::Aggregate(layout) if is_named(layout, self.wanted) => self.found.push(base),
+            TypeKind::Aggregate(layout) if layout.kind != AggregateKind::Union => {
+                for member in &layout.members {
+                    self.collect(member.type_id, base + member.byte_offset(), depth - 1);
+                }
             }
+            TypeKind::Array { element, count } => {
+                let size = store.get(*element).size.unwrap_or(0);
+                for index in 0..count.unwrap_or(0).min(SEVERAL as u64) {
+                    self.collect(*element, base + index * size, depth - 1);
+                }
+            }
+            _ => {}
         }
-        _ => {}
     }
 }
 

@@ -133,6 +133,7 @@ struct Threads {
 
 /// Position up to which a thread has been shown.
 struct Progress {
+    thread: ThreadId,
     start: Cycles,
     end: Cycles,
     /// Accesses to come, by their place in the log.
@@ -184,7 +185,7 @@ impl Log {
                 let is_holder = threads.holder.is_some_and(|holder| holder.1 == thread);
                 let progress = threads.progress.get_mut(&thread);
                 let progress = progress.expect("threads that are due have started");
-                let next = self.visit_thread(thread, progress, &window, is_holder, visitor);
+                let next = self.visit_thread(progress, &window, is_holder, visitor);
                 let due = next.map(|next| Reverse((next, thread)));
                 threads.due.extend(due);
             }
@@ -209,6 +210,7 @@ impl Log {
             .partition_point(|one| number_of(one) <= thread);
         let end = self.ends.get(&thread).copied().unwrap_or(Cycles::MAX);
         let progress = Progress {
+            thread,
             start: start.time,
             end,
             accesses: first..after,
@@ -224,12 +226,12 @@ impl Log {
     /// Shows a thread's records of a window. Returns the next window in which it has some.
     fn visit_thread(
         &self,
-        thread: ThreadId,
         progress: &mut Progress,
         window: &Window,
         is_holder: bool,
         visitor: &mut impl Visitor,
     ) -> Option<u64> {
+        let thread = progress.thread;
         let own = &self.accesses[progress.accesses.clone()];
         let own = &own[..own.partition_point(|(access, _)| access.time < window.until)];
         let mut steps = Steps::default();

@@ -26,6 +26,8 @@ pub(super) type Places = BTreeMap<String, (u64, u64)>;
 /// Both layouts of a type, as far as the profile touches it.
 #[derive(Debug, Default)]
 pub(super) struct Located {
+    /// Size of the structure in the first build.
+    pub(super) old_size: u64,
     /// Size and alignment of the structure in the second build.
     pub(super) size: u64,
     pub(super) align: u64,
@@ -42,6 +44,7 @@ pub(super) struct Located {
 /// Finds the members of a profile in both builds; `new` is the second one.
 pub(super) fn locate(of: &Changed, read: &Read, new: &mut Side) -> Result<Located, SessionError> {
     let mut located = Located {
+        old_size: read.subject.size_bytes,
         renames: of.renames.clone(),
         ..Located::default()
     };

@@ -279,11 +279,8 @@ impl<'i> Pricing<'i> {
         let proofs = match &self.inputs.profile {
             Some(profile) => {
                 let question = self.question(of.name.clone(), profile);
-                let old_size = sides[0].size_bytes;
                 let replays = self.replays.as_mut();
-                replays.map(|replays| {
-                    replays.prove(&question, old_size, &located, &machines, progress)
-                })
+                replays.map(|replays| replays.prove(&question, &located, &machines, progress))
             }
             None => None,
         };
@@ -361,7 +358,7 @@ fn sides(read: &Read, located: &Located) -> [Priced; 2] {
             lacking: lacking.into_iter().collect(),
         }
     };
-    let old_size = read.subject.size_bytes;
+    let old_size = located.old_size;
     let bases = moved_bases(&read.bases, old_size, located.size, located.align);
     let [before, after] = &located.places;
     [

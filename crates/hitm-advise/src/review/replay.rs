@@ -38,12 +38,11 @@ impl Replays {
     pub(super) fn prove(
         &mut self,
         question: &Inputs,
-        old_size: u64,
         located: &Located,
         machines: &[Machine],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Vec<Proof> {
-        let map = map(&question.type_name, old_size, located);
+        let map = map(&question.type_name, located);
         let moved = Some(&map).filter(|map| !map.moves_nothing());
         let is_unknown = |machine: &&Machine| {
             let is_recorded = self.on(machine, None).machine.is_none();
@@ -95,7 +94,7 @@ impl Replays {
 
 /// The places of touched members in both builds. Those that are gone get lines of their own behind the structure: a
 /// recording keeps its accesses to them.
-fn map(type_name: &str, old_size: u64, located: &Located) -> MemberMap {
+fn map(type_name: &str, located: &Located) -> MemberMap {
     let [before, after] = &located.places;
     let mut size = located.size;
     let mut places = Vec::new();
@@ -115,7 +114,7 @@ fn map(type_name: &str, old_size: u64, located: &Located) -> MemberMap {
     MemberMap::of_places(&Replaced {
         type_name,
         sizes: Sizes {
-            before: old_size,
+            before: located.old_size,
             after: size,
         },
         align: located.align,

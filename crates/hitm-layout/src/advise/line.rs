@@ -335,8 +335,9 @@ impl Demand {
             .collect()
     }
 
-    /// For party `index`, the mean price of taking the line from its writers, of reading it from the nearest core that
-    /// has a copy, and of invalidating the farthest one. `writes` is the sum of all parties' rates.
+    /// For party `index`, the mean price of taking the line from its writers, of reading it from the
+    /// nearest core that has a copy, and of invalidating the farthest one. `writes` is the sum of all
+    /// parties' rates.
     fn partners(
         &self,
         index: usize,

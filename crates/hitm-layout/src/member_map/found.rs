@@ -85,7 +85,7 @@ pub(super) fn nested(
     Some(MemberMap::new(types, compiled, layout, layouts))
 }
 
-/// Spans of one member, which goes `to` this byte and has this index, or none when its size differs.
+/// Spans of one member, which has this index and goes to the byte `to`, or none when its size differs.
 pub(super) fn spans(
     types: &TypeStore,
     found: &Found,

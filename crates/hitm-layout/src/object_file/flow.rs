@@ -28,8 +28,8 @@ impl ObjectFile {
         content_at(&mut debug.types, &debug.dwarf, of, offset)
     }
 
-    /// The members of an object of this type and of `size` bytes that an access of the bytes `range` touches, with `name`
-    /// for the object.
+    /// The members of an object of this type and of `size` bytes that an access of the bytes `range`
+    /// touches, with `name` for the object.
     pub fn members_of(
         &mut self,
         name: &str,
