@@ -1,7 +1,7 @@
 //! What works on a host and what is missing, as text.
 
 use hitm::doctor::Finding;
-use hitm_base::Printout;
+use crate::Printout;
 
 /// A line for each finding.
 pub fn text(findings: &[Finding], has_colors: bool) -> Printout {

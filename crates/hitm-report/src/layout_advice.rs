@@ -5,7 +5,8 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 use hitm_layout::advise::{Candidate, LineCost, Reason, Weighed};
 use hitm_whatif::Change;
 

@@ -5,7 +5,7 @@ mod diff;
 mod list;
 mod pahole;
 
-use hitm_base::Printout;
+use crate::Printout;
 use hitm_layout::structs::{ShowOptions, StructsError, TypesFile, bare, shown};
 use serde::Serialize;
 

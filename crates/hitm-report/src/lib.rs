@@ -36,6 +36,7 @@ pub mod page;
 pub mod perf_c2c;
 pub mod pictures;
 pub mod place;
+mod printout;
 mod recording;
 pub mod review;
 pub mod runs;
@@ -57,7 +58,7 @@ pub use build::{
 };
 pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HandedOver, HandedRow};
-pub use hitm_base::Printout;
+pub use printout::{Color, Printout};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, ProcessSummary,

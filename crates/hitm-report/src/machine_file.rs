@@ -7,7 +7,8 @@ use hitm_base::machine::{
     CacheLevel, Home, Item, Machine, MachineError, MachineFile, Origin, Quantity, TransferPart,
     present_distances,
 };
-use hitm_base::{Distance, Printout};
+use hitm_base::Distance;
+use crate::Printout;
 use hitm_machine::Summary;
 
 pub use json::{list_json, show_json};

@@ -5,7 +5,7 @@
 mod heat;
 mod source;
 
-use hitm_base::Printout;
+use crate::Printout;
 
 use crate::by::TotalRow;
 use crate::fields::{Field, line, row};

@@ -17,7 +17,8 @@ mod totals;
 mod waiting;
 pub mod whatif;
 
-use hitm_base::{Printout, grouped, printable};
+use hitm_base::{grouped, printable};
+use crate::Printout;
 
 use crate::fields::{self, Field};
 use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary};

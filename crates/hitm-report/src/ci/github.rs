@@ -3,7 +3,8 @@
 //! Not shown, and why: GitHub shows ten warnings and ten errors of a step, and annotations in files that
 //! the repository has. Notes come last, so that the findings have the places.
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use crate::Printout;
 
 use super::{Findings, Level};
 

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{LineAddr, Printout, printable};
+use hitm_base::{LineAddr, printable};
+use crate::Printout;
 
 use super::{Checked, Findings, Subject};
 use crate::baseline::Change;

@@ -1,6 +1,6 @@
 //! Broken rules as text.
 
-use hitm_base::Printout;
+use crate::Printout;
 use hitm_layout::structs::CheckReport;
 
 /// A line for each broken rule, as compilers write them.

@@ -1,6 +1,7 @@
 //! Changes of a structure as text.
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use crate::Printout;
 use hitm_layout::structs::{Change, LayoutDiff, MemberDiff, MemberPlace};
 
 /// A line for each member that changed.

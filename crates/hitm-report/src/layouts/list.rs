@@ -1,6 +1,7 @@
 //! Structures of a file as text.
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use crate::Printout;
 use hitm_layout::structs::LayoutList;
 
 /// A line for each structure.

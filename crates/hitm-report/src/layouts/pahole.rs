@@ -6,7 +6,8 @@
 
 use std::fmt::Write as _;
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use crate::Printout;
 use hitm_layout::structs::ShowOptions;
 use hitm_layout::{
     AggregateKind, ForcedAlignments, Gap, Member, MemberKind, Shape, StructLayout, TypeId,

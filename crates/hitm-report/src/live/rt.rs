@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 use hitm_live::rt::{
     CpuChoice, Late, RtRun, cpu_choice, late, late_thread, rt_run, thread_sample, thread_starts,
 };

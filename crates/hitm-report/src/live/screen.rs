@@ -2,7 +2,8 @@
 //!
 //! The first line of rows is the head. Of each kind there is a table for 80 columns and one for wider screens.
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use crate::Printout;
 use hitm_live::locks::{LockCaller, LockThread};
 
 use super::{LiveLocks, LockView, live_caller, live_lock, live_thread};

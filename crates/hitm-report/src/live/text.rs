@@ -1,6 +1,7 @@
 //! Live locks as text.
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 use hitm_live::locks::LockCaller;
 
 use super::{

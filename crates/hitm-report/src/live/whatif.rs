@@ -1,7 +1,8 @@
 //! A group's throttling as it was measured, and as the simulator has it under two settings.
 
 use hitm::live::{QuotaSetting, Simulated, Throttling};
-use hitm_base::{Histogram, Nanos, Printout};
+use hitm_base::{Histogram, Nanos};
+use crate::Printout;
 use hitm_fields::fields;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use hitm_base::Printout;
+use crate::Printout;
 
 use super::screen::{lock_detail, lock_rows};
 use super::{LiveLocks, LockView, live_run};

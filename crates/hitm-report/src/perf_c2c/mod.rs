@@ -10,7 +10,8 @@ mod totals;
 
 use std::fmt::Write as _;
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use crate::Printout;
 use hitm_perf::c2c::{Display, Line, Physical, Row, Tables};
 use hitm_recording::perf_data::{C2cReport, RowPlace};
 

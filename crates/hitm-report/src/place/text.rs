@@ -1,6 +1,7 @@
 //! Plans, placements and proofs as text.
 
-use hitm_base::{Printout, counted};
+use hitm_base::counted;
+use crate::Printout;
 use hitm_live::place::prove::Spread;
 use hitm_live::place::{
     Backend, Decision, Placed, Plan, Recovered, Status, StatusTask, Task, Undone,

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 
 use crate::model::Report;
 

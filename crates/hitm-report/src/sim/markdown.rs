@@ -1,7 +1,7 @@
 //! Reproductions as a section of a Markdown page.
 
 use hitm::sim::{Check, Comparison, SimReport, Summary};
-use hitm_base::Printout;
+use crate::Printout;
 
 use super::fields::scenario;
 use super::text::{

@@ -1,7 +1,7 @@
 //! Intervals of headline figures as text and JSON.
 
 use hitm::sim::{Effect, Figure, Number, Sensitivity};
-use hitm_base::Printout;
+use crate::Printout;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::SCHEMA;

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use hitm::sim::{C2cLine, Check, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 
 use super::fields::{RowView, comparison, line, metric, outcome, row, scenario};
 use crate::fields::Field;

@@ -4,7 +4,8 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use hitm::sweep::Estimate;
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 
 /// The runs that are to be made and their time, with `jobs` at a time.
 pub fn estimate_text(estimate: &Estimate, jobs: NonZeroUsize) -> Printout {

@@ -1,6 +1,7 @@
 //! A sweep as text.
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 
 use super::{SweepEffect, SweepReport};
 use crate::fields::{Field, Unit, Value, sweep_effect, sweep_failure, sweep_key, sweep_metric};

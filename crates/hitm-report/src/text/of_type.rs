@@ -1,6 +1,7 @@
 //! One type of a recording as text.
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 
 use super::style::Style;
 use super::table::{FieldTable, shorten, wrap};

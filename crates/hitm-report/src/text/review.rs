@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use hitm_advise::review::{Coverage, MachineCost, MemberReview, Memory, Review, TypeReview};
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 use hitm_layout::structs::{Change, MemberPlace};
 
 use super::style::Style;

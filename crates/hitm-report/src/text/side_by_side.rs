@@ -1,6 +1,7 @@
 //! Recordings side by side as text.
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 
 use super::style::Style;
 use super::table::{Align, Column, Table};

@@ -1,6 +1,6 @@
 //! ANSI colours, when they are wanted.
 
-use hitm_base::Color;
+use crate::printout::Color;
 
 /// Role of a piece of text, not its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use hitm_base::{Printout, printable};
+use hitm_base::printable;
+use crate::Printout;
 
 use super::name::{shorten_name, width_min};
 use super::style::{Painter, Style};

@@ -1,6 +1,7 @@
 //! The answer of `hitm whatif` as text.
 
-use hitm_base::{Printout, grouped};
+use hitm_base::grouped;
+use crate::Printout;
 use hitm_whatif::{LineChange, MemberChange, MovedObject, ObjectKind};
 
 use super::style::Style;

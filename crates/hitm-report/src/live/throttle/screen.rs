@@ -1,6 +1,6 @@
 //! Tables and details of throttled groups, for a view that shows one row in one line.
 
-use hitm_base::Printout;
+use crate::Printout;
 use hitm_fields::Field;
 use hitm_live::throttle::{GroupRow, TaskRow, ThrottleReport, group_row, task_row};
 

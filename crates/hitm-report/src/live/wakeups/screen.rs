@@ -1,6 +1,6 @@
 //! Tables and details of late wake-ups, for a view that shows one row in one line.
 
-use hitm_base::Printout;
+use crate::Printout;
 use hitm_fields::Field;
 use hitm_live::wakeups::{
     Measured, RunDelay, TaskLatencies, WakeupReport, histogram, run_delay, task_latencies,

@@ -1,6 +1,7 @@
 //! The report as text.
 
-use hitm_base::{Printout, grouped, printable};
+use hitm_base::{grouped, printable};
+use crate::Printout;
 use hitm_live::wakeups::{
     self, Latencies, Measured, RunDelay, TaskLatencies, WakeupReport, WakeupTable, latencies,
     run_delay, sum,

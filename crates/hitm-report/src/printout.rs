@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use crate::printable;
+use hitm_base::printable;
 
 /// Text for people, line by line.
 ///
