@@ -34,7 +34,10 @@ lint:
 bench: build
 	$(CARGO) xtask bench
 
+# The program and what it loads into recorded programs: no Python module, no tests, no tools of the project.
+PROGRAM = hitm-cli hitm-qemu-api1 hitm-qemu-api2 hitm-heap hitm-clock hitm-locks
+
 # Records the packed and the padded example and shows what hitm says, with the build that tests use.
 demo: setup
-	$(CARGO) build --workspace
+	$(CARGO) build $(addprefix --package ,$(PROGRAM))
 	scripts/demo

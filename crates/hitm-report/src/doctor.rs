@@ -1,6 +1,7 @@
 //! What works on a host and what is missing, as text.
 
 use hitm::doctor::Finding;
+
 use crate::Printout;
 
 /// A line for each finding.

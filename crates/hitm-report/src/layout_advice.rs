@@ -5,16 +5,15 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hitm_advise::{Answer, Compared, Heading, Proposal};
 use hitm_base::grouped;
-use crate::Printout;
 use hitm_layout::advise::{Candidate, LineCost, Reason, Weighed};
 use hitm_whatif::Change;
-
-use hitm_advise::{Answer, Compared, Heading, Proposal};
-
 use words::{
     bound, how_found, lines_of, none_better, number, percent, plan, proof, reason, saved, took,
 };
+
+use crate::Printout;
 
 pub use json::{advice_json, comparison_json, recorded_json};
 

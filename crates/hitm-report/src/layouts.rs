@@ -5,9 +5,10 @@ mod diff;
 mod list;
 mod pahole;
 
-use crate::Printout;
 use hitm_layout::structs::{ShowOptions, StructsError, TypesFile, bare, shown};
 use serde::Serialize;
+
+use crate::Printout;
 
 pub use check::check_text;
 pub use diff::diff_text;

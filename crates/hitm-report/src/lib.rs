@@ -58,7 +58,6 @@ pub use build::{
 };
 pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HandedOver, HandedRow};
-pub use printout::{Color, Printout};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, ProcessSummary,
@@ -66,6 +65,7 @@ pub use model::{
 };
 pub use names::{CodeName, DataName, Names};
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
+pub use printout::{Color, Printout};
 pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow, SideSums};
 pub use skip::{Glob, SkippedFunctions};
 pub use waiting::{WAITING_ROWS_MAX, WaitRow, Waiting};

@@ -3,13 +3,14 @@
 mod json;
 mod tree;
 
+use hitm_base::Distance;
 use hitm_base::machine::{
     CacheLevel, Home, Item, Machine, MachineError, MachineFile, Origin, Quantity, TransferPart,
     present_distances,
 };
-use hitm_base::Distance;
-use crate::Printout;
 use hitm_machine::Summary;
+
+use crate::Printout;
 
 pub use json::{list_json, show_json};
 use tree::tree_text;

@@ -6,7 +6,6 @@ mod heat;
 mod source;
 
 use crate::Printout;
-
 use crate::by::TotalRow;
 use crate::fields::{Field, line, row};
 pub use crate::live::screen::paragraph;

@@ -18,8 +18,8 @@ mod waiting;
 pub mod whatif;
 
 use hitm_base::{grouped, printable};
-use crate::Printout;
 
+use crate::Printout;
 use crate::fields::{self, Field};
 use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary};
 use crate::summary::SummaryLine;

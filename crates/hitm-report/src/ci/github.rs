@@ -4,9 +4,9 @@
 //! the repository has. Notes come last, so that the findings have the places.
 
 use hitm_base::printable;
-use crate::Printout;
 
 use super::{Findings, Level};
+use crate::Printout;
 
 /// One line for each finding and each note. Names cannot begin a command of their own.
 pub fn render(findings: &Findings<'_>) -> Printout {

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use hitm_base::{LineAddr, printable};
-use crate::Printout;
 
 use super::{Checked, Findings, Subject};
+use crate::Printout;
 use crate::baseline::Change;
 use crate::fields::run;
 use crate::gate::{Gate, GateFailure};

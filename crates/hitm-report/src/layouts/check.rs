@@ -1,7 +1,8 @@
 //! Broken rules as text.
 
-use crate::Printout;
 use hitm_layout::structs::CheckReport;
+
+use crate::Printout;
 
 /// A line for each broken rule, as compilers write them.
 pub fn check_text(report: &CheckReport) -> Printout {

@@ -1,8 +1,9 @@
 //! Changes of a structure as text.
 
 use hitm_base::printable;
-use crate::Printout;
 use hitm_layout::structs::{Change, LayoutDiff, MemberDiff, MemberPlace};
+
+use crate::Printout;
 
 /// A line for each member that changed.
 pub fn diff_text(diff: &LayoutDiff) -> Printout {

@@ -1,8 +1,9 @@
 //! Structures of a file as text.
 
 use hitm_base::printable;
-use crate::Printout;
 use hitm_layout::structs::LayoutList;
+
+use crate::Printout;
 
 /// A line for each structure.
 pub fn list_text(list: &LayoutList) -> Printout {

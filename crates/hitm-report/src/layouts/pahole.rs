@@ -7,12 +7,13 @@
 use std::fmt::Write as _;
 
 use hitm_base::printable;
-use crate::Printout;
 use hitm_layout::structs::ShowOptions;
 use hitm_layout::{
     AggregateKind, ForcedAlignments, Gap, Member, MemberKind, Shape, StructLayout, TypeId,
     TypeKind, TypeStore,
 };
+
+use crate::Printout;
 
 /// Columns of a member's type, where it is not indented further.
 const TYPE_WIDTH: usize = 26;

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use hitm_base::grouped;
-use crate::Printout;
 use hitm_live::rt::{
     CpuChoice, Late, RtRun, cpu_choice, late, late_thread, rt_run, thread_sample, thread_starts,
 };
 
+use crate::Printout;
 use crate::object::{Object, objects};
 
 /// Shows the table in the form of rt-migrate-test, then the late threads and their CPUs.

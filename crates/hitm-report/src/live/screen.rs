@@ -3,10 +3,10 @@
 //! The first line of rows is the head. Of each kind there is a table for 80 columns and one for wider screens.
 
 use hitm_base::printable;
-use crate::Printout;
 use hitm_live::locks::{LockCaller, LockThread};
 
 use super::{LiveLocks, LockView, live_caller, live_lock, live_thread};
+use crate::Printout;
 use crate::fields::{Field, Unit, Value};
 use crate::text::style::Painter;
 use crate::text::table::{FieldTable, shorten, wrap};

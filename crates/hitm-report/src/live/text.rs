@@ -1,13 +1,13 @@
 //! Live locks as text.
 
 use hitm_base::grouped;
-use crate::Printout;
 use hitm_live::locks::LockCaller;
 
 use super::{
     LiveLocks, LockView, ProgramLock, ProgramLocks, live_lock, live_program, live_program_lock,
     live_run,
 };
+use crate::Printout;
 use crate::fields::Field;
 use crate::text::style::Style;
 use crate::text::table::FieldTable;

@@ -2,7 +2,6 @@
 
 use hitm::live::{QuotaSetting, Simulated, Throttling};
 use hitm_base::{Histogram, Nanos};
-use crate::Printout;
 use hitm_fields::fields;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;
@@ -10,6 +9,7 @@ use hitm_live::throttle::{Demand, GroupRow, ThrottleReport, WorkTimes};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value as Json, json};
 
+use crate::Printout;
 use crate::fields::Field;
 use crate::json::Fields;
 use crate::text::style::Painter;

@@ -2,10 +2,9 @@
 
 use std::fmt::Debug;
 
-use crate::Printout;
-
 use super::screen::{lock_detail, lock_rows};
 use super::{LiveLocks, LockView, live_run};
+use crate::Printout;
 
 /// A table of which each row has one line, and may be looked at closely. A layer of the view implements this for what
 /// it measures.

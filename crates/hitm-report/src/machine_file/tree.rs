@@ -1,6 +1,7 @@
 //! The tree of a machine as indented text.
 
 use hitm_base::{CpuPlace, Topology, counted};
+
 use crate::Printout;
 
 /// Names of the levels of a place, outermost first.

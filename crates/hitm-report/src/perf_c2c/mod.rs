@@ -10,13 +10,13 @@ mod totals;
 
 use std::fmt::Write as _;
 
+use columns::{Head, line_columns, row_columns};
 use hitm_base::printable;
-use crate::Printout;
+use hitm_fields::ranges;
 use hitm_perf::c2c::{Display, Line, Physical, Row, Tables};
 use hitm_recording::perf_data::{C2cReport, RowPlace};
 
-use columns::{Head, line_columns, row_columns};
-use hitm_fields::ranges;
+use crate::Printout;
 pub use json::{SCHEMA, json};
 use totals::{EVENT_TOTALS, SHARED_TOTALS, Total};
 

@@ -1,13 +1,13 @@
 //! Plans, placements and proofs as text.
 
 use hitm_base::counted;
-use crate::Printout;
 use hitm_live::place::prove::Spread;
 use hitm_live::place::{
     Backend, Decision, Placed, Plan, Recovered, Status, StatusTask, Task, Undone,
 };
 
 use super::{Change, Event, Proven};
+use crate::Printout;
 
 /// Threads that a plan or a status lists one by one.
 const ROWS_MAX: usize = 20;

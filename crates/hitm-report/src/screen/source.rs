@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hitm_base::grouped;
-use crate::Printout;
 
+use crate::Printout;
 use crate::model::Report;
 
 /// Columns of the figures before the text.

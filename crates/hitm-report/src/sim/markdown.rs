@@ -1,12 +1,12 @@
 //! Reproductions as a section of a Markdown page.
 
 use hitm::sim::{Check, Comparison, SimReport, Summary};
-use crate::Printout;
 
 use super::fields::scenario;
 use super::text::{
     COMPARISON_COLUMNS, DETAILS, IRQS_OFF, check_line, number, published, with_spread,
 };
+use crate::Printout;
 use crate::fields::Field;
 
 /// Published and simulated figures of scenarios, without a title of their own; `command` is what

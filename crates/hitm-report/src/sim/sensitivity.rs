@@ -1,12 +1,12 @@
 //! Intervals of headline figures as text and JSON.
 
 use hitm::sim::{Effect, Figure, Number, Sensitivity};
-use crate::Printout;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::SCHEMA;
 use super::fields::{effect, figure, number, varied};
 use super::text::{number, published};
+use crate::Printout;
 use crate::json::{Fields, list};
 use crate::text::style::Style;
 use crate::text::table::{Align, Column, Table};

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use hitm::sim::{C2cLine, Check, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
 use hitm_base::grouped;
-use crate::Printout;
 
 use super::fields::{RowView, comparison, line, metric, outcome, row, scenario};
+use crate::Printout;
 use crate::fields::Field;
 use crate::text::style::Style;
 use crate::text::table::{Align, Column, FieldTable, Table, wrap};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use hitm::sweep::Estimate;
 use hitm_base::grouped;
+
 use crate::Printout;
 
 /// The runs that are to be made and their time, with `jobs` at a time.

@@ -1,9 +1,9 @@
 //! A sweep as text.
 
 use hitm_base::grouped;
-use crate::Printout;
 
 use super::{SweepEffect, SweepReport};
+use crate::Printout;
 use crate::fields::{Field, Unit, Value, sweep_effect, sweep_failure, sweep_key, sweep_metric};
 use crate::text::style::Style;
 use crate::text::table::{Column, Table};

@@ -1,11 +1,11 @@
 //! One type of a recording as text.
 
 use hitm_base::grouped;
-use crate::Printout;
 
 use super::style::Style;
 use super::table::{FieldTable, shorten, wrap};
 use super::{TextOptions, Writer};
+use crate::Printout;
 use crate::fields::{Field, type_line, type_report, type_row};
 use crate::of_type::{TypeLine, TypeReport, TypeRow};
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use hitm_advise::review::{Coverage, MachineCost, MemberReview, Memory, Review, TypeReview};
 use hitm_base::grouped;
-use crate::Printout;
 use hitm_layout::structs::{Change, MemberPlace};
 
 use super::style::Style;
 use super::table::{Align, Column, FieldTable, Shown, Table};
 use super::{TextOptions, Writer};
+use crate::Printout;
 use crate::fields::{Field, Value, review_cost, review_line, review_member};
 use crate::review::{
     LAYOUTS, ReviewLine, growth_text, lines, rename_words, unmatched_words, words,

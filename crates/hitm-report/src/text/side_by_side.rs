@@ -1,11 +1,11 @@
 //! Recordings side by side as text.
 
 use hitm_base::grouped;
-use crate::Printout;
 
 use super::style::Style;
 use super::table::{Align, Column, Table};
 use super::{TextOptions, Writer};
+use crate::Printout;
 use crate::fields::side;
 use crate::side_by_side::{SideBySide, SideRow};
 

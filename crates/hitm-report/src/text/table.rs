@@ -5,10 +5,10 @@
 use std::borrow::Cow;
 
 use hitm_base::printable;
-use crate::Printout;
 
 use super::name::{shorten_name, width_min};
 use super::style::{Painter, Style};
+use crate::Printout;
 use crate::fields::{Field, Unit, Value};
 pub(crate) use hitm_fields::Align;
 

@@ -1,12 +1,12 @@
 //! The answer of `hitm whatif` as text.
 
 use hitm_base::grouped;
-use crate::Printout;
 use hitm_whatif::{LineChange, MemberChange, MovedObject, ObjectKind};
 
 use super::style::Style;
 use super::table::{Align, Column, FieldTable, Table, shorten};
 use super::{TextOptions, Writer};
+use crate::Printout;
 use crate::fields::{
     Field, Unit, Value, whatif_line, whatif_member, whatif_move, whatif_object, whatif_run,
     whatif_thread,

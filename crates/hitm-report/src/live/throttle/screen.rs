@@ -1,10 +1,10 @@
 //! Tables and details of throttled groups, for a view that shows one row in one line.
 
-use crate::Printout;
 use hitm_fields::Field;
 use hitm_live::throttle::{GroupRow, TaskRow, ThrottleReport, group_row, task_row};
 
 use super::text::{held_text, losses};
+use crate::Printout;
 use crate::live::Window;
 use crate::live::screen::{WIDE, paragraph};
 use crate::live::screen::{figures, rows};

@@ -1,11 +1,11 @@
 //! The report as text.
 
 use hitm_base::{grouped, printable};
-use crate::Printout;
 use hitm_live::throttle::{
     Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleReport, WorkTimes, task_row,
 };
 
+use crate::Printout;
 use crate::live::fixed::{Fixed, head, row, span};
 
 /// Rows of tasks and of locks that are shown.

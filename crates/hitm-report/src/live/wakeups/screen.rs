@@ -1,12 +1,12 @@
 //! Tables and details of late wake-ups, for a view that shows one row in one line.
 
-use crate::Printout;
 use hitm_fields::Field;
 use hitm_live::wakeups::{
     Measured, RunDelay, TaskLatencies, WakeupReport, histogram, run_delay, task_latencies,
 };
 
 use super::text::losses;
+use crate::Printout;
 use crate::live::Window;
 use crate::live::screen::paragraph;
 use crate::live::screen::{figures, rows};

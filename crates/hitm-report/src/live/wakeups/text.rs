@@ -1,12 +1,12 @@
 //! The report as text.
 
 use hitm_base::{grouped, printable};
-use crate::Printout;
 use hitm_live::wakeups::{
     self, Latencies, Measured, RunDelay, TaskLatencies, WakeupReport, WakeupTable, latencies,
     run_delay, sum,
 };
 
+use crate::Printout;
 use crate::live::fixed::{Fixed, head, row, span};
 
 /// Rows of tasks that are shown.
