@@ -91,12 +91,32 @@ fn every_kind(big_endian: bool) -> Assembler {
             ("tail", tail, 1088),
         ],
     );
-    btf.record("note", Info::of(kind::DECL_TAG), all, &[u32::MAX]);
-    let function = btf.record("f", Info::new(kind::FUNC, false, 1), proto, &[]);
+    let types = Declared {
+        int,
+        long,
+        proto,
+        all,
+    };
+    declare(&mut btf, types);
+    btf
+}
+
+/// Types that declarations use.
+struct Declared {
+    int: u32,
+    long: u32,
+    proto: u32,
+    all: u32,
+}
+
+/// Adds functions, variables and tags.
+fn declare(btf: &mut Assembler, types: Declared) {
+    btf.record("note", Info::of(kind::DECL_TAG), types.all, &[u32::MAX]);
+    let function = btf.record("f", Info::new(kind::FUNC, false, 1), types.proto, &[]);
     btf.record("kfunc", Info::of(kind::DECL_TAG), function, &[u32::MAX]);
-    let hidden = btf.record("hidden", Info::of(kind::VAR), int, &[0]);
-    let shared = btf.record("shared", Info::of(kind::VAR), all, &[1]);
-    btf.record("nowhere", Info::of(kind::VAR), long, &[1]);
+    let hidden = btf.record("hidden", Info::of(kind::VAR), types.int, &[0]);
+    let shared = btf.record("shared", Info::of(kind::VAR), types.all, &[1]);
+    btf.record("nowhere", Info::of(kind::VAR), types.long, &[1]);
     let entries = [hidden, 0, 4, shared, 64, 176];
     btf.record(
         ".data..percpu",
@@ -104,7 +124,6 @@ fn every_kind(big_endian: bool) -> Assembler {
         240,
         &entries,
     );
-    btf
 }
 
 #[test]
