@@ -21,7 +21,9 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
-use hitm_layout::{BtfFile, Bytes, TextLayout, layout_text};
+use hitm_layout::structs::ShowOptions;
+use hitm_layout::{BtfFile, Bytes};
+use hitm_report::layouts::layout_text;
 
 use crate::target;
 
@@ -175,7 +177,7 @@ fn by_pahole(
         kernel.raw.display()
     );
     let theirs = notation::split(&String::from_utf8_lossy(&output.stdout));
-    let options = TextLayout {
+    let options = ShowOptions {
         line_size: 64,
         expand: false,
     };
