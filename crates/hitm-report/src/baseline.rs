@@ -170,7 +170,7 @@ impl Baseline {
         let run = RunTime(report.totals.thread_cycles);
         let rows = now.lost.iter().map(|(name, lost)| {
             let before = self.lost.get(name).copied();
-            compared((name, lost.median), before, (tolerance, run))
+            compared(name, lost.median, before, tolerance, run)
         });
         let mut rows: Vec<Compared> = rows.filter(|row| run.shows(row.lost_cycles)).collect();
         rows.sort_by_key(|row| std::cmp::Reverse(row.lost_cycles));
@@ -230,9 +230,11 @@ impl RunTime {
 
 /// Compares one member's cycles with those that it lost before.
 fn compared(
-    (name, lost_cycles): (&str, u64),
+    name: &str,
+    lost_cycles: u64,
     before: Option<Spread>,
-    (tolerance, run): (Tolerance, RunTime),
+    tolerance: Tolerance,
+    run: RunTime,
 ) -> Compared {
     let spread = before.unwrap_or_default();
     let added_cycles = lost_cycles.saturating_sub(spread.median);

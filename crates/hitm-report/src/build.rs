@@ -125,7 +125,7 @@ impl Report {
         facts: &RunFacts<'_>,
         options: &ReportOptions,
     ) -> Report {
-        Report::select(statistics, names, facts, (options, &Selection::default()))
+        Report::select(statistics, names, facts, options, &Selection::default())
     }
 
     /// Places in [`Report::lines`] by the names of the accesses to them, of one kind of name: those of a row of
@@ -134,14 +134,11 @@ impl Report {
         &self,
         statistics: &Statistics,
         names: &dyn Names,
-        (by, selection): (By, &Selection),
+        by: By,
+        selection: &Selection,
     ) -> BTreeMap<String, Vec<usize>> {
         let lines: Vec<LineAddr> = self.lines.iter().map(|line| line.line).collect();
-        let namer = Namer::new(
-            names,
-            statistics,
-            (&selection.skip, self.run.sampled.is_some()),
-        );
+        let namer = Namer::new(names, statistics, &selection.skip, self.is_sampled());
         by::places_by(&namer, by, &lines)
     }
 
@@ -151,12 +148,13 @@ impl Report {
         statistics: &Statistics,
         names: &dyn Names,
         facts: &RunFacts<'_>,
-        (options, selection): (&ReportOptions, &Selection),
+        options: &ReportOptions,
+        selection: &Selection,
     ) -> Report {
         let lost = lost_by_thread(statistics);
         let totals = totals(statistics, facts, &lost);
         let are_samples = facts.sampled.is_some();
-        let named = Named::of(statistics, names, (selection, are_samples), &totals);
+        let named = Named::of(statistics, names, selection, are_samples, &totals);
         let (judged, mut quiet) = judge_all(statistics, &totals, are_samples, selection.sort);
         let flagged_line_count = judged.len() as u64;
         let handed = match facts.sampled {
@@ -185,7 +183,8 @@ impl Report {
             rows_max: options.rows_max,
             are_samples,
             calls: CallPaths::new(
-                (names, are_samples),
+                names,
+                are_samples,
                 &statistics.calls,
                 options.call_paths_max,
             ),
@@ -199,7 +198,7 @@ impl Report {
                 .collect(),
             quiet,
             handed,
-            waiting: Waiting::build(facts, (statistics, names), totals.thread_cycles),
+            waiting: Waiting::build(facts, statistics, names, totals.thread_cycles),
             threads: threads(&lost, names, facts),
             processes: Vec::new(),
             of_machine: None,
@@ -228,8 +227,9 @@ struct Named<'a> {
 impl<'a> Named<'a> {
     fn of(
         statistics: &'a Statistics,
-        names: &dyn Names,
-        (selection, are_samples): (&'a Selection, bool),
+        names: &'a dyn Names,
+        selection: &'a Selection,
+        are_samples: bool,
         totals: &Totals,
     ) -> Named<'a> {
         // Lines have a table of their own.
@@ -238,9 +238,9 @@ impl<'a> Named<'a> {
         if wanted.is_empty() && selection.filters.is_empty() {
             return Named::default();
         }
-        let namer = Namer::new(names, statistics, (&selection.skip, are_samples));
-        let left = Left::of(statistics, &namer, &selection.filters, totals);
-        let of = |by: By| left.totals(statistics, &namer, (by, selection.sort), totals);
+        let namer = Namer::new(names, statistics, &selection.skip, are_samples);
+        let left = Left::of(&namer, &selection.filters, totals);
+        let of = |by: By| left.totals(&namer, by, selection.sort, totals);
         Named {
             totals_by: wanted.into_iter().map(of).collect(),
             left: Some(left),

@@ -184,7 +184,7 @@ impl<'a> Findings<'a> {
         if let Some(comparison) = checked.comparison {
             let rows = rows_by_member(checked.report);
             let compared = comparison.regressions();
-            list.extend(compared.map(|row| of_member(checked, comparison, (row, &rows))));
+            list.extend(compared.map(|row| of_member(checked, comparison, row, &rows)));
         }
         number_twins(&mut list);
         Findings {
@@ -313,7 +313,8 @@ fn rows_by_member(report: &Report) -> BTreeMap<String, Vec<&RowReport>> {
 fn of_member<'a>(
     checked: &Checked<'a>,
     comparison: &Comparison,
-    (row, rows): (&'a Compared, &BTreeMap<String, Vec<&RowReport>>),
+    row: &'a Compared,
+    rows: &BTreeMap<String, Vec<&RowReport>>,
 ) -> Finding<'a> {
     let rule = Rule::Baseline(row.change);
     let same = rows.get(&row.name).map_or(&[][..], Vec::as_slice);

@@ -194,7 +194,7 @@ impl TypeReport {
         let numbers: BTreeSet<LineKey> = rows.keys().map(|key| key.line).collect();
         let lines = numbers.into_iter().map(|number| {
             let of_line = rows.iter().filter(|(key, _)| key.line == number);
-            line(number, of_line, names, (type_name, all_stall_cycles))
+            line(number, of_line, names, type_name, all_stall_cycles)
         });
         let unaligned = objects
             .iter()
@@ -217,7 +217,8 @@ fn line<'a>(
     key: LineKey,
     rows: impl Iterator<Item = (&'a Key, &'a Rows)> + Clone,
     names: &dyn Names,
-    (type_name, all_stall_cycles): (&str, u64),
+    type_name: &str,
+    all_stall_cycles: u64,
 ) -> TypeLine {
     let mut sum = RowStats::default();
     let mut counts = AccessCounts::default();
@@ -251,12 +252,8 @@ fn line<'a>(
             let member = names.member_of_type(type_name, rows.place, key.size);
             let of_object = || names.data(rows.addr, key.size).map(|name| name.member);
             let member = member.or_else(of_object).unwrap_or_default();
-            type_row(
-                key,
-                &rows.sum,
-                member.trim_start_matches('.').to_owned(),
-                (&line, names),
-            )
+            let member = member.trim_start_matches('.').to_owned();
+            type_row(key, &rows.sum, member, &line, names)
         })
         .collect();
     for row in &built {
@@ -272,7 +269,8 @@ fn type_row(
     key: &Key,
     row: &RowStats,
     member: String,
-    (line, names): (&TypeLine, &dyn Names),
+    line: &TypeLine,
+    names: &dyn Names,
 ) -> TypeRow {
     let is_store = key.op == AccessOp::Store;
     let loads = |source| if is_store { 0 } else { row.sources.get(source) };

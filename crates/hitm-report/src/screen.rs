@@ -66,7 +66,8 @@ pub fn total_rows(report: &Report, rows: &[TotalRow], width: usize) -> Printout 
 pub fn line_detail(
     line: &LineReport,
     map: &LineMap,
-    (figure, place): (Figure, usize),
+    figure: Figure,
+    place: usize,
     width: usize,
 ) -> Detail {
     let value = |field: Field<_>| field.text(line);
@@ -82,7 +83,7 @@ pub fn line_detail(
     );
     detail.text.append(&paragraph(&title, width));
     detail.text.blank();
-    heat::draw(&mut detail, map, (figure, place), width);
+    heat::draw(&mut detail, map, figure, place, width);
     if let Some(one) = map.boxes.get(place) {
         detail.text.blank();
         let end = one.offset.saturating_add(one.size_bytes);

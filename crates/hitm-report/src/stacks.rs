@@ -45,17 +45,21 @@ impl Stacks {
         let threads: Vec<ThreadId> = threads.map(|thread| thread.start.thread).collect();
         let program = recording.header.args.join(" ");
         Stacks::build(
-            (&recording.statistics, &threads),
+            &recording.statistics,
+            &threads,
             &recording.names(),
-            (program, recording.machine.clock),
+            program,
+            recording.machine.clock,
         )
     }
 
     /// The stacks of the statistics of a run, with the run's threads, program and clock.
     pub fn build(
-        (statistics, threads): (&Statistics, &[ThreadId]),
+        statistics: &Statistics,
+        threads: &[ThreadId],
         names: &dyn Names,
-        (program, clock): (String, Clock),
+        program: String,
+        clock: Clock,
     ) -> Stacks {
         let threads = threads.iter().map(|id| Thread {
             id: *id,
@@ -116,7 +120,7 @@ impl Stacks {
             let handle = profile.add_thread(process, tid, began, false);
             profile.set_thread_name(handle, &printable(&thread.name));
             profile.set_thread_samples_weight_type(handle, WeightType::Samples);
-            self.add_samples(&mut profile, (thread.id, handle), [code, data]);
+            self.add_samples(&mut profile, thread.id, handle, [code, data]);
         }
         serde_json::to_string(&profile).expect("a profile is strings, numbers and lists of them")
     }
@@ -124,7 +128,8 @@ impl Stacks {
     fn add_samples(
         &self,
         profile: &mut Profile,
-        (thread, handle): (ThreadId, ThreadHandle),
+        thread: ThreadId,
+        handle: ThreadHandle,
         [code, data]: [CategoryPairHandle; 2],
     ) {
         let mut passed = 0_u64;

@@ -101,7 +101,8 @@ impl Waiting {
     /// Sums up waits; all threads together ran for `thread_cycles`.
     pub(crate) fn build(
         facts: &RunFacts<'_>,
-        (statistics, names): (&Statistics, &dyn Names),
+        statistics: &Statistics,
+        names: &dyn Names,
         thread_cycles: u64,
     ) -> Waiting {
         let mut sums: BTreeMap<(WaitKind, String), Sum> = BTreeMap::new();
@@ -120,7 +121,7 @@ impl Waiting {
         waiting.whole_cycles = thread_cycles.saturating_add(waiting.asleep_cycles);
         let busy_cycles = thread_cycles.saturating_sub(waiting.spinning_cycles);
         waiting.busy_threads_mean = share(busy_cycles, facts.end.0);
-        waiting.rows = rows(sums, &waiting, (statistics, names));
+        waiting.rows = rows(sums, &waiting, statistics, names);
         waiting
     }
 }
@@ -164,7 +165,8 @@ fn name_of(names: &dyn Names, word: u64) -> String {
 fn rows(
     sums: BTreeMap<(WaitKind, String), Sum>,
     waiting: &Waiting,
-    (statistics, names): (&Statistics, &dyn Names),
+    statistics: &Statistics,
+    names: &dyn Names,
 ) -> Vec<WaitRow> {
     let (nameless, named): (Vec<_>, Vec<_>) =
         sums.into_iter().partition(|((_, name), _)| name.is_empty());

@@ -10,7 +10,7 @@ use hitm_base::{Access, AccessOp, CodeAddr, Cycles, DataSource, LineAddr, Outcom
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
-use super::{RowKey, saturating_sum};
+use super::{Handovers, RowKey, RowStats, saturating_sum};
 
 /// Return addresses that are kept, 32 MiB of them; a large program has some ten thousand chains of
 /// some twenty calls.
@@ -20,7 +20,7 @@ const FRAMES_PER_CHAIN: usize = 4;
 /// Pairs of a row and a chain that are counted, some 80 bytes each.
 const COUNTS_MAX: usize = 1 << 20;
 
-/// Sums over the accesses of one row by one chain.
+/// Sums over accesses: those of one row by one chain, or more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CallCounts {
     /// Accesses.
@@ -32,6 +32,24 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
+    /// The counts of all accesses of a row.
+    pub fn of_row(key: &RowKey, row: &RowStats) -> CallCounts {
+        CallCounts {
+            access_count: row.sources.total(),
+            contention_stall: row.contention_stall,
+            load_hitm: Handovers::of_row(key, row).load_hitm,
+        }
+    }
+
+    /// Takes counts out; those that are not there stay where they are.
+    pub fn take_out(&mut self, other: &CallCounts) {
+        self.access_count = self.access_count.saturating_sub(other.access_count);
+        self.contention_stall = self.contention_stall.saturating_sub(other.contention_stall);
+        for (mine, others) in self.load_hitm.iter_mut().zip(other.load_hitm) {
+            *mine = mine.saturating_sub(others);
+        }
+    }
+
     /// Adds other counts.
     pub fn merge(&mut self, other: &CallCounts) {
         self.access_count += other.access_count;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use hitm_base::{AccessOp, CodeAddr, DataSource, LINE_SIZE, LineAddr, ThreadId};
+use hitm_base::{CodeAddr, LINE_SIZE, LineAddr, ThreadId};
 use hitm_coherence::stats::{CallCounts, Handovers, LineStats, RowKey, RowStats, Statistics};
 
 use crate::by::{By, Filtered, Filters, Pattern, SortKey, TotalKind, TotalRow, TotalsBy};
@@ -45,7 +45,8 @@ impl<'a> Namer<'a> {
     pub(super) fn new(
         names: &'a dyn Names,
         statistics: &'a Statistics,
-        (skip, are_samples): (&'a SkippedFunctions, bool),
+        skip: &'a SkippedFunctions,
+        are_samples: bool,
     ) -> Namer<'a> {
         Namer {
             names,
@@ -179,45 +180,51 @@ fn of_file(name: String, by: By) -> String {
     }
 }
 
+/// A row of the statistics, and its line.
+#[derive(Clone, Copy)]
+struct LineRow<'a> {
+    line: LineAddr,
+    key: &'a RowKey,
+    row: &'a RowStats,
+}
+
+/// Sums by name; without one for accesses whose name is not known.
+type Sums = BTreeMap<Option<String>, Sum>;
+
 /// The statistics' rows that filters leave, by line.
 pub(super) struct Left<'a> {
-    lines: Vec<(LineAddr, Vec<(&'a RowKey, &'a RowStats)>)>,
+    rows: Vec<LineRow<'a>>,
     filtered: Option<Filtered>,
 }
 
 impl<'a> Left<'a> {
-    pub(super) fn of(
-        statistics: &'a Statistics,
-        namer: &Namer<'_>,
-        filters: &Filters,
-        totals: &Totals,
-    ) -> Left<'a> {
-        let rows_of = |(line, stats): (&LineAddr, &'a LineStats)| {
+    pub(super) fn of(namer: &Namer<'a>, filters: &Filters, totals: &Totals) -> Left<'a> {
+        let lines = namer.statistics.lines.iter();
+        let rows = lines.flat_map(|(line, stats)| {
             let rows = stats.rows.iter();
-            let left =
-                rows.filter(|(key, _)| filters.is_empty() || namer.leaves(filters, *line, key));
-            (*line, left.collect::<Vec<_>>())
-        };
-        let lines: Vec<_> = statistics.lines.iter().map(rows_of).collect();
-        let mut left = Left {
-            lines,
-            filtered: None,
-        };
-        left.lines.retain(|(_, rows)| !rows.is_empty());
-        if !filters.is_empty() {
+            rows.map(|(key, row)| LineRow {
+                line: *line,
+                key,
+                row,
+            })
+        });
+        let is_left =
+            |one: &LineRow<'_>| filters.is_empty() || namer.leaves(filters, one.line, one.key);
+        let rows: Vec<LineRow<'a>> = rows.filter(is_left).collect();
+        let filtered = (!filters.is_empty()).then(|| {
             let mut sum = Sum::default();
-            left.rows()
-                .for_each(|(line, _, row)| sum.add_row(line, row, AccessOp::Store));
-            left.filtered = Some(Filtered {
+            rows.iter().for_each(|one| sum.add_row(*one));
+            let lost_cycles = sum.counts.contention_stall.0;
+            Filtered {
                 filters: filters.texts(),
-                access_count: sum.access_count,
+                access_count: sum.counts.access_count,
                 line_count: sum.line_count,
-                lost_cycles: sum.lost_cycles,
-                lost_share: share(sum.lost_cycles, totals.lost_cycles),
-                unfiltered_lost_cycles: statistics.rest.contention_stall().0,
-            });
-        }
-        left
+                lost_cycles,
+                lost_share: share(lost_cycles, totals.lost_cycles),
+                unfiltered_lost_cycles: namer.statistics.rest.contention_stall().0,
+            }
+        });
+        Left { rows, filtered }
     }
 
     /// Rows that the filters leave; none without filters.
@@ -227,58 +234,48 @@ impl<'a> Left<'a> {
 
     /// Returns true if a line has an access that is left.
     pub(super) fn has(&self, line: LineAddr) -> bool {
-        self.filtered.is_none()
-            || self
-                .lines
-                .binary_search_by_key(&line, |(line, _)| *line)
-                .is_ok()
-    }
-
-    fn rows(&self) -> impl Iterator<Item = (LineAddr, &'a RowKey, &'a RowStats)> {
-        let lines = self.lines.iter();
-        lines.flat_map(|(line, rows)| rows.iter().map(|(key, row)| (*line, *key, *row)))
+        let rows = &self.rows;
+        self.filtered.is_none() || rows.binary_search_by_key(&line, |one| one.line).is_ok()
     }
 
     /// The totals by one kind of name.
     pub(super) fn totals(
         &self,
-        statistics: &Statistics,
         namer: &Namer<'_>,
-        (by, sort): (By, SortKey),
+        by: By,
+        sort: SortKey,
         totals: &Totals,
     ) -> TotalsBy {
-        let mut sums: BTreeMap<Option<String>, Sum> = BTreeMap::new();
-        for (line, key, row) in self.rows() {
-            match by {
-                By::Caller | By::Children => add_calls(namer, (by, &mut sums), line, (key, row)),
-                By::Function if !statistics.calls.is_empty() => {
-                    add_calls(namer, (by, &mut sums), line, (key, row));
-                }
-                _ => sums
-                    .entry(namer.name(by, line, key))
-                    .or_default()
-                    .add_row(line, row, key.op),
+        let statistics = namer.statistics;
+        let is_by_calls = match by {
+            By::Caller | By::Children => true,
+            By::Function => !statistics.calls.is_empty(),
+            _ => false,
+        };
+        let mut sums = Sums::new();
+        for one in &self.rows {
+            if is_by_calls {
+                add_calls(namer, by, &mut sums, *one);
+                continue;
             }
+            let name = namer.name(by, one.line, one.key);
+            sums.entry(name).or_default().add_row(*one);
         }
         let has_rest = self.filtered.is_none() && statistics.rest.line_count > 0;
         let mut rest = Sum::of_rest(statistics);
         if has_rest {
-            add_handed(namer, (by, &mut sums), &mut rest);
+            add_handed(namer, by, &mut sums, &mut rest);
         }
         let mut rows: Vec<TotalRow> = sums
             .into_iter()
-            .map(|(name, sum)| {
-                let kind = match name {
-                    Some(_) => TotalKind::Named,
-                    None => TotalKind::Unnamed,
-                };
-                let name = name.unwrap_or_else(|| by.unnamed().to_owned());
-                sum.row((name, kind), totals)
+            .map(|(name, sum)| match name {
+                Some(name) => sum.row(name, TotalKind::Named, totals),
+                None => sum.row(by.unnamed().to_owned(), TotalKind::Unnamed, totals),
             })
             .collect();
         sort_rows(&mut rows, sort);
         if has_rest {
-            rows.push(rest.row((REST.to_owned(), TotalKind::Rest), totals));
+            rows.push(rest.row(REST.to_owned(), TotalKind::Rest, totals));
         }
         TotalsBy { by, rows }
     }
@@ -325,11 +322,7 @@ fn names_of(namer: &Namer<'_>, by: By, line: LineAddr, key: &RowKey) -> Vec<Stri
 /// Adds to the names what is known of lines without rows, and takes it out of `rest`. The accesses
 /// that took a line from another CPU have an instruction. Where a line has one object, they have an
 /// object too.
-fn add_handed(
-    namer: &Namer<'_>,
-    (by, sums): (By, &mut BTreeMap<Option<String>, Sum>),
-    rest: &mut Sum,
-) {
+fn add_handed(namer: &Namer<'_>, by: By, sums: &mut Sums, rest: &mut Sum) {
     let of_rest = &namer.statistics.rest;
     match by {
         By::Function | By::Source => {
@@ -361,79 +354,27 @@ fn add_handed(
 
 /// Adds the accesses of a row by their call chains: to the function that they are counted for, to its
 /// caller, or to all functions that were running. Accesses without a chain have no caller.
-fn add_calls(
-    namer: &Namer<'_>,
-    (by, sums): (By, &mut BTreeMap<Option<String>, Sum>),
-    line: LineAddr,
-    (key, row): (&RowKey, &RowStats),
-) {
-    let mut left = Part::of(row, key.op);
-    for (chain, counts) in namer.statistics.calls.of_row(line, *key) {
-        let part = Part::of_chain(&counts);
-        for name in namer.functions_of(by, key.code, chain) {
-            sums.entry(name).or_default().add(line, part);
+fn add_calls(namer: &Namer<'_>, by: By, sums: &mut Sums, row: LineRow<'_>) {
+    let mut left = CallCounts::of_row(row.key, row.row);
+    for (chain, counts) in namer.statistics.calls.of_row(row.line, *row.key) {
+        for name in namer.functions_of(by, row.key.code, chain) {
+            sums.entry(name).or_default().add(row.line, &counts);
         }
-        left = left.without(part);
+        left.take_out(&counts);
     }
-    if left.accesses > 0 || left.lost > 0 {
+    if left.access_count > 0 || left.contention_stall.0 > 0 {
         let name = match by {
             By::Caller => None,
-            _ => namer.name(By::Function, line, key),
+            _ => namer.name(By::Function, row.line, row.key),
         };
-        sums.entry(name).or_default().add(line, left);
-    }
-}
-
-/// Accesses of a row: all, or those of one chain.
-#[derive(Debug, Clone, Copy)]
-struct Part {
-    accesses: u64,
-    lost: u64,
-    /// Local and remote ones of loads and locked operations, as everywhere.
-    hitm: [u64; 2],
-}
-
-impl Part {
-    fn of(row: &RowStats, op: AccessOp) -> Part {
-        let hitm = |source| match op {
-            AccessOp::Store => 0,
-            _ => row.sources.get(source),
-        };
-        Part {
-            accesses: row.sources.total(),
-            lost: row.contention_stall.0,
-            hitm: [hitm(DataSource::LocalHitm), hitm(DataSource::RemoteHitm)],
-        }
-    }
-
-    fn of_chain(counts: &CallCounts) -> Part {
-        Part {
-            accesses: counts.access_count,
-            lost: counts.contention_stall.0,
-            hitm: counts.load_hitm,
-        }
-    }
-
-    fn without(self, other: Part) -> Part {
-        let ([local, remote], [of_local, of_remote]) = (self.hitm, other.hitm);
-        Part {
-            accesses: self.accesses.saturating_sub(other.accesses),
-            lost: self.lost.saturating_sub(other.lost),
-            hitm: [
-                local.saturating_sub(of_local),
-                remote.saturating_sub(of_remote),
-            ],
-        }
+        sums.entry(name).or_default().add(row.line, &left);
     }
 }
 
 /// The sums of one name. Lines come in order, each once or several times in a row.
 #[derive(Debug, Default)]
 struct Sum {
-    lost_cycles: u64,
-    access_count: u64,
-    remote_hitm: u64,
-    local_hitm: u64,
+    counts: CallCounts,
     line_count: u64,
     /// Set if some of its accesses are on lines that are counted as a whole.
     has_unknown_lines: bool,
@@ -445,58 +386,53 @@ impl Sum {
         let rest = &statistics.rest;
         let counts = AccessCounts::of_rest(rest);
         Sum {
-            lost_cycles: rest.contention_stall().0,
-            access_count: counts.total(),
-            remote_hitm: counts.remote_hitm(),
-            local_hitm: counts.local_hitm(),
+            counts: CallCounts {
+                access_count: counts.total(),
+                contention_stall: rest.contention_stall(),
+                load_hitm: [counts.local_hitm(), counts.remote_hitm()],
+            },
             line_count: rest.line_count,
-            has_unknown_lines: false,
-            last_line: None,
+            ..Sum::default()
         }
     }
 
     /// Moves accesses here from the rest of the lines. Those of lines and instructions for which
     /// there was no room stay there.
     fn move_from(&mut self, rest: &mut Sum, handed: &Handovers) {
-        let [local_hitm, remote_hitm] = handed.load_hitm;
-        for (mine, others, moved) in [
-            (&mut self.lost_cycles, &mut rest.lost_cycles, handed.lost.0),
-            (&mut self.access_count, &mut rest.access_count, handed.count),
-            (&mut self.remote_hitm, &mut rest.remote_hitm, remote_hitm),
-            (&mut self.local_hitm, &mut rest.local_hitm, local_hitm),
-        ] {
-            let moved = moved.min(*others);
-            *others -= moved;
-            *mine = mine.saturating_add(moved);
-        }
+        let mut moved = rest.counts;
+        rest.counts.take_out(&CallCounts {
+            access_count: handed.count,
+            contention_stall: handed.lost,
+            load_hitm: handed.load_hitm,
+        });
+        moved.take_out(&rest.counts);
+        self.counts.merge(&moved);
     }
 
-    fn add(&mut self, line: LineAddr, part: Part) {
-        let [local_hitm, remote_hitm] = part.hitm;
-        self.access_count += part.accesses;
-        self.lost_cycles = self.lost_cycles.saturating_add(part.lost);
-        self.local_hitm += local_hitm;
-        self.remote_hitm += remote_hitm;
+    fn add(&mut self, line: LineAddr, counts: &CallCounts) {
+        self.counts.merge(counts);
         if self.last_line != Some(line) {
             self.last_line = Some(line);
             self.line_count += 1;
         }
     }
 
-    fn add_row(&mut self, line: LineAddr, row: &RowStats, op: AccessOp) {
-        self.add(line, Part::of(row, op));
+    fn add_row(&mut self, row: LineRow<'_>) {
+        self.add(row.line, &CallCounts::of_row(row.key, row.row));
     }
 
-    fn row(self, (name, kind): (String, TotalKind), totals: &Totals) -> TotalRow {
+    fn row(self, name: String, kind: TotalKind, totals: &Totals) -> TotalRow {
+        let lost_cycles = self.counts.contention_stall.0;
+        let [local_hitm, remote_hitm] = self.counts.load_hitm;
         TotalRow {
             name,
             kind,
-            lost_cycles: self.lost_cycles,
-            lost_share: share(self.lost_cycles, totals.lost_cycles),
-            run_share: share(self.lost_cycles, totals.thread_cycles),
-            remote_hitm_count: Some(self.remote_hitm),
-            local_hitm_count: Some(self.local_hitm),
-            access_count: self.access_count,
+            lost_cycles,
+            lost_share: share(lost_cycles, totals.lost_cycles),
+            run_share: share(lost_cycles, totals.thread_cycles),
+            remote_hitm_count: Some(remote_hitm),
+            local_hitm_count: Some(local_hitm),
+            access_count: self.counts.access_count,
             line_count: (!self.has_unknown_lines).then_some(self.line_count),
         }
     }

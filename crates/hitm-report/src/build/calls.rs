@@ -43,7 +43,8 @@ fn weight(counts: &CallCounts) -> (u64, u64) {
 
 impl<'a> CallPaths<'a> {
     pub(super) fn new(
-        (names, are_samples): (&'a dyn Names, bool),
+        names: &'a dyn Names,
+        are_samples: bool,
         calls: &'a CallStats,
         paths_max: usize,
     ) -> Self {

@@ -163,7 +163,7 @@ impl LineBuilder<'_> {
         for ((offset, size), used) in seen {
             let addr = line.first_byte() + u64::from(offset);
             if let Some(name) = self.names.data(addr, size) {
-                names.add(name, (offset, size), used);
+                names.add(name, offset, size, used);
             }
         }
         names

@@ -61,8 +61,8 @@ pub(crate) struct LineNames {
 }
 
 impl LineNames {
-    /// Adds the name of the place at (offset, size). Places come by rising offset.
-    pub(crate) fn add(&mut self, name: DataName, (offset, size): (u8, u8), used: MemberUse) {
+    /// Adds the name of a place. Places come by rising offset.
+    pub(crate) fn add(&mut self, name: DataName, offset: u8, size: u8, used: MemberUse) {
         let known = self
             .objects
             .iter()
@@ -214,7 +214,7 @@ mod tests {
                 member: member.to_owned(),
                 ..DataName::default()
             };
-            names.add(name, (offset, 8), used);
+            names.add(name, offset, 8, used);
         };
         // Who set a member up counts no more than what is only read by all.
         let polled = used(
@@ -242,7 +242,7 @@ mod tests {
             member: ".count".to_owned(),
             ..DataName::default()
         };
-        names.add(name, (32, 8), both);
+        names.add(name, 32, 8, both);
         assert!(names.groups_of_writers(&object, u64::MAX).is_empty());
     }
 

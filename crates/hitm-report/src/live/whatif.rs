@@ -66,10 +66,7 @@ fields! {
 
 impl WhatIfRow {
     /// The measured one.
-    pub fn measured(
-        report: &ThrottleReport,
-        (setting, demand): (&QuotaSetting, &Demand),
-    ) -> WhatIfRow {
+    pub fn measured(report: &ThrottleReport, setting: &QuotaSetting, demand: &Demand) -> WhatIfRow {
         // The quota of a group above may be the one that throttles: then that has the row.
         let group = report.groups.first();
         let spread = |pick: fn(&GroupRow) -> &Spread| group.map(pick).cloned().unwrap_or_default();

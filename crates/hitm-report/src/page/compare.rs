@@ -43,13 +43,15 @@ pub fn whatif(view: &WhatifView) -> String {
         labels: vec!["as recorded".to_owned(), "as replayed".to_owned()],
         charts: json!([
             chart(
-                ("Cycles lost on each line", "lines"),
-                (1, "name"),
+                "Cycles lost on each line",
+                "lines",
+                1,
                 &["lost_cycles_before", "lost_cycles_after"]
             ),
             chart(
-                ("Cycles of each thread", "threads"),
-                (2, "name"),
+                "Cycles of each thread",
+                "threads",
+                2,
                 &["cycles_before", "cycles_after"]
             ),
         ]),
@@ -73,14 +75,16 @@ pub fn diff(sides: &SideBySide) -> String {
         labels: sides.labels.clone(),
         charts: json!([
             chart(
-                ("Cycles waited at each place", "places"),
-                (1, "name"),
+                "Cycles waited at each place",
+                "places",
+                1,
                 &["stall_cycles"]
             ),
-            chart(("HITM at each place", "hitm"), (1, "name"), &["hitm_count"]),
+            chart("HITM at each place", "hitm", 1, &["hitm_count"]),
             chart(
-                ("Cycles waited in each function", "functions"),
-                (2, "name"),
+                "Cycles waited in each function",
+                "functions",
+                2,
                 &["stall_cycles"]
             ),
         ]),
@@ -122,6 +126,6 @@ fn named(caption: &str, mut table: Value) -> Value {
 }
 
 /// A chart of a table's columns: one for each run, or one whose values are lists by run.
-fn chart((title, name): (&str, &str), (table, rows): (usize, &str), columns: &[&str]) -> Value {
-    json!({ "title": title, "name": format!("hitm-{name}"), "table": table, "rows": rows, "columns": columns })
+fn chart(title: &str, name: &str, table: usize, columns: &[&str]) -> Value {
+    json!({ "title": title, "name": format!("hitm-{name}"), "table": table, "rows": "name", "columns": columns })
 }

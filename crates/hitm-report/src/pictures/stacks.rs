@@ -99,6 +99,8 @@ fields! {
 /// Collects stacks, and the names of their frames.
 #[derive(Default)]
 pub(super) struct StackBuilder {
+    /// Ranks of the report's lines.
+    ranks: BTreeMap<LineAddr, u64>,
     known: BTreeMap<Frame, u64>,
     frames: Vec<Frame>,
     /// By line and frames: instructions of one source line are one stack.
@@ -114,7 +116,7 @@ struct Sum {
 impl StackBuilder {
     pub(super) fn build(mut self, named: &Sources<'_>) -> Stacks {
         let ranks = named.report.lines.iter().map(|line| (line.line, line.rank));
-        let ranks: BTreeMap<LineAddr, u64> = ranks.collect();
+        self.ranks = ranks.collect();
         let mut left = self.lost_of_lines(named);
         for (line, key) in costliest_rows(named.statistics, named.report) {
             let Some(row) = named.statistics.lines[&line].rows.get(&key) else {
@@ -123,12 +125,12 @@ impl StackBuilder {
             if let Some(left) = left.get_mut(&line) {
                 *left = left.saturating_sub(row.contention_stall.0);
             }
-            self.add_row(named, (line, ranks[&line]), &key, row);
+            self.add_row(named, line, &key, row);
         }
         for (line, lost) in left {
             let others = named.traffic.and_then(|of| of.other_rows.get(&line));
             let frame = self.frame(FrameKind::Other, OTHER_ACCESSES);
-            self.add((Some(ranks[&line]), vec![frame]), lost, others);
+            self.add((Some(self.ranks[&line]), vec![frame]), lost, others);
         }
         let shown = named.report.lines.iter().map(|line| line.lost_cycles);
         let shown = shown.fold(0, u64::saturating_add);
@@ -144,13 +146,7 @@ impl StackBuilder {
         lines.map(|line| (line.line, line.lost_cycles)).collect()
     }
 
-    fn add_row(
-        &mut self,
-        named: &Sources<'_>,
-        (line, rank): (LineAddr, u64),
-        key: &RowKey,
-        row: &RowStats,
-    ) {
+    fn add_row(&mut self, named: &Sources<'_>, line: LineAddr, key: &RowKey, row: &RowStats) {
         let thread = named.names.thread(key.thread);
         let mut frames = vec![self.frame(FrameKind::Thread, &thread)];
         let codes = named.names.code_frames(key.code);
@@ -168,7 +164,11 @@ impl StackBuilder {
         };
         frames.push(self.frame(FrameKind::Member, &member));
         let times = named.traffic.and_then(|of| of.rows.get(&(line, *key)));
-        self.add((Some(rank), frames), row.contention_stall.0, times);
+        self.add(
+            (Some(self.ranks[&line]), frames),
+            row.contention_stall.0,
+            times,
+        );
     }
 
     fn add(&mut self, key: (Option<u64>, Vec<u64>), lost_cycles: u64, times: Option<&Vec<u64>>) {

@@ -87,12 +87,7 @@ pub struct Spot {
 }
 
 /// Adds a map, and a table of its boxes below it.
-pub(super) fn draw(
-    detail: &mut Detail,
-    map: &LineMap,
-    (figure, place): (Figure, usize),
-    width: usize,
-) {
+pub(super) fn draw(detail: &mut Detail, map: &LineMap, figure: Figure, place: usize, width: usize) {
     let most = map.cells.iter().map(|cell| figure.of(cell)).max();
     let most = most.unwrap_or(0);
     let room = width.saturating_sub(LINE_SIZE as usize + BLANKS);

@@ -121,7 +121,7 @@ fn comparisons(out: &mut Printout, comparisons: &[Comparison]) {
             "| `{}` | {} | {} | {} | {} | {} |",
             one.id,
             one.label,
-            published(one.published),
+            published(one.published.0, one.published.1),
             one.simulated
                 .map_or("-".to_owned(), |mean| with_spread(mean, one.spread)),
             one.ratio

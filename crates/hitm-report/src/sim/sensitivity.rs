@@ -70,10 +70,11 @@ fn cells(figure: &Figure) -> Vec<String> {
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let interval = |(least, most)| format!("{} to {}", number(least), number(most));
     let (known, all) = figure.run_count;
+    let ends = figure.published;
     vec![
         figure.id.clone(),
         figure.label.clone(),
-        or_dash(figure.published.map(published)),
+        or_dash(ends.map(|(least, most)| published(least, most))),
         or_dash(figure.value.map(number)),
         or_dash(figure.interval.map(interval)),
         if known == all {

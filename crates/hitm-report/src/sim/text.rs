@@ -403,7 +403,7 @@ impl Writer {
             table.push(vec![
                 one.id.clone(),
                 one.label.clone(),
-                published(one.published),
+                published(one.published.0, one.published.1),
                 one.simulated
                     .map_or("-".to_owned(), |mean| with_spread(mean, one.spread)),
                 one.ratio
@@ -439,7 +439,7 @@ pub(super) fn check_line(check: &Check<'_>) -> String {
 }
 
 /// A published value, or the ends of its range.
-pub(super) fn published((least, most): (f64, f64)) -> String {
+pub(super) fn published(least: f64, most: f64) -> String {
     match least == most {
         true => number(least),
         false => format!("{}-{}", number(least), number(most)),

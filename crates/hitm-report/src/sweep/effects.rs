@@ -44,7 +44,7 @@ pub(super) fn effects(report: &SweepReport) -> Vec<SweepEffect> {
             let Some(grouping) = grouping else {
                 continue;
             };
-            let Some((share, least, most)) = grouping.explained(report, (key, values)) else {
+            let Some((share, least, most)) = grouping.explained(report, key, values) else {
                 continue;
             };
             if share < SHARE_MIN {
@@ -113,7 +113,8 @@ impl Grouping {
     fn explained(
         &self,
         report: &SweepReport,
-        (key, values): (usize, &[Vec<f64>]),
+        key: usize,
+        values: &[Vec<f64>],
     ) -> Option<(f64, End, End)> {
         let mut groups = vec![Group::default(); self.names.len()];
         let mut whole = Group::default();

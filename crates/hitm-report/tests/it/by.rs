@@ -8,7 +8,7 @@ use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::{By, Filters, Report, Selection, SkippedFunctions, SortKey, json, text};
 use proptest::prelude::*;
 
-use crate::example::{OPTIONS, Run, everything, select};
+use crate::example::{OPTIONS, Run, Touch, everything, select};
 
 fn by(kinds: &[By]) -> Selection {
     Selection {
@@ -405,7 +405,7 @@ proptest! {
         let mut run = Run::default();
         for (thread, place, op, code, cycles) in &accesses {
             let source = sources[(cycles % 4) as usize];
-            run.access(*thread, (places[*place as usize], ops[*op as usize]), codes[*code as usize], (source, *cycles));
+            run.access(*thread, Touch(places[*place as usize], ops[*op as usize], codes[*code as usize]), source, *cycles);
         }
         let mut statistics = run.statistics();
         if rest {

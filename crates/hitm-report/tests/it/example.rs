@@ -77,6 +77,9 @@ pub(crate) fn machine() -> Machine {
     }
 }
 
+/// Address, operation and instruction of an access.
+pub(crate) struct Touch(pub(crate) u64, pub(crate) AccessOp, pub(crate) u64);
+
 /// Feeds statistics with accesses of given outcome.
 #[derive(Default)]
 pub(crate) struct Run(Collector, LineTally);
@@ -85,9 +88,9 @@ impl Run {
     pub(crate) fn access(
         &mut self,
         thread: u32,
-        (addr, op): (u64, AccessOp),
-        code: u64,
-        (source, cycles): (DataSource, u64),
+        Touch(addr, op, code): Touch,
+        source: DataSource,
+        cycles: u64,
     ) {
         let stall = if op == AccessOp::Store { 0 } else { cycles };
         let access = Access {
@@ -120,27 +123,27 @@ impl Run {
             let cycles = 300 + round % 5 * 20;
             self.access(
                 0,
-                (PACKED + 4, Load),
-                0x401100,
-                (DataSource::RemoteHitm, cycles),
+                Touch(PACKED + 4, Load, 0x401100),
+                DataSource::RemoteHitm,
+                cycles,
             );
             for (thread, offset) in [(1, 0), (2, 8), (3, 12)] {
                 let code = 0x401200 + u64::from(thread) * 0x40;
                 let at = PACKED + offset;
                 self.access(
                     thread,
-                    (at, Load),
-                    code,
-                    (DataSource::RemoteHitm, cycles + 10),
+                    Touch(at, Load, code),
+                    DataSource::RemoteHitm,
+                    cycles + 10,
                 );
                 self.access(
                     thread,
-                    (at, Store),
-                    code + 6,
-                    (DataSource::RemoteUpgrade, 120),
+                    Touch(at, Store, code + 6),
+                    DataSource::RemoteUpgrade,
+                    120,
                 );
-                self.access(thread, (at, Load), code, (DataSource::L1, 4));
-                self.access(thread, (at, Store), code + 6, (DataSource::L1, 4));
+                self.access(thread, Touch(at, Load, code), DataSource::L1, 4);
+                self.access(thread, Touch(at, Store, code + 6), DataSource::L1, 4);
             }
         }
     }
@@ -152,24 +155,24 @@ impl Run {
             let holder = (round % 4) as u32;
             self.access(
                 holder,
-                (LOCK, LockedRmw),
-                0x401500,
-                (DataSource::RemoteHitm, 350),
+                Touch(LOCK, LockedRmw, 0x401500),
+                DataSource::RemoteHitm,
+                350,
             );
             self.access(
                 (holder + 1) % 4,
-                (LOCK, Load),
-                0x401510,
-                (DataSource::RemoteHitm, 200),
+                Touch(LOCK, Load, 0x401510),
+                DataSource::RemoteHitm,
+                200,
             );
-            self.access(holder, (LOCK + 8, Load), 0x401520, (DataSource::L1, 4));
+            self.access(holder, Touch(LOCK + 8, Load, 0x401520), DataSource::L1, 4);
             self.access(
                 holder,
-                (LOCK + 8, Store),
-                0x401524,
-                (DataSource::RemoteUpgrade, 90),
+                Touch(LOCK + 8, Store, 0x401524),
+                DataSource::RemoteUpgrade,
+                90,
             );
-            self.access(holder, (LOCK, Store), 0x401530, (DataSource::L1, 4));
+            self.access(holder, Touch(LOCK, Store, 0x401530), DataSource::L1, 4);
         }
     }
 
@@ -180,8 +183,8 @@ impl Run {
             for thread in 0..threads {
                 for member in [0, 40] {
                     let at = SLOTS + 48 * u64::from(thread) + member;
-                    self.access(thread, (at, Load), 0x401600, (DataSource::LocalHitm, 90));
-                    self.access(thread, (at, Store), 0x401604, (DataSource::L1, 4));
+                    self.access(thread, Touch(at, Load, 0x401600), DataSource::LocalHitm, 90);
+                    self.access(thread, Touch(at, Store, 0x401604), DataSource::L1, 4);
                 }
             }
         }
@@ -190,8 +193,18 @@ impl Run {
     /// A line that is handed over once.
     pub(crate) fn quiet(&mut self) {
         use AccessOp::{Load, Store};
-        self.access(0, (0x500000, Store), 0x401000, (DataSource::LocalDram, 200));
-        self.access(1, (0x500000, Load), 0x401700, (DataSource::RemoteHitm, 310));
+        self.access(
+            0,
+            Touch(0x500000, Store, 0x401000),
+            DataSource::LocalDram,
+            200,
+        );
+        self.access(
+            1,
+            Touch(0x500000, Load, 0x401700),
+            DataSource::RemoteHitm,
+            310,
+        );
     }
 }
 
@@ -322,7 +335,7 @@ pub(crate) fn select(
         complete: true,
         diagnostics: Vec::new(),
     };
-    Report::select(statistics, &Symbols, &facts, (&options, selection))
+    Report::select(statistics, &Symbols, &facts, &options, selection)
 }
 
 /// Everything at once.

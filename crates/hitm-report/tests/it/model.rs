@@ -5,7 +5,7 @@ use hitm_coherence::stats::Handovers;
 use hitm_report::ReportOptions;
 use proptest::prelude::*;
 
-use crate::example::{LOCK, OPTIONS, PACKED, Run, SLOTS, example, report};
+use crate::example::{LOCK, OPTIONS, PACKED, Run, SLOTS, Touch, example, report};
 
 #[test]
 fn lines_come_by_cycles_lost_with_their_verdicts() {
@@ -114,7 +114,12 @@ fn rows_of_many_threads_are_folded_and_counted() {
     for thread in 0..40 {
         for _ in 0..20 {
             use hitm_base::{AccessOp::LockedRmw, DataSource::RemoteHitm};
-            run.access(thread, (0x600000, LockedRmw), 0x401500, (RemoteHitm, 500));
+            run.access(
+                thread,
+                Touch(0x600000, LockedRmw, 0x401500),
+                RemoteHitm,
+                500,
+            );
         }
     }
     let report = report(&run.statistics(), 40, OPTIONS);
@@ -165,7 +170,7 @@ proptest! {
         run.packed(100);
         let before = report(&run.statistics(), 4, OPTIONS);
         for (index, thread) in extra.into_iter().enumerate() {
-            run.access(thread, (0x900000 + 64 * index as u64, Store), 0x401100, (L1, 4));
+            run.access(thread, Touch(0x900000 + 64 * index as u64, Store, 0x401100), L1, 4);
         }
         let after = report(&run.statistics(), 4, OPTIONS);
         prop_assert_eq!(before.lines, after.lines);

@@ -11,8 +11,8 @@ use crate::example::{Symbols, everything, example, machine};
 
 fn stacks() -> Stacks {
     let threads: Vec<ThreadId> = (0..4).map(ThreadId).collect();
-    let run = ("./packed; 100000".to_owned(), machine().clock);
-    Stacks::build((&everything(), &threads), &Symbols, run)
+    let program = "./packed; 100000".to_owned();
+    Stacks::build(&everything(), &threads, &Symbols, program, machine().clock)
 }
 
 #[test]

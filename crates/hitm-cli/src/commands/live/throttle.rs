@@ -75,7 +75,7 @@ fn simulate(
     // A setting that cannot be is told before the time is spent.
     let [present, asked] = what_if.settings(quota_of(group)?)?;
     let (report, demand) = throttle::observe_load(options)?;
-    let mut rows = vec![WhatIfRow::measured(&report, (&present, &demand))];
+    let mut rows = vec![WhatIfRow::measured(&report, &present, &demand)];
     for (label, setting) in [
         ("simulated, as it is", present),
         ("simulated, asked", asked),

@@ -150,11 +150,11 @@ fn page_body(state: &mut State, page: &mut Page, width: usize, room: usize) -> B
             scroll,
         } => {
             let subject = &state.subject;
-            let chosen = (*figure, *place);
             let detail = screen::line_detail(
                 &subject.report.lines[*line],
                 &subject.maps[*line],
-                chosen,
+                *figure,
+                *place,
                 width,
             );
             spots = detail.spots;

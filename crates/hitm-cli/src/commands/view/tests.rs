@@ -34,7 +34,7 @@ fn view() -> State {
     });
     let tables = report.totals_by.iter();
     let places = tables
-        .map(|totals| report.places_by(&statistics, &example::Symbols, (totals.by, &selection)));
+        .map(|totals| report.places_by(&statistics, &example::Symbols, totals.by, &selection));
     State::new(Subject {
         places: places.collect(),
         maps: pictures.maps,

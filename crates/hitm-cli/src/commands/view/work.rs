@@ -41,7 +41,7 @@ pub(super) fn subject(recording: &Recording, input: &Path, lines_max: usize) -> 
     let names = recording.names();
     let tables = report.totals_by.iter();
     let places = tables
-        .map(|totals| report.places_by(&recording.statistics, &names, (totals.by, &selection)));
+        .map(|totals| report.places_by(&recording.statistics, &names, totals.by, &selection));
     Subject {
         places: places.collect(),
         maps: pictures.maps,
