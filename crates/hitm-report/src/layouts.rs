@@ -9,6 +9,7 @@ use hitm_layout::structs::{ShowOptions, StructsError, TypesFile, bare, shown};
 use serde::Serialize;
 
 use crate::Printout;
+use crate::object::pretty;
 
 pub use check::check_text;
 pub use diff::diff_text;
@@ -42,5 +43,5 @@ pub fn show_json(
 
 /// A list, a difference or a check as JSON.
 pub fn json(found: &impl Serialize) -> String {
-    serde_json::to_string_pretty(found).expect("plain data is JSON") + "\n"
+    pretty(found)
 }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::{Checked, Finding, Findings, Level, Place, Rule, Subject};
 use crate::fields::{compared, line, run, totals};
-use crate::json::Fields;
 use crate::model::Report;
+use crate::object::{Object, pretty};
 
 /// The schema that OASIS publishes for the format.
 const SCHEMA: &str =
@@ -40,10 +40,7 @@ pub fn render(checked: &Checked<'_>, findings: &Findings<'_>) -> String {
             "properties": run_properties(checked.report),
         }],
     });
-    let mut text = serde_json::to_string_pretty(&log)
-        .expect("a log is strings, finite numbers and lists of them");
-    text.push('\n');
-    text
+    pretty(&log)
 }
 
 fn level(level: Level) -> &'static str {
@@ -96,18 +93,15 @@ fn result(report: &Report, finding: &Finding<'_>) -> Value {
     }
     match finding.subject {
         Subject::Line(line) => {
-            result["properties"] = fields(&Fields::of_run(line::ALL, line, report.is_sampled()));
+            let properties = Object::of_run(line::ALL, line, report.is_sampled());
+            result["properties"] = properties.json();
         }
         Subject::Member(row) => {
-            result["properties"] = fields(&Fields::new(compared::ALL, row));
+            result["properties"] = Object::of(compared::ALL, row).json();
         }
         Subject::Failure(_) => {}
     }
     result
-}
-
-fn fields<T>(fields: &Fields<'_, T>) -> Value {
-    serde_json::to_value(fields).expect("fields are strings, finite numbers and lists of them")
 }
 
 fn physical(place: &Place) -> Value {
@@ -168,7 +162,7 @@ fn encoded(path: &str) -> String {
 fn run_properties(report: &Report) -> Value {
     let is_sampled = report.is_sampled();
     json!({
-        "run": fields(&Fields::of_run(run::ALL, &report.run, is_sampled)),
-        "totals": fields(&Fields::of_run(totals::ALL, &report.totals, is_sampled)),
+        "run": Object::of_run(run::ALL, &report.run, is_sampled).json(),
+        "totals": Object::of_run(totals::ALL, &report.totals, is_sampled).json(),
     })
 }

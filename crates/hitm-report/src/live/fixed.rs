@@ -3,9 +3,8 @@
 
 use hitm_base::printable;
 use hitm_fields::{Align, Field, Unit, Value};
-use serde_json::Value as Json;
 
-use crate::object::Object;
+use crate::object::{Node, Object};
 
 /// A column.
 pub(super) struct Fixed<T: 'static> {
@@ -45,7 +44,7 @@ fn line<T>(columns: &[Fixed<T>], cell: impl Fn(&Field<T>) -> String) -> String {
 }
 
 /// The start and the count of each slot of a histogram, as JSON.
-pub(super) fn slots(rows: impl IntoIterator<Item = (u64, u64)>) -> Json {
+pub(super) fn slots(rows: impl IntoIterator<Item = (u64, u64)>) -> Node {
     let rows = rows.into_iter();
     rows.map(|row| {
         Object::default()

@@ -8,7 +8,7 @@ use hitm_live::rt::{
 };
 
 use crate::Printout;
-use crate::object::{Object, objects};
+use crate::object::{Node, Object, list};
 
 /// Shows the table in the form of rt-migrate-test, then the late threads and their CPUs.
 pub fn text(run: &RtRun) -> Printout {
@@ -79,18 +79,18 @@ fn could_have_run(run: &RtRun, choices: &[CpuChoice]) -> String {
 /// The same as one JSON object: `schema` is 1; docs/formats/live.md lists the keys.
 pub fn json(run: &RtRun) -> String {
     let samples = run.samples();
-    let samples = samples.iter().map(|all| objects(thread_sample::ALL, all));
-    let late: Vec<Object> = late(run).iter().map(late_json).collect();
+    let samples = samples.iter().map(|all| list(thread_sample::ALL, all));
+    let late = late(run);
     Object::of(rt_run::ALL, run)
         .with("schema", 1)
-        .with("threads", objects(thread_starts::ALL, &run.threads()))
-        .with("iterations", samples.collect::<Vec<_>>())
-        .with("late", late)
-        .text()
+        .with("threads", list(thread_starts::ALL, &run.threads()))
+        .with("iterations", samples.collect::<Node>())
+        .with("late", late.iter().map(late_json).collect::<Node>())
+        .sorted_text()
 }
 
 fn late_json(late: &Late) -> Object {
-    let choices = objects(cpu_choice::ALL, &late.choices);
+    let choices = list(cpu_choice::ALL, &late.choices);
     Object::of(late_thread::ALL, late).with("could_have_run", choices)
 }
 

@@ -6,12 +6,12 @@ use hitm_fields::fields;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;
 use hitm_live::throttle::{Demand, GroupRow, ThrottleReport, WorkTimes};
-use serde::ser::{Serialize, SerializeMap, Serializer};
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use crate::Printout;
 use crate::fields::Field;
-use crate::json::Fields;
+use crate::live::fixed::slots;
+use crate::object::{Node, Object};
 use crate::text::style::Painter;
 use crate::text::table::FieldTable;
 
@@ -189,25 +189,17 @@ fn histogram(spread: &Spread) -> Histogram {
 
 /// The load and the rows as JSON.
 pub fn json(demand: &Demand, rows: &[WhatIfRow]) -> Json {
-    let rows: Vec<_> = rows.iter().map(RowJson).collect();
-    json!({ "load": Fields::new(live_load::ALL, demand), "rows": rows })
-}
-
-struct RowJson<'a>(&'a WhatIfRow);
-
-impl Serialize for RowJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let slots = |histogram: &Histogram| -> Vec<Json> {
-            let rows = histogram.rows().into_iter();
-            rows.map(|(from_ns, count)| json!({ "from_ns": from_ns, "count": count }))
-                .collect()
-        };
-        let mut map = serializer.serialize_map(None)?;
-        Fields::new(live_whatif::ALL, self.0).write(&mut map)?;
-        map.serialize_entry("throttled_histogram", &slots(&histogram(&self.0.throttled)))?;
-        map.serialize_entry("timer_histogram", &slots(&self.0.period_timer.histogram))?;
-        map.end()
-    }
+    let row = |row: &WhatIfRow| {
+        let throttled = histogram(&row.throttled).rows();
+        let timer = row.period_timer.histogram.rows();
+        Object::of(live_whatif::ALL, row)
+            .with("throttled_histogram", slots(throttled))
+            .with("timer_histogram", slots(timer))
+    };
+    let all = Object::default()
+        .with("load", Object::of(live_load::ALL, demand))
+        .with("rows", rows.iter().map(row).collect::<Node>());
+    all.json()
 }
 
 #[cfg(test)]

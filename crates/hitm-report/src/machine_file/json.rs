@@ -10,6 +10,7 @@ use hitm_machine::Summary;
 use serde::Serialize;
 
 use super::tree::levels_of;
+use crate::object::pretty;
 
 /// Version of the JSON form.
 const JSON_SCHEMA: u32 = 1;
@@ -102,14 +103,12 @@ pub fn show_json(file: &MachineFile) -> Result<String, MachineError> {
         transfers: transfers(&machine.transfers),
         transfers_away_from_home: transfers(&machine.transfers_away_from_home),
     };
-    let text = serde_json::to_string_pretty(&json).expect("maps with string keys are valid JSON");
-    Ok(text + "\n")
+    Ok(pretty(&json))
 }
 
 /// A list of machines for programs.
 pub fn list_json(machines: &[Summary]) -> String {
-    let text = serde_json::to_string_pretty(machines).expect("names and numbers are valid JSON");
-    text + "\n"
+    pretty(&machines)
 }
 
 fn json_number(file: &MachineFile, item: Item) -> (String, JsonNumber) {

@@ -12,8 +12,8 @@ use crate::fields::{
     run, seat, source, stack, summary, thread, time, total_row, totals, transfer, unknown,
     wait_row, waiting,
 };
-use crate::json::ValueJson;
 use crate::model::{LineReport, Report};
+use crate::object::quantity;
 use crate::pictures::{Level, LineMap, Pictures, Stacks, TransferTable};
 use crate::runs::Runs;
 
@@ -56,12 +56,8 @@ impl Maker {
 
     /// One row of a table.
     fn row<T>(self, fields: &[Field<T>], item: &T) -> Value {
-        let values = of_run(fields, self.is_sampled).map(|field| {
-            let value = ValueJson(field.unit, (field.value)(item));
-            let value =
-                serde_json::to_value(value).expect("a value is a string, a number or a list");
-            printable_value(value)
-        });
+        let values = of_run(fields, self.is_sampled)
+            .map(|field| printable_value(quantity(field.unit, (field.value)(item))));
         values.collect()
     }
 

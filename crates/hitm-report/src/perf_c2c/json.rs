@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::columns::{Head, line_columns, row_columns};
 use super::totals::{EVENT_TOTALS, SHARED_TOTALS, Total, Value as TotalValue};
 use super::{Cell, line_items, row_items};
+use crate::object::pretty;
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -50,10 +51,7 @@ pub fn json(report: &C2cReport) -> String {
         "shared": SHARED_TOTALS.iter().map(sum).collect::<Map<_, _>>(),
         "lines": lines.collect::<Vec<_>>(),
     });
-    let mut text = serde_json::to_string_pretty(&document)
-        .expect("the tables are strings, finite numbers and lists of them");
-    text.push('\n');
-    text
+    pretty(&document)
 }
 
 fn object<'a>(cells: impl Iterator<Item = (&'a Head, Cell)>) -> Map<String, Value> {

@@ -5,76 +5,59 @@ use hitm_live::place::{
     Plan, Status, domain_of_cpus, left_out, obstacle, placeable, placed, planned, status,
     status_task, undone,
 };
-use serde_json::Value;
 
 use super::{Applied, Change, Event, Proven};
-use crate::object::{Object, objects};
+use crate::object::{Node, Object, list};
 
 /// Rises when a field changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
 /// A plan as one JSON object.
 pub fn plan_json(plan: &Plan) -> String {
-    of_plan(plan).text()
+    of_plan(plan).sorted_text()
 }
 
 fn of_plan(plan: &Plan) -> Object {
     let domain = plan.decision.domain();
+    let domain = domain.map(|domain| Object::of(domain_of_cpus::ALL, domain));
     let obstacles = plan.obstacles.iter();
     let obstacles = obstacles
         .map(|(backend, why)| Object::of(obstacle::ALL, why).with("backend", backend.name()));
     Object::of(planned::ALL, plan)
         .with("schema", SCHEMA)
-        .with(
-            "domain",
-            domain.map(|domain| Object::of(domain_of_cpus::ALL, domain)),
-        )
-        .with("tasks", objects(placeable::ALL, &plan.tasks))
-        .with("left_out", objects(left_out::ALL, &plan.left_out))
-        .with("obstacles", obstacles.collect::<Value>())
+        .with_or_null("domain", domain)
+        .with("tasks", list(placeable::ALL, &plan.tasks))
+        .with("left_out", list(left_out::ALL, &plan.left_out))
+        .with("obstacles", obstacles.collect::<Node>())
 }
 
 /// What was applied as one JSON object.
 pub fn applied_json(applied: &Applied) -> String {
-    let mut all = Object::default().with("schema", SCHEMA);
-    let mut set = |key: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            all.set(key, value);
-        }
-    };
-    let undone = applied.undone.as_ref();
     let placed = applied.placed.as_ref();
     let changes = applied.changes.as_ref();
-    set(
-        "plan",
-        applied.plan.as_ref().map(|plan| of_plan(plan).into()),
-    );
-    set("proof", applied.proof.as_ref().map(of_proof));
-    set(
-        "placed",
-        placed.map(|all| Object::of(placed::ALL, all).into()),
-    );
-    set("guard", applied.guard.map(Value::from));
-    set(
-        "changes",
-        changes.map(|all| all.iter().map(of_change).collect()),
-    );
-    set(
-        "undone",
-        undone.map(|all| Object::of(undone::ALL, all).into()),
-    );
-    all.text()
+    let undone = applied.undone.as_ref();
+    Object::default()
+        .with("schema", SCHEMA)
+        .with_some("plan", applied.plan.as_ref().map(of_plan))
+        .with_some("proof", applied.proof.as_ref().map(of_proof))
+        .with_some("placed", placed.map(|all| Object::of(placed::ALL, all)))
+        .with_some("guard", applied.guard)
+        .with_some(
+            "changes",
+            changes.map(|all| all.iter().map(of_change).collect::<Node>()),
+        )
+        .with_some("undone", undone.map(|all| Object::of(undone::ALL, all)))
+        .sorted_text()
 }
 
-fn of_proof(proven: &Proven) -> Value {
+fn of_proof(proven: &Proven) -> Object {
     let own = &proven.proof;
     Object::of(proof::ALL, own)
         .with("unit", proven.unit.as_str())
         .with("min_gain", proven.min_gain)
-        .with("measurements", objects(measurement::ALL, &own.measurements))
+        .with("measurements", list(measurement::ALL, &own.measurements))
         .with("without", Object::of(spread::ALL, &own.without))
         .with("placed", Object::of(spread::ALL, &own.placed))
-        .into()
 }
 
 fn of_change(change: &Change) -> Object {
@@ -99,17 +82,17 @@ pub fn undone_json(names: &[String]) -> String {
     Object::default()
         .with("schema", SCHEMA)
         .with("undone", names)
-        .text()
+        .sorted_text()
 }
 
 /// Placements that are there, as one JSON object.
 pub fn status_json(all: &[Status]) -> String {
     let one = |own: &Status| {
-        let tasks = objects(status_task::ALL, &own.tasks);
+        let tasks = list(status_task::ALL, &own.tasks);
         Object::of(status::ALL, own).with("tasks", tasks)
     };
     Object::default()
         .with("schema", SCHEMA)
-        .with("placements", all.iter().map(one).collect::<Value>())
-        .text()
+        .with("placements", all.iter().map(one).collect::<Node>())
+        .sorted_text()
 }

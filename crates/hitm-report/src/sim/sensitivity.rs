@@ -1,13 +1,12 @@
 //! Intervals of headline figures as text and JSON.
 
-use hitm::sim::{Effect, Figure, Number, Sensitivity};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use hitm::sim::{Effect, Figure, Sensitivity};
 
 use super::SCHEMA;
 use super::fields::{effect, figure, number, varied};
 use super::text::{number, published};
 use crate::Printout;
-use crate::json::{Fields, list};
+use crate::object::{Node, Object, list};
 use crate::text::style::Style;
 use crate::text::table::{Align, Column, Table};
 use crate::text::{TextOptions, Writer};
@@ -101,46 +100,16 @@ fn effect_text(effect: &Effect) -> String {
 
 /// The same as one JSON object, with every effect.
 pub fn sensitivity_json(all: &[Sensitivity]) -> String {
-    let mut text = serde_json::to_string_pretty(&AllJson(all))
-        .expect("a result is strings, finite numbers and lists of them");
-    text.push('\n');
-    text
-}
-
-struct AllJson<'a>(&'a [Sensitivity]);
-
-impl Serialize for AllJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let all: Vec<OneJson<'_>> = self.0.iter().map(OneJson).collect();
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("schema", &SCHEMA)?;
-        map.serialize_entry("sensitivity", &all)?;
-        map.end()
-    }
-}
-
-struct OneJson<'a>(&'a Sensitivity);
-
-impl Serialize for OneJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let figures: Vec<FigureJson<'_>> = self.0.figures.iter().map(FigureJson).collect();
-        let mut map = serializer.serialize_map(None)?;
-        Fields::new(varied::ALL, self.0).write(&mut map)?;
-        let numbers: &[Number] = &self.0.numbers;
-        map.serialize_entry("numbers", &list(number::ALL, numbers))?;
-        map.serialize_entry("figures", &figures)?;
-        map.end()
-    }
-}
-
-struct FigureJson<'a>(&'a Figure);
-
-impl Serialize for FigureJson<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        Fields::new(figure::ALL, self.0).write(&mut map)?;
-        let effects: &[Effect] = &self.0.effects;
-        map.serialize_entry("effects", &list(effect::ALL, effects))?;
-        map.end()
-    }
+    let figure = |figure: &Figure| {
+        Object::of(figure::ALL, figure).with("effects", list(effect::ALL, &figure.effects))
+    };
+    let one = |one: &Sensitivity| {
+        Object::of(varied::ALL, one)
+            .with("numbers", list(number::ALL, &one.numbers))
+            .with("figures", one.figures.iter().map(figure).collect::<Node>())
+    };
+    let all = Object::default()
+        .with("schema", SCHEMA)
+        .with("sensitivity", all.iter().map(one).collect::<Node>());
+    all.text()
 }

@@ -2,33 +2,31 @@
 
 use hitm_fields::Field;
 use hitm_live::throttle::{
-    Causes, Episode, GroupRow, TaskRow, ThrottleReport, WorkTimes, causes, episode, group_row,
-    held_lock, task_row, throttle_counts, throttle_report, work_times,
+    Causes, GroupRow, ThrottleReport, WorkTimes, causes, episode, group_row, held_lock, task_row,
+    throttle_counts, throttle_report, work_times,
 };
 use serde_json::Value;
 
 use crate::live::fixed::slots;
-use crate::object::{Object, objects};
+use crate::object::{Node, Object, list};
 
 /// Rises when a member changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
 /// The report as one JSON object, with what was simulated besides.
 pub fn json(report: &ThrottleReport, what_if: Option<Value>) -> String {
-    let groups: Vec<Object> = report.groups.iter().map(group).collect();
-    let tasks: Vec<Object> = report.tasks.iter().map(task).collect();
-    let mut all = Object::of(throttle_report::ALL, report)
+    let tasks = report.tasks.iter();
+    let tasks = tasks.map(|task| with_causes(task_row::ALL, task, &task.causes));
+    let all = Object::of(throttle_report::ALL, report)
         .with("schema", SCHEMA)
         .with("period_timer", work(&report.period_timer))
         .with("slack_timer", work(&report.slack_timer))
         .with("handlers", work(&report.handlers))
-        .with("groups", groups)
-        .with("tasks", tasks)
-        .with("counts", Object::of(throttle_counts::ALL, &report.counts));
-    if let Some(what_if) = what_if {
-        all.set("what_if", what_if);
-    }
-    all.text()
+        .with("groups", report.groups.iter().map(group).collect::<Node>())
+        .with("tasks", tasks.collect::<Node>())
+        .with("counts", Object::of(throttle_counts::ALL, &report.counts))
+        .with_some("what_if", what_if);
+    all.sorted_text()
 }
 
 fn work(times: &WorkTimes) -> Object {
@@ -36,17 +34,11 @@ fn work(times: &WorkTimes) -> Object {
 }
 
 fn group(group: &GroupRow) -> Object {
+    let longest = group.longest.as_ref();
+    let longest = longest.map(|one| with_causes(episode::ALL, one, &Causes::of(one)));
     with_causes(group_row::ALL, group, &group.causes)
-        .with("longest", group.longest.as_ref().map(longest))
-        .with("locks", objects(held_lock::ALL, &group.locks))
-}
-
-fn task(task: &TaskRow) -> Object {
-    with_causes(task_row::ALL, task, &task.causes)
-}
-
-fn longest(longest: &Episode) -> Object {
-    with_causes(episode::ALL, longest, &Causes::of(longest))
+        .with_or_null("longest", longest)
+        .with("locks", list(held_lock::ALL, &group.locks))
 }
 
 /// The quantities of an item, those by cause in an object of their own.

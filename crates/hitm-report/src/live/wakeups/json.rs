@@ -7,31 +7,29 @@ use hitm_live::wakeups::{
 };
 
 use crate::live::fixed;
-use crate::object::{Object, objects};
+use crate::object::{Node, Object, list};
 
 /// Rises when a member changes its meaning or disappears.
 const SCHEMA: u32 = 1;
 
 /// The report as one JSON object.
 pub fn json(report: &WakeupReport) -> String {
-    let mut all = Object::of(wakeup_report::ALL, report).with("schema", SCHEMA);
-    match &report.measured {
+    let all = Object::of(wakeup_report::ALL, report).with("schema", SCHEMA);
+    let all = match &report.measured {
         Measured::Wakeups(table) => {
             let tasks = table.tasks.iter();
-            let tasks: Vec<Object> = tasks.map(|task| row(task_latencies::ALL, task)).collect();
+            let tasks = tasks.map(|task| row(task_latencies::ALL, task));
             let cpus = table.cpus.iter();
             let cpus = cpus.map(|(cpu, own)| row(latencies::ALL, own).with("cpu", *cpu));
-            let cpus: Vec<Object> = cpus.collect();
-            all.extend(Object::of(wakeup_table::ALL, table));
-            all.set("tasks", tasks);
-            all.set("cpus", cpus);
+            all.and(Object::of(wakeup_table::ALL, table))
+                .with("tasks", tasks.collect::<Node>())
+                .with("cpus", cpus.collect::<Node>())
         }
-        Measured::RunDelays { reason, delays } => {
-            all.set("reason", reason.as_str());
-            all.set("tasks", objects(run_delay::ALL, delays));
-        }
-    }
-    all.text()
+        Measured::RunDelays { reason, delays } => all
+            .with("reason", reason.as_str())
+            .with("tasks", list(run_delay::ALL, delays)),
+    };
+    all.sorted_text()
 }
 
 fn row<T: HasLatencies>(fields: &'static [Field<T>], item: &T) -> Object {
