@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 
 use hitm::sim::Outcome;
 use hitm_base::{AccessOp, CodeAddr};
-use hitm_recording::Recording;
+use hitm_recording::{DataLabel, Recording};
 use hitm_trace::CALLS_OF;
 
+use crate::Names;
 use crate::tables::name_field;
-use crate::{DataName, Names};
 
 /// The titles of the columns.
 const TITLES: &str =
@@ -73,13 +73,13 @@ impl CallTable {
         for line in &outcome.lines {
             for row in &line.rows {
                 let is_pointed_to = line.object.ends_with("->");
-                let name = DataName {
+                let name = DataLabel {
                     object: line.object.clone(),
                     member: match is_pointed_to {
                         true => String::new(),
                         false => format!(".{}", row.member),
                     },
-                    ..DataName::default()
+                    ..DataLabel::default()
                 };
                 if table.calls.contains_key(row.function) {
                     let locked = row.locked;
@@ -131,7 +131,7 @@ fn calls(recording: &Recording, names: &dyn Names) -> BTreeMap<String, u64> {
 }
 
 /// A member, or all bytes of an object that has none.
-fn place(mut name: DataName) -> String {
+fn place(mut name: DataLabel) -> String {
     if name.member.starts_with('+') {
         name.member = " (bytes)".to_owned();
     }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{Fnv1a, LineAddr};
 use hitm_coherence::sharing::Verdict;
+use hitm_recording::without_numbers;
 
 use crate::baseline::{Change, Compared, Comparison, Keys};
 use crate::fields::{Field, line, quiet};
@@ -279,10 +280,6 @@ fn identity(line: &LineReport, keys: &Keys) -> Vec<String> {
         members if members.is_empty() => of(|row| &row.function),
         members => members,
     }
-}
-
-fn without_numbers(name: &str) -> String {
-    crate::names::without_numbers(name.chars())
 }
 
 fn of_failure(failure: &GateFailure) -> Finding<'_> {

@@ -63,7 +63,7 @@ pub use model::{
     AccessCounts, CallFrame, CallPath, FightReport, Flagged, LineReport, ObjectUse, ProcessSummary,
     Quiet, Report, RowReport, RunHeader, SCHEMA, SampledEvent, ThreadSummary, Totals,
 };
-pub use names::{CodeName, DataName, Names};
+pub use names::Names;
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};
 pub use printout::{Color, Printout};
 pub use side_by_side::{SIDE_BY_SIDE_SCHEMA, SideBySide, SideOptions, SideRow, SideSums};

@@ -1,20 +1,28 @@
 //! Names of addresses and threads, as the report needs them.
 
 use hitm_base::{CodeAddr, ThreadId};
-use hitm_recording::{KnownAs, SyncObject, TypePlace};
+use hitm_recording::{CodeLabel, DataLabel, KnownAs, SyncObject, TypePlace};
 
 /// Names for what a recording knows as numbers only. Every method must answer the same for the same
 /// argument, or the report's bytes change from run to run.
 pub trait Names {
     /// The object that holds the byte at `addr`, of which `size` bytes are accessed; `None` when
     /// nothing is known about it.
-    fn data(&self, addr: u64, size: u8) -> Option<DataName>;
+    fn data(&self, addr: u64, size: u8) -> Option<DataLabel>;
+
+    /// The object and member at `addr`, or its address when nothing is known about it.
+    fn place(&self, addr: u64, size: u8) -> String {
+        match self.data(addr, size) {
+            Some(name) => name.whole(),
+            None => format!("{:#x}", self.shown(addr)),
+        }
+    }
 
     /// The place in the source of the instruction at `code`.
-    fn code(&self, code: CodeAddr) -> CodeName;
+    fn code(&self, code: CodeAddr) -> CodeLabel;
 
     /// The functions that the instruction at `code` is in, by inlining: the outermost first.
-    fn code_frames(&self, code: CodeAddr) -> Vec<CodeName> {
+    fn code_frames(&self, code: CodeAddr) -> Vec<CodeLabel> {
         vec![self.code(code)]
     }
 
@@ -76,81 +84,6 @@ pub trait Names {
     }
 }
 
-/// A variable or a heap block, and the part of it that is accessed.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DataName {
-    /// The object: a symbol (`f`), a heap block (`heap 192 B, main.c:12`), a stack.
-    pub object: String,
-    /// Address of the object's first byte.
-    pub object_addr: u64,
-    /// Size of the object in bytes, 0 when unknown.
-    pub object_size: u64,
-    /// The part, to be written behind the object: `.x`, `[3].count`; empty when unknown.
-    pub member: String,
-    /// Of an array: address and size in bytes of the accessed element.
-    pub element: Option<(u64, u64)>,
-    /// Of an object with the name of its type: whose memory that is, and how the type is known.
-    pub origin: String,
-}
-
-impl DataName {
-    /// Objects of all of a kind: `runqueues[3]` as `runqueues[]`.
-    pub fn kind(&self) -> String {
-        without_numbers(self.object.chars())
-    }
-
-    /// Object and member of all of a kind: `runqueues[3].lock` as `runqueues[].lock`.
-    pub fn without_numbers(&self) -> String {
-        without_numbers(self.object.chars().chain(self.member.chars()))
-    }
-}
-
-/// The text without what stands in brackets.
-pub(crate) fn without_numbers(text: impl Iterator<Item = char>) -> String {
-    let mut kept = String::new();
-    let mut is_inside = false;
-    for c in text {
-        is_inside &= c != ']';
-        if !is_inside {
-            kept.push(c);
-        }
-        is_inside |= c == '[';
-    }
-    kept
-}
-
-/// Place of an instruction in the source.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CodeName {
-    /// The function, inlined ones included (the innermost); empty when unknown.
-    pub function: String,
-    /// Source file, empty when unknown.
-    pub file: String,
-    /// Line in the file, 0 when unknown.
-    pub line: u32,
-}
-
-impl CodeName {
-    /// `file:line` with the directories left out; empty when the file is unknown.
-    pub fn source_short(&self) -> String {
-        let file = self.file.rsplit('/').next().unwrap_or_default();
-        CodeName::join(file, self.line)
-    }
-
-    /// `file:line` as in the debug information; empty when the file is unknown.
-    pub fn source(&self) -> String {
-        CodeName::join(&self.file, self.line)
-    }
-
-    fn join(file: &str, line: u32) -> String {
-        match (file, line) {
-            ("", _) => String::new(),
-            (file, 0) => file.to_owned(),
-            (file, line) => format!("{file}:{line}"),
-        }
-    }
-}
-
 /// Longest name that sentences have as it is.
 const BRIEF_MAX: usize = 48;
 
@@ -208,23 +141,6 @@ mod tests {
         let shape = "go.shape.struct { main.buf []main.frame; main.next sync/atomic.Int64 }.next.v";
         assert_eq!(brief(shape), "go.shape.struct {..}.next.v");
         assert_eq!(brief(&"a->b".repeat(20)), "a->b".repeat(20));
-    }
-
-    #[test]
-    fn names_without_numbers() {
-        let without_numbers = |object: &str, member: &str| {
-            let name = DataName {
-                object: object.into(),
-                member: member.into(),
-                ..DataName::default()
-            };
-            name.without_numbers()
-        };
-        assert_eq!(
-            without_numbers("runqueues[3]", ".cfs[0].x"),
-            "runqueues[].cfs[].x"
-        );
-        assert_eq!(without_numbers("jiffies", ""), "jiffies");
     }
 
     #[test]

@@ -4,24 +4,22 @@ use std::collections::BTreeMap;
 
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::LineStats;
-use hitm_recording::{AddressNames, CodeLabel, KnownAs, Recording, SyncObject, TypePlace};
+use hitm_recording::{
+    AddressNames, CodeLabel, DataLabel, KnownAs, Recording, SyncObject, TypePlace,
+};
 use hitm_trace::EndReason;
 
 use crate::{
-    CodeName, DataName, MachineSummary, Names, ProcessSummary, Report, ReportOptions, RunFacts,
-    SampledEvent, SampledFacts, Selection, ThreadFacts, ThreadSummary, TypeReport,
+    MachineSummary, Names, ProcessSummary, Report, ReportOptions, RunFacts, SampledEvent,
+    SampledFacts, Selection, ThreadFacts, ThreadSummary, TypeReport,
 };
 
 impl Names for AddressNames<'_> {
-    fn data(&self, addr: u64, size: u8) -> Option<DataName> {
+    fn data(&self, addr: u64, size: u8) -> Option<DataLabel> {
         let label = AddressNames::data(self, addr, size)?;
-        Some(DataName {
-            object: label.object,
+        Some(DataLabel {
             object_addr: self.shown(label.object_addr),
-            object_size: label.object_size,
-            member: label.member,
-            element: label.element,
-            origin: label.origin,
+            ..label
         })
     }
 
@@ -30,13 +28,12 @@ impl Names for AddressNames<'_> {
         of_many.or_else(|| Names::data(self, addr, 1).map(|name| name.kind()))
     }
 
-    fn code(&self, code: CodeAddr) -> CodeName {
-        code_name(AddressNames::code(self, code))
+    fn code(&self, code: CodeAddr) -> CodeLabel {
+        AddressNames::code(self, code)
     }
 
-    fn code_frames(&self, code: CodeAddr) -> Vec<CodeName> {
-        let frames = AddressNames::code_frames(self, code);
-        frames.into_iter().map(code_name).collect()
+    fn code_frames(&self, code: CodeAddr) -> Vec<CodeLabel> {
+        AddressNames::code_frames(self, code)
     }
 
     fn thread(&self, thread: ThreadId) -> String {
@@ -78,14 +75,6 @@ impl Names for AddressNames<'_> {
 
     fn member_of_type(&self, type_name: &str, place: TypePlace, size: u8) -> Option<String> {
         AddressNames::member_of_type(self, type_name, place, size)
-    }
-}
-
-fn code_name(label: CodeLabel) -> CodeName {
-    CodeName {
-        function: label.function,
-        file: label.file,
-        line: label.line,
     }
 }
 

@@ -156,10 +156,7 @@ fn name_of(names: &dyn Names, word: u64) -> String {
     if let Some(lock) = lock.filter(|one| one.kind != SyncKind::Count) {
         return lock.name;
     }
-    match names.data(word, 1) {
-        Some(name) => name.object + &name.member,
-        None => format!("{:#x}", names.shown(word)),
-    }
+    names.place(word, 1)
 }
 
 fn rows(

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use hitm_layout::{StructLayout, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
-use super::names::{AddressNames, DataLabel};
+use super::labels::DataLabel;
+use super::names::AddressNames;
 use crate::kernel_names::{MOVED, page_of};
 
 /// Bytes of a page of the machines that can be recorded.

@@ -17,39 +17,12 @@ use super::Recording;
 use super::build_ids::{CopyOf, copies, load};
 use super::debuginfod;
 use super::elements::element_size;
+use super::labels::{CodeLabel, DataLabel};
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::typed::MemoryTypes;
 use crate::kernel_files::{KERNEL_PATH, KernelFiles};
 use crate::kernel_names::KernelNames;
 use crate::perf_data::ExtraNames;
-
-/// Place of an instruction in the source.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct CodeLabel {
-    /// The function, or `file+offset` when no name is known.
-    pub function: String,
-    /// The source file, empty when unknown.
-    pub file: String,
-    /// The line in it, 0 when unknown.
-    pub line: u32,
-}
-
-/// Object and member at an address.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DataLabel {
-    /// A variable, a heap block, a stack.
-    pub object: String,
-    /// Address of its first byte.
-    pub object_addr: u64,
-    /// Its size in bytes, 0 when unknown.
-    pub object_size: u64,
-    /// The part of it: `.x`, `[3].count`, `+0x30`; empty when unknown.
-    pub member: String,
-    /// Of an array: address and size of the element.
-    pub element: Option<(u64, u64)>,
-    /// Of an object with the name of its type: whose memory that is, and how the type is known.
-    pub origin: String,
-}
 
 /// A type's name without the word that says what it is made of; an array's is that of its elements.
 pub fn element_name(store: &TypeStore, mut of: TypeId) -> String {

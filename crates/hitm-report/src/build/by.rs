@@ -7,11 +7,12 @@ use std::rc::Rc;
 
 use hitm_base::{CodeAddr, LINE_SIZE, LineAddr, ThreadId};
 use hitm_coherence::stats::{CallCounts, Handovers, LineStats, RowKey, RowStats, Statistics};
+use hitm_recording::CodeLabel;
 
 use crate::by::{By, Filtered, Filters, Pattern, SortKey, TotalKind, TotalRow, TotalsBy};
 use crate::handed::NAME_STEP_BYTES;
 use crate::model::{AccessCounts, Totals, share};
-use crate::names::{CodeName, Names};
+use crate::names::Names;
 use crate::skip::SkippedFunctions;
 
 use super::functions::Functions;
@@ -27,7 +28,7 @@ pub(super) struct Namer<'a> {
     names: &'a dyn Names,
     statistics: &'a Statistics,
     functions: Functions<'a>,
-    codes: RefCell<BTreeMap<CodeAddr, Rc<CodeName>>>,
+    codes: RefCell<BTreeMap<CodeAddr, Rc<CodeLabel>>>,
     objects: RefCell<BTreeMap<DataPlace, Option<Rc<ObjectName>>>>,
     /// Found when the first program is asked for.
     processes: OnceCell<BTreeMap<ThreadId, String>>,
@@ -74,7 +75,7 @@ impl<'a> Namer<'a> {
         })
     }
 
-    fn code(&self, code: CodeAddr) -> Rc<CodeName> {
+    fn code(&self, code: CodeAddr) -> Rc<CodeLabel> {
         let mut codes = self.codes.borrow_mut();
         let known = codes.entry(code);
         known
@@ -89,7 +90,7 @@ impl<'a> Namer<'a> {
             let name = self.names.data(place.0, place.1)?;
             Some(Rc::new(ObjectName {
                 member_kind: name.without_numbers(),
-                with_member: name.object.clone() + &name.member,
+                with_member: name.whole(),
                 object: name.object,
             }))
         };

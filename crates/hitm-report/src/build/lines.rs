@@ -215,9 +215,7 @@ impl LineBuilder<'_> {
         RowReport {
             offset: place.offset,
             size_bytes: place.size,
-            member: data
-                .map(|name| name.object + &name.member)
-                .unwrap_or_default(),
+            member: data.map(|name| name.whole()).unwrap_or_default(),
             op: place.op,
             threads: named.map(|thread| self.names.thread(*thread)).collect(),
             thread_count: row.threads.len() as u64,

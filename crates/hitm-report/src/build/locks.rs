@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{CodeAddr, LINE_SIZE, LineAddr};
 use hitm_coherence::stats::{LineStats, byte_mask};
-use hitm_recording::{SyncKind, SyncObject};
+use hitm_recording::{CodeLabel, SyncKind, SyncObject};
 
-use crate::{CodeName, Names};
+use crate::Names;
 
 /// An object by which threads agree, as far as it lies in a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,10 +128,8 @@ pub(super) fn lock_objects(names: &dyn Names, line: LineAddr, stats: &LineStats)
             continue;
         }
         if let Some((kind, size_bytes)) = functions.work_on(codes.keys()) {
-            let name = names.data(addr, *size);
-            let name = name.map(|name| name.object + &name.member);
             let lock = SyncObject {
-                name: name.unwrap_or_else(|| format!("{:#x}", names.shown(addr))),
+                name: names.place(addr, *size),
                 addr,
                 size_bytes,
                 kind,
@@ -290,7 +288,7 @@ impl<'a> Functions<'a> {
     }
 }
 
-fn work_of(code: &CodeName) -> Work {
+fn work_of(code: &CodeLabel) -> Work {
     let file = code.file.rsplit('/').next().unwrap_or_default();
     let mut known = LOCK_FUNCTIONS.iter();
     let found = known.find(|(part, _, _)| code.function.contains(part) || file.starts_with(part));
@@ -314,12 +312,12 @@ mod tests {
     const LINE: LineAddr = LineAddr(0xffff_8880_0000_0000 / LINE_SIZE);
 
     impl Names for Kernel {
-        fn data(&self, _: u64, _: u8) -> Option<crate::DataName> {
+        fn data(&self, _: u64, _: u8) -> Option<hitm_recording::DataLabel> {
             None
         }
 
-        fn code(&self, _: CodeAddr) -> CodeName {
-            CodeName::default()
+        fn code(&self, _: CodeAddr) -> CodeLabel {
+            CodeLabel::default()
         }
 
         fn thread(&self, _: ThreadId) -> String {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{LINE_SIZE, ThreadId};
 use hitm_coherence::stats::byte_mask;
+use hitm_recording::DataLabel;
 
 use crate::model::ObjectUse;
-use crate::names::DataName;
 
 /// A thread does not count with less than this part (one in ...) of a place's accesses: it may have initialised it.
 const THREAD_SHARE_DIVISOR: u64 = 20;
@@ -62,7 +62,7 @@ pub(crate) struct LineNames {
 
 impl LineNames {
     /// Adds the name of a place. Places come by rising offset.
-    pub(crate) fn add(&mut self, name: DataName, offset: u8, size: u8, used: MemberUse) {
+    pub(crate) fn add(&mut self, name: DataLabel, offset: u8, size: u8, used: MemberUse) {
         let known = self
             .objects
             .iter()
@@ -92,7 +92,7 @@ impl LineNames {
             mask: byte_mask(offset, size),
             used,
             object: index,
-            name: name.object + &name.member,
+            name: name.whole(),
         });
     }
 
@@ -208,11 +208,11 @@ mod tests {
         };
         let mut names = LineNames::default();
         let mut add = |member: &str, offset: u8, used| {
-            let name = DataName {
+            let name = DataLabel {
                 object: "ring".to_owned(),
                 object_size: 64,
                 member: member.to_owned(),
-                ..DataName::default()
+                ..DataLabel::default()
             };
             names.add(name, offset, 8, used);
         };
@@ -236,11 +236,11 @@ mod tests {
             [of(0, 16), of(16, 8)]
         );
         let both = used(&[(writer, 9), (reader, 9)], &[(writer, 9), (reader, 9)]);
-        let name = DataName {
+        let name = DataLabel {
             object: "ring".to_owned(),
             object_size: 64,
             member: ".count".to_owned(),
-            ..DataName::default()
+            ..DataLabel::default()
         };
         names.add(name, 32, 8, both);
         assert!(names.groups_of_writers(&object, u64::MAX).is_empty());

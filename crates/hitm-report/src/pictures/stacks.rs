@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use hitm_base::LineAddr;
 use hitm_coherence::stats::{RowKey, RowStats};
+use hitm_recording::CodeLabel;
 
 use super::{Sources, costliest_rows};
-use crate::names::CodeName;
 
 /// Pairs of a stack and a bucket of time that are kept; beyond, buckets are made wider.
 const CELLS_MAX: usize = 24_000;
@@ -153,15 +153,15 @@ impl StackBuilder {
         for code in &codes {
             frames.push(self.frame(FrameKind::Function, &code.function));
         }
-        let source = codes.last().map(CodeName::source_short).unwrap_or_default();
+        let source = codes
+            .last()
+            .map(CodeLabel::source_short)
+            .unwrap_or_default();
         if !source.is_empty() {
             frames.push(self.frame(FrameKind::Source, &source));
         }
         let addr = line.first_byte() + u64::from(key.offset);
-        let member = match named.names.data(addr, key.size) {
-            Some(name) => name.object + &name.member,
-            None => format!("{:#x}", named.names.shown(addr)),
-        };
+        let member = named.names.place(addr, key.size);
         frames.push(self.frame(FrameKind::Member, &member));
         let times = named.traffic.and_then(|of| of.rows.get(&(line, *key)));
         self.add(

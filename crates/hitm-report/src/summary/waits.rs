@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use hitm_base::counted;
+use hitm_recording::without_numbers;
 use hitm_trace::WaitKind;
 
 use crate::allocators::is_of_allocator;
 use crate::fields::{Field, Unit, Value, wait_row, waiting};
 use crate::model::share;
-use crate::names::{brief, without_numbers};
+use crate::names::brief;
 use crate::sentences::line as say;
 use crate::waiting::{WaitRow, kind_text};
 use crate::{Report, WORTH_SHARE_MIN};
@@ -59,7 +60,7 @@ struct OfName {
 fn dearest<'a>(rows: impl Iterator<Item = &'a WaitRow>) -> Option<OfName> {
     let mut sums: BTreeMap<String, OfName> = BTreeMap::new();
     for row in rows {
-        let kind = without_numbers(row.name.chars());
+        let kind = without_numbers(&row.name);
         let sum = sums.entry(kind.clone());
         // One element has its number.
         let sum = sum

@@ -11,10 +11,8 @@ use hitm_base::{
     ThreadId, Topology, TopologyShape,
 };
 use hitm_coherence::stats::{Collector, LineTally, Statistics};
-use hitm_recording::{KnownAs, TypePlace};
-use hitm_report::{
-    CodeName, DataName, Names, Report, ReportOptions, RunFacts, Selection, ThreadFacts,
-};
+use hitm_recording::{CodeLabel, DataLabel, KnownAs, TypePlace};
+use hitm_report::{Names, Report, ReportOptions, RunFacts, Selection, ThreadFacts};
 
 pub(crate) const PACKED: u64 = 0x4040c0;
 pub(crate) const LOCK: u64 = 0x404100;
@@ -212,8 +210,8 @@ impl Run {
 pub(crate) struct Symbols;
 
 impl Names for Symbols {
-    fn data(&self, addr: u64, _size: u8) -> Option<DataName> {
-        let named = |object: &str, object_addr, object_size, member: &str| DataName {
+    fn data(&self, addr: u64, _size: u8) -> Option<DataLabel> {
+        let named = |object: &str, object_addr, object_size, member: &str| DataLabel {
             object: object.to_owned(),
             object_addr,
             object_size,
@@ -235,7 +233,7 @@ impl Names for Symbols {
                 } else {
                     "sum"
                 };
-                Some(DataName {
+                Some(DataLabel {
                     element: Some((SLOTS + 48 * index, 48)),
                     ..named("slots (heap)", SLOTS, 4096, &format!("[{index}].{member}"))
                 })
@@ -244,7 +242,7 @@ impl Names for Symbols {
         }
     }
 
-    fn code(&self, code: CodeAddr) -> CodeName {
+    fn code(&self, code: CodeAddr) -> CodeLabel {
         let lines: BTreeMap<u64, (&str, u32)> = BTreeMap::from([
             (0x401100, ("read_x", 21)),
             (0x401200, ("bump", 30)),
@@ -252,9 +250,9 @@ impl Names for Symbols {
             (0x401600, ("count_in_slot", 70)),
         ]);
         let Some((_, (function, line))) = lines.range(..=code.0).next_back() else {
-            return CodeName::default();
+            return CodeLabel::default();
         };
-        CodeName {
+        CodeLabel {
             function: (*function).to_owned(),
             file: "examples/packed.c".to_owned(),
             line: *line,

@@ -2,9 +2,9 @@
 
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_coherence::stats::Handovers;
-use hitm_recording::TypePlace;
+use hitm_recording::{CodeLabel, DataLabel, TypePlace};
 use hitm_report::text::{PercentLimit, TextOptions, of_type};
-use hitm_report::{CodeName, DataName, MachineSummary, Names, TypeReport, json};
+use hitm_report::{MachineSummary, Names, TypeReport, json};
 
 use crate::example::{Run, SLOTS, Symbols};
 
@@ -57,11 +57,11 @@ fn objects_of_a_type_are_taken_together() {
 struct MovedSlot;
 
 impl Names for MovedSlot {
-    fn data(&self, addr: u64, size: u8) -> Option<DataName> {
+    fn data(&self, addr: u64, size: u8) -> Option<DataLabel> {
         Symbols.data(addr, size)
     }
 
-    fn code(&self, code: CodeAddr) -> CodeName {
+    fn code(&self, code: CodeAddr) -> CodeLabel {
         Symbols.code(code)
     }
 

@@ -3,7 +3,8 @@
 use hitm_layout::TypeStore;
 
 use super::{FileType, Source, TypedPlace, file_type};
-use crate::recording::names::{AddressNames, DataLabel};
+use crate::recording::labels::DataLabel;
+use crate::recording::names::AddressNames;
 use crate::recording::objects::HeapBlock;
 
 /// Shells in shells that names look through.
