@@ -1,6 +1,6 @@
 //! The columns of the two tables, in perf's order.
 
-use hitm_perf::c2c::{Counts, Display};
+use hitm_perf::c2c::{Counts, Display, Means, RunningMean};
 
 use super::{Cell, LineItem, RowItem};
 
@@ -18,41 +18,127 @@ pub(super) struct Head {
     pub(super) is_name: bool,
 }
 
-const fn head(
+/// A column of a table of items.
+pub(super) struct Column<I> {
+    pub(super) head: Head,
+    content: Content<I>,
+}
+
+/// Source of a column's cells.
+enum Content<I> {
+    Own(fn(&I) -> Cell),
+    Count(fn(&Counts) -> u64),
+    /// A count as a part of the line's.
+    Part(fn(&Counts) -> u64),
+    Mean(fn(&Means) -> RunningMean),
+}
+
+/// Whatever has a row in a table.
+pub(super) trait Item {
+    /// Its counts, and those of its line.
+    fn counts(&self) -> [&Counts; 2];
+
+    /// Its means.
+    fn means(&self) -> Option<&Means> {
+        None
+    }
+}
+
+impl Item for LineItem<'_> {
+    fn counts(&self) -> [&Counts; 2] {
+        [&self.line.counts; 2]
+    }
+}
+
+impl Item for RowItem<'_> {
+    fn counts(&self) -> [&Counts; 2] {
+        [&self.row.counts, &self.line.counts]
+    }
+
+    fn means(&self) -> Option<&Means> {
+        Some(&self.row.means)
+    }
+}
+
+impl<I: Item> Column<I> {
+    /// The cell of an item.
+    pub(super) fn cell(&self, item: &I) -> Cell {
+        let [own, of_line] = item.counts();
+        match self.content {
+            Content::Own(cell) => cell(item),
+            Content::Count(count) => Cell::Count(count(own)),
+            Content::Part(count) => Cell::Percent(match count(of_line) {
+                0 => 0.0,
+                whole => count(own) as f64 * 100.0 / whole as f64,
+            }),
+            Content::Mean(mean) => item
+                .means()
+                .map_or(Cell::Nothing, |means| Cell::Mean(mean(means).mean)),
+        }
+    }
+
+    fn new(id: &'static str, title: &'static str, content: Content<I>) -> Column<I> {
+        Column {
+            head: Head {
+                id,
+                above: None,
+                title,
+                width: 7,
+                is_name: false,
+            },
+            content,
+        }
+    }
+
+    /// The same below a title of its own, or of a group that begins with it.
+    fn under(mut self, above: &'static str) -> Column<I> {
+        self.head.above = Some(above);
+        self
+    }
+
+    /// The same in another width.
+    fn wide(mut self, width: usize) -> Column<I> {
+        self.head.width = width;
+        self
+    }
+
+    /// The same for names.
+    fn named(mut self) -> Column<I> {
+        self.head.is_name = true;
+        self
+    }
+}
+
+fn of_line<'a>(
     id: &'static str,
-    above: Option<&'static str>,
     title: &'static str,
-    width: usize,
-) -> Head {
-    Head {
-        id,
-        above,
-        title,
-        width,
-        is_name: false,
-    }
+    cell: fn(&LineItem<'a>) -> Cell,
+) -> Column<LineItem<'a>> {
+    Column::new(id, title, Content::Own(cell))
 }
 
-const fn name(id: &'static str, above: &'static str, title: &'static str) -> Head {
-    Head {
-        id,
-        above: Some(above),
-        title,
-        width: 0,
-        is_name: true,
-    }
+fn of_row<'a>(
+    id: &'static str,
+    title: &'static str,
+    cell: fn(&RowItem<'a>) -> Cell,
+) -> Column<RowItem<'a>> {
+    Column::new(id, title, Content::Own(cell))
 }
 
-/// A column of the table of lines.
-pub(super) type LineColumn = (Head, fn(&LineItem<'_>) -> Cell);
-/// A column of a line's rows.
-pub(super) type RowColumn = (Head, fn(&RowItem<'_>) -> Cell);
+fn count<I: Item>(id: &'static str, title: &'static str, of: fn(&Counts) -> u64) -> Column<I> {
+    Column::new(id, title, Content::Count(of))
+}
 
-fn percent(part: u64, whole: u64) -> Cell {
-    Cell::Percent(match whole {
-        0 => 0.0,
-        _ => part as f64 * 100.0 / whole as f64,
-    })
+fn part<I: Item>(id: &'static str, title: &'static str, of: fn(&Counts) -> u64) -> Column<I> {
+    Column::new(id, title, Content::Part(of))
+}
+
+fn mean<I: Item>(
+    id: &'static str,
+    title: &'static str,
+    of: fn(&Means) -> RunningMean,
+) -> Column<I> {
+    Column::new(id, title, Content::Mean(of)).wide(8)
 }
 
 fn line_share(item: &LineItem<'_>) -> Cell {
@@ -65,293 +151,154 @@ fn line_share(item: &LineItem<'_>) -> Cell {
 }
 
 /// The columns of the table of lines.
-pub(super) fn line_columns(display: Display) -> Vec<LineColumn> {
+pub(super) fn line_columns<'a>(display: Display) -> Vec<Column<LineItem<'a>>> {
     let (share_above, share_title) = match display {
         Display::TotalHitm => ("Tot", "Hitm"),
         Display::RemoteHitm => ("Rmt", "Hitm"),
         Display::LocalHitm => ("Lcl", "Hitm"),
         Display::Peer => ("Peer", "Snoop"),
     };
-    let mut columns: Vec<LineColumn> = vec![
-        (head("index", Some(""), "Index", 5), |item| {
-            Cell::Count(item.index as u64)
-        }),
-        (
-            head(
-                "address",
-                Some("----------- Cacheline ----------"),
-                "Address",
-                18,
-            ),
-            |item| Cell::Address(item.line.address),
-        ),
-        (head("memory_nodes", None, "Node", 4), |item| {
+    let mut columns = vec![
+        of_line("index", "Index", |item| Cell::Count(item.index as u64))
+            .under("")
+            .wide(5),
+        of_line("address", "Address", |item| {
+            Cell::Address(item.line.address)
+        })
+        .under("----------- Cacheline ----------")
+        .wide(18),
+        of_line("memory_nodes", "Node", |item| {
             Cell::Nodes(item.memory_nodes.clone())
-        }),
-        (
-            head("physical_address_change_count", None, "PA cnt", 6),
-            |item| Cell::Count(item.line.physical.change_count),
-        ),
-        (
-            head("share_percent", Some(share_above), share_title, 7),
-            line_share,
-        ),
+        })
+        .wide(4),
+        of_line("physical_address_change_count", "PA cnt", |item| {
+            Cell::Count(item.line.physical.change_count)
+        })
+        .wide(6),
+        of_line("share_percent", share_title, line_share).under(share_above),
     ];
     columns.extend(match display {
-        Display::Peer => peer_columns(),
-        _ => hitm_columns(),
+        Display::Peer => [
+            count("peer_count", "Total", Counts::peer).under("------- Load Peer -------"),
+            count("local_peer_count", "Local", |c| c.local_peer),
+            count("remote_peer_count", "Remote", |c| c.remote_peer),
+        ],
+        _ => [
+            count("hitm_count", "Total", Counts::hitm).under("------- Load Hitm -------"),
+            count("local_hitm_count", "LclHitm", |c| c.local_hitm),
+            count("remote_hitm_count", "RmtHitm", |c| c.remote_hitm),
+        ],
     });
-    columns.extend(common_columns());
+    columns.extend([
+        count("record_count", "records", Counts::records).under("Total"),
+        count("load_count", "Loads", Counts::classified_loads).under("Total"),
+        count("store_count", "Stores", |c| c.stores).under("Total"),
+        count("store_l1_hit_count", "L1Hit", |c| c.store_l1_hit).under("--------- Stores --------"),
+        count("store_l1_miss_count", "L1Miss", |c| c.store_l1_miss),
+        count("store_unknown_count", "N/A", |c| c.store_unknown),
+        count("load_fill_buffer_count", "FB", |c| c.fill_buffer).under("----- Core Load Hit -----"),
+        count("load_l1_count", "L1", |c| c.load_l1),
+        count("load_l2_count", "L2", |c| c.load_l2),
+        count("load_llc_count", "LclHit", |c| c.load_llc)
+            .under("- LLC Load Hit --")
+            .wide(8),
+        count("", "LclHitm", |c| c.local_hitm),
+        count("remote_hit_count", "RmtHit", |c| c.remote_hit)
+            .under("- RMT Load Hit --")
+            .wide(8),
+        count("", "RmtHitm", |c| c.remote_hitm),
+        count("local_dram_count", "Lcl", |c| c.local_dram)
+            .under("--- Load Dram ----")
+            .wide(8),
+        count("remote_dram_count", "Rmt", |c| c.remote_dram).wide(8),
+    ]);
     columns
-}
-
-fn hitm_columns() -> [LineColumn; 3] {
-    [
-        (
-            head("hitm_count", Some("------- Load Hitm -------"), "Total", 7),
-            |item| Cell::Count(item.line.counts.hitm()),
-        ),
-        (head("local_hitm_count", None, "LclHitm", 7), |item| {
-            Cell::Count(item.line.counts.local_hitm)
-        }),
-        (head("remote_hitm_count", None, "RmtHitm", 7), |item| {
-            Cell::Count(item.line.counts.remote_hitm)
-        }),
-    ]
-}
-
-fn peer_columns() -> [LineColumn; 3] {
-    [
-        (
-            head("peer_count", Some("------- Load Peer -------"), "Total", 7),
-            |item| Cell::Count(item.line.counts.peer()),
-        ),
-        (head("local_peer_count", None, "Local", 7), |item| {
-            Cell::Count(item.line.counts.local_peer)
-        }),
-        (head("remote_peer_count", None, "Remote", 7), |item| {
-            Cell::Count(item.line.counts.remote_peer)
-        }),
-    ]
-}
-
-fn common_columns() -> Vec<LineColumn> {
-    vec![
-        (head("record_count", Some("Total"), "records", 7), |item| {
-            Cell::Count(item.line.counts.records())
-        }),
-        (head("load_count", Some("Total"), "Loads", 7), |item| {
-            Cell::Count(item.line.counts.classified_loads())
-        }),
-        (head("store_count", Some("Total"), "Stores", 7), |item| {
-            Cell::Count(item.line.counts.stores)
-        }),
-        (
-            head(
-                "store_l1_hit_count",
-                Some("--------- Stores --------"),
-                "L1Hit",
-                7,
-            ),
-            |item| Cell::Count(item.line.counts.store_l1_hit),
-        ),
-        (head("store_l1_miss_count", None, "L1Miss", 7), |item| {
-            Cell::Count(item.line.counts.store_l1_miss)
-        }),
-        (head("store_unknown_count", None, "N/A", 7), |item| {
-            Cell::Count(item.line.counts.store_unknown)
-        }),
-        (
-            head(
-                "load_fill_buffer_count",
-                Some("----- Core Load Hit -----"),
-                "FB",
-                7,
-            ),
-            |item| Cell::Count(item.line.counts.fill_buffer),
-        ),
-        (head("load_l1_count", None, "L1", 7), |item| {
-            Cell::Count(item.line.counts.load_l1)
-        }),
-        (head("load_l2_count", None, "L2", 7), |item| {
-            Cell::Count(item.line.counts.load_l2)
-        }),
-        (
-            head("load_llc_count", Some("- LLC Load Hit --"), "LclHit", 8),
-            |item| Cell::Count(item.line.counts.load_llc),
-        ),
-        (head("", None, "LclHitm", 7), |item| {
-            Cell::Count(item.line.counts.local_hitm)
-        }),
-        (
-            head("remote_hit_count", Some("- RMT Load Hit --"), "RmtHit", 8),
-            |item| Cell::Count(item.line.counts.remote_hit),
-        ),
-        (head("", None, "RmtHitm", 7), |item| {
-            Cell::Count(item.line.counts.remote_hitm)
-        }),
-        (
-            head("local_dram_count", Some("--- Load Dram ----"), "Lcl", 8),
-            |item| Cell::Count(item.line.counts.local_dram),
-        ),
-        (head("remote_dram_count", None, "Rmt", 8), |item| {
-            Cell::Count(item.line.counts.remote_dram)
-        }),
-    ]
 }
 
 /// The columns of a line's rows.
-pub(super) fn row_columns(display: Display) -> Vec<RowColumn> {
-    let mut columns: Vec<RowColumn> = vec![(head("", Some(""), "Num", 5), |_| Cell::Nothing)];
-    columns.extend(match display {
-        Display::Peer => peer_shares(),
-        _ => hitm_shares(),
-    });
-    columns.extend(places());
-    columns.extend(match display {
-        Display::Peer => peer_means(),
-        _ => hitm_means(),
-    });
-    columns.extend(rest());
+pub(super) fn row_columns<'a>(display: Display) -> Vec<Column<RowItem<'a>>> {
+    let (shares, means) = match display {
+        Display::Peer => (
+            [
+                part("remote_peer_percent", "Rmt", |c| c.remote_peer).under("-- Peer Snoop --"),
+                part("local_peer_percent", "Lcl", |c| c.local_peer),
+            ],
+            [
+                mean("remote_peer_cycles_mean", "rmt peer", |m| m.remote_peer),
+                mean("local_peer_cycles_mean", "lcl peer", |m| m.local_peer),
+            ],
+        ),
+        _ => (
+            [
+                part("remote_hitm_percent", "RmtHitm", |c| c.remote_hitm).under("----- HITM -----"),
+                part("local_hitm_percent", "LclHitm", |c| c.local_hitm),
+            ],
+            [
+                mean("remote_hitm_cycles_mean", "rmt hitm", |m| m.remote_hitm),
+                mean("local_hitm_cycles_mean", "lcl hitm", |m| m.local_hitm),
+            ],
+        ),
+    };
+    let [remote_mean, local_mean] = means;
+    let mut columns = vec![of_row("", "Num", |_| Cell::Nothing).under("").wide(5)];
+    columns.extend(shares);
+    columns.extend([
+        part("store_l1_hit_percent", "L1 Hit", |c| c.store_l1_hit)
+            .under("------- Store Refs ------"),
+        part("store_l1_miss_percent", "L1 Miss", |c| c.store_l1_miss),
+        part("store_unknown_percent", "N/A", |c| c.store_unknown),
+        of_row("offset", "Offset", |item| {
+            Cell::Address(item.row.offset.into())
+        })
+        .under("--------- Data address ---------")
+        .wide(18),
+        of_row("memory_nodes", "Node", |item| {
+            Cell::Nodes(item.memory_nodes.clone())
+        })
+        .wide(4),
+        of_row("physical_address_change_count", "PA cnt", |item| {
+            Cell::Count(item.row.physical.change_count)
+        })
+        .wide(6),
+        of_row("code_address", "Code address", |item| {
+            Cell::Address(item.row.ip)
+        })
+        .under("")
+        .wide(18),
+        remote_mean.under("---------- cycles ----------"),
+        local_mean,
+        mean("load_cycles_mean", "load", |m| m.load),
+        count("record_count", "records", Counts::records).under("Total"),
+        of_row("cpu_count", "cnt", |item| {
+            Cell::Count(item.row.cpus.count() as u64)
+        })
+        .under("cpu")
+        .wide(8),
+    ]);
+    columns.extend(names_of_row());
     columns
 }
 
-fn hitm_shares() -> [RowColumn; 2] {
+/// The columns of names behind the figures of a row.
+fn names_of_row<'a>() -> [Column<RowItem<'a>>; 4] {
     [
-        (
-            head(
-                "remote_hitm_percent",
-                Some("----- HITM -----"),
-                "RmtHitm",
-                7,
-            ),
-            |item| percent(item.row.counts.remote_hitm, item.line.counts.remote_hitm),
-        ),
-        (head("local_hitm_percent", None, "LclHitm", 7), |item| {
-            percent(item.row.counts.local_hitm, item.line.counts.local_hitm)
-        }),
-    ]
-}
-
-fn peer_shares() -> [RowColumn; 2] {
-    [
-        (
-            head("remote_peer_percent", Some("-- Peer Snoop --"), "Rmt", 7),
-            |item| percent(item.row.counts.remote_peer, item.line.counts.remote_peer),
-        ),
-        (head("local_peer_percent", None, "Lcl", 7), |item| {
-            percent(item.row.counts.local_peer, item.line.counts.local_peer)
-        }),
-    ]
-}
-
-fn places() -> [RowColumn; 7] {
-    [
-        (
-            head(
-                "store_l1_hit_percent",
-                Some("------- Store Refs ------"),
-                "L1 Hit",
-                7,
-            ),
-            |item| percent(item.row.counts.store_l1_hit, item.line.counts.store_l1_hit),
-        ),
-        (head("store_l1_miss_percent", None, "L1 Miss", 7), |item| {
-            percent(
-                item.row.counts.store_l1_miss,
-                item.line.counts.store_l1_miss,
-            )
-        }),
-        (head("store_unknown_percent", None, "N/A", 7), |item| {
-            percent(
-                item.row.counts.store_unknown,
-                item.line.counts.store_unknown,
-            )
-        }),
-        (
-            head(
-                "offset",
-                Some("--------- Data address ---------"),
-                "Offset",
-                18,
-            ),
-            |item| Cell::Address(item.row.offset.into()),
-        ),
-        (head("memory_nodes", None, "Node", 4), |item| {
-            Cell::Nodes(item.memory_nodes.clone())
-        }),
-        (
-            head("physical_address_change_count", None, "PA cnt", 6),
-            |item| Cell::Count(item.row.physical.change_count),
-        ),
-        (head("code_address", Some(""), "Code address", 18), |item| {
-            Cell::Address(item.row.ip)
-        }),
-    ]
-}
-
-fn hitm_means() -> [RowColumn; 2] {
-    [
-        (
-            head(
-                "remote_hitm_cycles_mean",
-                Some("---------- cycles ----------"),
-                "rmt hitm",
-                8,
-            ),
-            |item| Cell::Mean(item.row.means.remote_hitm.mean),
-        ),
-        (
-            head("local_hitm_cycles_mean", None, "lcl hitm", 8),
-            |item| Cell::Mean(item.row.means.local_hitm.mean),
-        ),
-    ]
-}
-
-fn peer_means() -> [RowColumn; 2] {
-    [
-        (
-            head(
-                "remote_peer_cycles_mean",
-                Some("---------- cycles ----------"),
-                "rmt peer",
-                8,
-            ),
-            |item| Cell::Mean(item.row.means.remote_peer.mean),
-        ),
-        (
-            head("local_peer_cycles_mean", None, "lcl peer", 8),
-            |item| Cell::Mean(item.row.means.local_peer.mean),
-        ),
-    ]
-}
-
-fn rest() -> Vec<RowColumn> {
-    vec![
-        (head("load_cycles_mean", None, "load", 8), |item| {
-            Cell::Mean(item.row.means.load.mean)
-        }),
-        (head("record_count", Some("Total"), "records", 7), |item| {
-            Cell::Count(item.row.counts.records())
-        }),
-        (head("cpu_count", Some("cpu"), "cnt", 8), |item| {
-            Cell::Count(item.row.cpus.count() as u64)
-        }),
-        (name("symbol", "", "Symbol"), |item| {
-            Cell::Name(item.symbol.clone())
-        }),
-        (name("object", "Shared", "Object"), |item| {
-            Cell::Name(item.object.clone())
-        }),
-        (name("source", "", "Source:Line"), |item| {
+        of_row("symbol", "Symbol", |item| Cell::Name(item.symbol.clone()))
+            .under("")
+            .wide(0)
+            .named(),
+        of_row("object", "Object", |item| Cell::Name(item.object.clone()))
+            .under("Shared")
+            .wide(0)
+            .named(),
+        of_row("source", "Source:Line", |item| {
             Cell::Name(item.source.clone())
-        }),
-        (
-            Head {
-                is_name: true,
-                ..head("nodes", Some(""), "Node", 4)
-            },
-            |item| Cell::Numbers(item.nodes.clone()),
-        ),
+        })
+        .under("")
+        .wide(0)
+        .named(),
+        of_row("nodes", "Node", |item| Cell::Numbers(item.nodes.clone()))
+            .under("")
+            .wide(4)
+            .named(),
     ]
 }

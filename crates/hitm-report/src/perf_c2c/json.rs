@@ -1,11 +1,11 @@
 //! The same tables as JSON: each column under its id.
 
-use hitm_perf::c2c::Display;
+use hitm_perf::c2c::{Counts, Display};
 use hitm_recording::perf_data::C2cReport;
 use serde_json::{Map, Value, json};
 
-use super::columns::{Head, line_columns, row_columns};
-use super::totals::{EVENT_TOTALS, SHARED_TOTALS, Total, Value as TotalValue};
+use super::columns::{Column, Item, line_columns, row_columns};
+use super::totals::{EVENT_TOTALS, SHARED_TOTALS, Total};
 use super::{Cell, line_items, row_items};
 use crate::object::pretty;
 
@@ -15,25 +15,18 @@ pub const SCHEMA: u32 = 1;
 /// The tables as one JSON object, indented, with a line feed at the end.
 pub fn json(report: &C2cReport) -> String {
     let tables = &report.tables;
-    let sum = |total: &Total| {
-        let value = match total.value {
-            TotalValue::Count(count) => Value::from(count(tables)),
-            TotalValue::OfLlcMisses(_) => Value::from(total.percent(tables).map(rounded)),
-        };
-        (total.id.to_owned(), value)
+    let sums = |totals: &[Total], of: &Counts| -> Map<String, Value> {
+        let values = totals.iter().map(|total| {
+            let count = total.count(tables, of).map(Value::from);
+            let value = count.unwrap_or_else(|| total.percent(of).map(rounded).into());
+            (total.id.to_owned(), value)
+        });
+        values.collect()
     };
     let lines = line_items(report).into_iter().map(|item| {
-        let mut line = object(
-            line_columns(tables.display)
-                .iter()
-                .map(|(head, cell)| (head, cell(&item))),
-        );
-        let rows = row_items(report, item.line).into_iter().map(|row| {
-            let columns = row_columns(tables.display);
-            Value::Object(object(
-                columns.iter().map(|(head, cell)| (head, cell(&row))),
-            ))
-        });
+        let mut line = object(&line_columns(tables.display), &item);
+        let rows = row_items(report, item.line).into_iter();
+        let rows = rows.map(|row| Value::Object(object(&row_columns(tables.display), &row)));
         line.insert("rows".to_owned(), rows.collect());
         Value::Object(line)
     });
@@ -47,17 +40,17 @@ pub fn json(report: &C2cReport) -> String {
             Display::Peer => "peer_count",
         },
         "notes": report.notes,
-        "totals": EVENT_TOTALS.iter().map(sum).collect::<Map<_, _>>(),
-        "shared": SHARED_TOTALS.iter().map(sum).collect::<Map<_, _>>(),
+        "totals": sums(EVENT_TOTALS, &tables.all),
+        "shared": sums(SHARED_TOTALS, &tables.shared),
         "lines": lines.collect::<Vec<_>>(),
     });
     pretty(&document)
 }
 
-fn object<'a>(cells: impl Iterator<Item = (&'a Head, Cell)>) -> Map<String, Value> {
-    let named = cells.filter(|(head, _)| !head.id.is_empty());
+fn object<I: Item>(columns: &[Column<I>], item: &I) -> Map<String, Value> {
+    let named = columns.iter().filter(|column| !column.head.id.is_empty());
     named
-        .map(|(head, cell)| (head.id.to_owned(), value(cell)))
+        .map(|column| (column.head.id.to_owned(), value(column.cell(item))))
         .collect()
 }
 

@@ -10,10 +10,10 @@ mod totals;
 
 use std::fmt::Write as _;
 
-use columns::{Head, line_columns, row_columns};
+use columns::{Column, Head, Item, line_columns, row_columns};
 use hitm_base::printable;
 use hitm_fields::ranges;
-use hitm_perf::c2c::{Display, Line, Physical, Row, Tables};
+use hitm_perf::c2c::{Counts, Display, Line, Physical, Row, Tables};
 use hitm_recording::perf_data::{C2cReport, RowPlace};
 
 use crate::Printout;
@@ -154,9 +154,9 @@ pub fn text(report: &C2cReport) -> Printout {
     let mut out = Printout::new();
     let tables = &report.tables;
     title(&mut out, "Trace Event Information");
-    push_totals(&mut out, EVENT_TOTALS, tables);
+    push_totals(&mut out, EVENT_TOTALS, tables, &tables.all);
     title(&mut out, "Global Shared Cache Line Event Information");
-    push_totals(&mut out, SHARED_TOTALS, tables);
+    push_totals(&mut out, SHARED_TOTALS, tables, &tables.shared);
     title(&mut out, "c2c details");
     for (index, event) in report.events.iter().enumerate() {
         let label = if index == 0 { "  Events" } else { "" };
@@ -178,10 +178,9 @@ pub fn text(report: &C2cReport) -> Printout {
     title(&mut out, "Shared Data Cache Line Table");
     out.line("#");
     let columns = line_columns(tables.display);
-    let heads: Vec<&Head> = columns.iter().map(|(head, _)| head).collect();
+    let heads: Vec<&Head> = columns.iter().map(|column| &column.head).collect();
     let items = line_items(report);
-    let cells = |item: &LineItem<'_>| columns.iter().map(|(_, cell)| cell(item).text()).collect();
-    let rows: Vec<Vec<String>> = items.iter().map(cells).collect();
+    let rows = texts(&columns, &items);
     let widths = widths(&heads, &rows);
     push_heads(&mut out, &heads, &widths);
     rows.iter()
@@ -201,12 +200,12 @@ fn title(out: &mut Printout, text: &str) {
     out.line(RULE);
 }
 
-fn push_totals(out: &mut Printout, totals: &[Total], tables: &Tables) {
+fn push_totals(out: &mut Printout, totals: &[Total], tables: &Tables, of: &Counts) {
     for total in totals {
         out.line(&format!(
             "  {:<34}: {:>10}",
             total.title,
-            total.text(tables)
+            total.text(tables, of)
         ));
     }
     out.blank();
@@ -225,10 +224,8 @@ fn sort_name(display: Display) -> &'static str {
 fn push_pareto(out: &mut Printout, report: &C2cReport, item: &LineItem<'_>) {
     let display = item.tables.display;
     let columns = row_columns(display);
-    let heads: Vec<&Head> = columns.iter().map(|(head, _)| head).collect();
-    let rows = row_items(report, item.line);
-    let cells = |row: &RowItem<'_>| columns.iter().map(|(_, cell)| cell(row).text()).collect();
-    let cells: Vec<Vec<String>> = rows.iter().map(cells).collect();
+    let heads: Vec<&Head> = columns.iter().map(|column| &column.head).collect();
+    let cells = texts(&columns, &row_items(report, item.line));
     let widths = widths(&heads, &cells);
     if item.index == 0 {
         push_heads(out, &heads, &widths);
@@ -256,6 +253,12 @@ fn push_pareto(out: &mut Printout, report: &C2cReport, item: &LineItem<'_>) {
     cells
         .iter()
         .for_each(|row| push_row(out, &heads, &widths, row));
+}
+
+/// The cells of items.
+fn texts<I: Item>(columns: &[Column<I>], items: &[I]) -> Vec<Vec<String>> {
+    let row = |item: &I| columns.iter().map(|one| one.cell(item).text()).collect();
+    items.iter().map(row).collect()
 }
 
 /// The width of each column: its own, or what the longest name takes.
