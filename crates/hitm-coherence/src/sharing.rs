@@ -50,11 +50,13 @@ mod matrix;
 #[cfg(test)]
 mod tests;
 mod uses;
+mod verdict;
 mod visits;
 
 use crate::stats::LineStats;
 use costs::Cost;
 use matrix::Matrix;
+pub use verdict::{FightKind, Verdict, VerdictFacts};
 
 /// Contended accesses that a line needs before it is worth a verdict. Handing a buffer to another
 /// thread, creating and joining a thread, or a barrier cost a line fewer. Lower values flag start-up
@@ -83,86 +85,6 @@ pub const FIGHT_SHARE_DIVISOR: u64 = 10;
 pub const READS_PER_WRITE_MIN: u64 = 10;
 /// Loads for each locked operation that look like spinning. A compare-and-swap loop has one.
 pub const SPIN_LOADS_PER_LOCKED: u64 = 2;
-
-/// Kind of contention that a line sees.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Verdict {
-    /// Nothing worth a change: private, read only, or handed over now and then.
-    NoContention,
-    /// Threads take the line from each other although they use different bytes.
-    FalseSharing,
-    /// Threads take the line from each other for the same bytes.
-    TrueSharing,
-    /// Both, neither dominating.
-    Mixed,
-    /// Readers of bytes that are hardly ever written lose the line to writers of other bytes.
-    ReadMostlyWithHotWriter,
-    /// A contended lock, perhaps with the data that it guards.
-    Lock,
-}
-
-impl Verdict {
-    /// Every verdict.
-    pub const ALL: [Verdict; 6] = [
-        Verdict::NoContention,
-        Verdict::FalseSharing,
-        Verdict::TrueSharing,
-        Verdict::Mixed,
-        Verdict::ReadMostlyWithHotWriter,
-        Verdict::Lock,
-    ];
-
-    /// The name in files and on the command line.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Verdict::NoContention => "no-contention",
-            Verdict::FalseSharing => "false-sharing",
-            Verdict::TrueSharing => "true-sharing",
-            Verdict::Mixed => "mixed",
-            Verdict::ReadMostlyWithHotWriter => "read-mostly-with-hot-writer",
-            Verdict::Lock => "lock",
-        }
-    }
-
-    /// Returns true if a good part of the contention would vanish if the bytes lay on different
-    /// lines.
-    pub const fn is_curable_by_layout(self) -> bool {
-        matches!(
-            self,
-            Verdict::FalseSharing | Verdict::Mixed | Verdict::ReadMostlyWithHotWriter
-        )
-    }
-}
-
-/// Kind of thing that two threads fight over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum FightKind {
-    /// A lock that both take: its word, its other parts and the data that it guards.
-    Lock,
-    /// Bytes that both use and at least one of them writes.
-    TrueSharing,
-    /// Nothing but the line: each uses bytes of its own.
-    FalseSharing,
-    /// Nothing but the line: one reads what is hardly ever written, the other writes beside it.
-    ReadMostlyWithHotWriter,
-}
-
-impl FightKind {
-    /// The verdict on a line that has no other fight.
-    pub const fn verdict(self) -> Verdict {
-        match self {
-            FightKind::Lock => Verdict::Lock,
-            FightKind::TrueSharing => Verdict::TrueSharing,
-            FightKind::FalseSharing => Verdict::FalseSharing,
-            FightKind::ReadMostlyWithHotWriter => Verdict::ReadMostlyWithHotWriter,
-        }
-    }
-
-    /// Returns true if the fight would end if the bytes lay on different lines.
-    pub const fn is_curable_by_layout(self) -> bool {
-        self.verdict().is_curable_by_layout()
-    }
-}
 
 /// One fight in a line. Bit i of a mask is byte i of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -50,6 +50,17 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    /// The name in SARIF.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+}
+
 /// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
@@ -61,15 +72,11 @@ pub enum Rule {
 
 impl Rule {
     /// All rules, in the order in which files list them.
-    pub const ALL: [Rule; 7] = [
-        Rule::Verdict(Verdict::FalseSharing),
-        Rule::Verdict(Verdict::ReadMostlyWithHotWriter),
-        Rule::Verdict(Verdict::Mixed),
-        Rule::Verdict(Verdict::TrueSharing),
-        Rule::Verdict(Verdict::Lock),
-        Rule::Baseline(Change::New),
-        Rule::Baseline(Change::Dearer),
-    ];
+    pub fn all() -> impl Iterator<Item = Rule> {
+        let verdicts = Verdict::ALL.iter().copied().map(Rule::Verdict);
+        let told = verdicts.filter(|rule| *rule != Rule::Verdict(Verdict::NoContention));
+        told.chain([Change::New, Change::Dearer].map(Rule::Baseline))
+    }
 
     /// The name in files.
     pub const fn id(self) -> &'static str {
@@ -83,41 +90,21 @@ impl Rule {
 
     /// The rule in a few words, its definition, and what to do.
     pub const fn help(self) -> [&'static str; 3] {
+        const LOOK: &str = "Look at what changed since the baseline. `hitm report` says what the threads fight over.";
         match self {
-            Rule::Verdict(Verdict::FalseSharing) => [
-                "False sharing",
-                "Threads take a cache line from each other although they use different bytes of it.",
-                "Give each writer's bytes a line of their own, by alignment or by padding. `hitm layout advise` proposes a layout, `hitm whatif` prices it.",
-            ],
-            Rule::Verdict(Verdict::ReadMostlyWithHotWriter) => [
-                "Read-mostly data beside a hot writer",
-                "Readers of bytes that are hardly ever written lose their line to writers of other bytes.",
-                "Move the written member to another line. `hitm layout advise` proposes a layout, `hitm whatif` prices it.",
-            ],
-            Rule::Verdict(Verdict::Mixed) => [
-                "Several kinds of contention on a line",
-                "Threads fight over a line both for the same bytes and for different ones.",
-                "Separate the bytes of different writers first. What remains is true sharing or a lock.",
-            ],
-            Rule::Verdict(Verdict::TrueSharing) => [
-                "True sharing",
-                "Threads take a cache line from each other for the same bytes.",
-                "Write less often, or to a copy per thread. No layout helps.",
-            ],
-            Rule::Verdict(Verdict::Lock | Verdict::NoContention) => [
-                "Contended lock",
-                "Threads fight for a lock, perhaps with the data that it guards.",
-                "Hold it for less time, or lock smaller parts of the data.",
-            ],
+            Rule::Verdict(verdict) => {
+                let facts = verdict.facts();
+                [facts.title, facts.meaning, facts.remedy]
+            }
             Rule::Baseline(Change::New | Change::Within) => [
                 "New contention",
                 "Threads lose cycles to contention on a member that cost nothing in the baseline.",
-                "Look at what changed since the baseline. `hitm report` says what the threads fight over.",
+                LOOK,
             ],
             Rule::Baseline(Change::Dearer) => [
                 "Dearer contention",
                 "Threads lose more cycles to contention on a member than in the baseline, by more than the tolerance.",
-                "Look at what changed since the baseline. `hitm report` says what the threads fight over.",
+                LOOK,
             ],
         }
     }

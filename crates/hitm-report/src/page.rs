@@ -16,6 +16,9 @@ mod sweep;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
+
+use hitm_coherence::sharing::Verdict;
 use serde_json::{Value, json};
 
 pub use compare::{diff, whatif};
@@ -29,7 +32,7 @@ use crate::pictures::Pictures;
 /// Version of the page's data; docs/formats/page.md describes it.
 pub const PAGE_SCHEMA: u32 = 1;
 
-/// Styles, for screens of any width and paper.
+/// Styles, for screens of any width and paper. A comment stands for the marks of verdicts.
 const STYLE: &str = include_str!("page/assets/page.css");
 
 /// Scripts, each with one job, in the order of their needs.
@@ -89,12 +92,30 @@ pub fn report(report: &Report, pictures: &Pictures, advice: &[LineAdvice]) -> St
     html(&page)
 }
 
+/// The styles with a rule for each colour of verdicts.
+fn style() -> String {
+    let mut marks: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for verdict in Verdict::ALL {
+        let facts = verdict.facts();
+        if let Some(color) = facts.color {
+            let mark = format!(".verdict.{}", facts.id);
+            marks.entry(color).or_default().push(mark);
+        }
+    }
+    let rules = marks.iter().map(|(color, marks)| {
+        let marks = marks.join(", ");
+        format!("{marks} {{ border-color: var(--{color}); color: var(--{color}); }}\n")
+    });
+    STYLE.replace("/* verdicts */\n", &rules.collect::<String>())
+}
+
 /// The file around the data of a page, which has a `title`.
 fn html(page: &Value) -> String {
     let title = page["title"].as_str().unwrap_or("hitm");
     let script = format!("(() => {{\n'use strict';\n{}}})();\n", SCRIPTS.concat());
     let data = embedded(page);
-    let policy = policy::of(&script, STYLE);
+    let style = style();
+    let policy = policy::of(&script, &style);
     format!(
         "<!DOCTYPE html>\n\
          <html lang=\"en\">\n\
@@ -104,7 +125,7 @@ fn html(page: &Value) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
          <title>{}</title>\n\
-         <style>{STYLE}</style>\n\
+         <style>{style}</style>\n\
          </head>\n\
          <body>\n\
          <noscript><p>This page draws its pictures with a script of its own, which is switched off here. \

@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use hitm_base::{counted, grouped};
-use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::SourceCounts;
 
 use crate::fields::{Field, line, totals};
@@ -218,11 +217,10 @@ fn next(report: &Report, structures: &[Structure], input: &Path) -> String {
             quoted(&structure.inputs.input.display().to_string()),
         );
     }
-    match (&report.run.sampled, line.verdict) {
-        (None, Verdict::Lock | Verdict::TrueSharing) => {
-            format!("hitm whatif -i {input} --threads-to compact")
-        }
-        _ => format!("hitm report -i {input} --by function,source"),
+    // What no layout ends costs less where threads are near to each other.
+    match report.is_sampled() || line.verdict.is_curable_by_layout() {
+        true => format!("hitm report -i {input} --by function,source"),
+        false => format!("hitm whatif -i {input} --threads-to compact"),
     }
 }
 

@@ -276,12 +276,9 @@ fn verdict_text(judged: &Judged<'_>) -> String {
     let lock = locks.find(|lock| lock.mask & sharing.lock_word != 0);
     let is_only_read = lock.is_some_and(|lock| lock.is_only_read);
     let of_kind = |kind| match kind {
-        FightKind::FalseSharing => "false sharing",
-        FightKind::TrueSharing => "true sharing",
-        FightKind::ReadMostlyWithHotWriter => "read-mostly with a hot writer",
         FightKind::Lock if is_only_read => "a lock's count of readers",
         FightKind::Lock if sharing.guarded != 0 => "lock with its data",
-        FightKind::Lock => "lock",
+        kind => kind.verdict().facts().words,
     };
     let kinds = sharing.main_kinds();
     let texts = |kinds: &[FightKind]| {
@@ -290,9 +287,9 @@ fn verdict_text(judged: &Judged<'_>) -> String {
     };
     let is_main = |kind: &&FightKind| kind.verdict() == sharing.verdict;
     let Some(main) = kinds.iter().find(is_main) else {
-        return match sharing.verdict {
-            Verdict::NoContention => "no contention".to_owned(),
-            _ => format!("mixed: {}", texts(&kinds)),
+        return match kinds.is_empty() {
+            true => Verdict::NoContention.facts().words.to_owned(),
+            false => format!("{}: {}", Verdict::Mixed.facts().words, texts(&kinds)),
         };
     };
     // What the same remedy ends is not worth a word here.

@@ -13,9 +13,8 @@ pub fn render(findings: &Findings<'_>) -> Printout {
     let mut out = Printout::new();
     for finding in &findings.list {
         let command = match finding.level {
-            Level::Error => "error",
-            Level::Warning => "warning",
             Level::Note => "notice",
+            level => level.name(),
         };
         let mut properties = Vec::new();
         if let Some(place) = finding.places.first() {

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Checked, Finding, Findings, Level, Place, Rule, Subject};
+use super::{Checked, Finding, Findings, Place, Rule, Subject};
 use crate::fields::{compared, line, run, totals};
 use crate::model::Report;
 use crate::object::{Object, pretty};
@@ -18,7 +18,7 @@ const FINGERPRINT: &str = "hitm/v1";
 
 /// The log as JSON, indented, with a line feed at the end.
 pub fn render(checked: &Checked<'_>, findings: &Findings<'_>) -> String {
-    let rules: Vec<Value> = Rule::ALL.into_iter().map(rule).collect();
+    let rules: Vec<Value> = Rule::all().map(rule).collect();
     let results = findings.list.iter().map(|one| result(checked.report, one));
     let notes = findings.notes.iter();
     let notes = notes.map(|note| json!({"level": "note", "message": {"text": note}}));
@@ -43,14 +43,6 @@ pub fn render(checked: &Checked<'_>, findings: &Findings<'_>) -> String {
     pretty(&log)
 }
 
-fn level(level: Level) -> &'static str {
-    match level {
-        Level::Note => "note",
-        Level::Warning => "warning",
-        Level::Error => "error",
-    }
-}
-
 fn rule(rule: Rule) -> Value {
     let [short, full, help] = rule.help();
     json!({
@@ -62,7 +54,7 @@ fn rule(rule: Rule) -> Value {
             "text": help.replace('`', ""),
             "markdown": format!("**{short}.** {full}\n\n{help}"),
         },
-        "defaultConfiguration": {"level": level(rule.level())},
+        "defaultConfiguration": {"level": rule.level().name()},
         "properties": {"tags": ["performance", "concurrency"]},
     })
 }
@@ -76,10 +68,10 @@ fn capitalized(word: &str) -> String {
 
 fn result(report: &Report, finding: &Finding<'_>) -> Value {
     let mut places = finding.places.iter();
-    let index = Rule::ALL.iter().position(|rule| *rule == finding.rule);
+    let index = Rule::all().position(|rule| rule == finding.rule);
     let mut result = json!({
         "ruleId": finding.rule.id(),
-        "level": level(finding.level),
+        "level": finding.level.name(),
         "message": {"text": finding.message},
         "locations": places.next().map(|place| location(place, &finding.name)).into_iter().collect::<Vec<_>>(),
         "partialFingerprints": {FINGERPRINT: finding.fingerprint},

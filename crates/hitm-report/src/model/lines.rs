@@ -18,7 +18,7 @@ fields! {
         pub address: u64 => address "line";
         /// Objects in the line, or its address when none is known.
         name => name "object", |line| line.name();
-        /// Kind of contention: false-sharing, true-sharing, mixed, read-mostly-with-hot-writer or lock.
+        /// Kind of contention, one of docs/guide/verdicts.md.
         pub verdict: Verdict => label "verdict", |line| line.verdict.id();
         /// The verdict as tables show it; a plus where threads fight in other ways as well.
         verdict_brief => words "verdict", |line| line.verdict_brief();
@@ -83,7 +83,7 @@ impl LineReport {
     /// The verdict without what else threads fight over.
     pub fn verdict_brief(&self) -> String {
         if self.verdict == Verdict::Mixed {
-            return "mixed".to_owned();
+            return self.verdict.facts().words.to_owned();
         }
         match self.verdict_text.split_once(", ") {
             Some((main, _)) => format!("{main} +"),
@@ -116,7 +116,7 @@ fields! {
     /// A fight of threads in a line, and its cost.
     #[derive(Debug, Clone, PartialEq)]
     pub struct FightReport in fight {
-        /// What it is over: lock, true-sharing, false-sharing or read-mostly-with-hot-writer.
+        /// Verdict on a line without other fights.
         pub kind: FightKind => label "fight", |fight| fight.kind.verdict().id();
         /// Members at which threads found the line gone, by offset; a lock object is one of them.
         pub places: Vec<String> => words "on";

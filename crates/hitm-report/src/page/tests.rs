@@ -62,7 +62,7 @@ fn scripts_write_text_only_and_ask_for_nothing() {
     let namespaces: usize = SCRIPTS.iter().map(of_http).sum();
     assert_eq!(namespaces, 1, "the namespace of SVG");
     for word in ["url(", "@import", "</"] {
-        assert!(!STYLE.contains(word), "the style has {word}");
+        assert!(!style().contains(word), "the style has {word}");
     }
 }
 
@@ -70,8 +70,8 @@ fn scripts_write_text_only_and_ask_for_nothing() {
 fn the_policy_admits_the_script_and_the_style_by_their_hashes() {
     let html = html(&json!({ "title": "t", "kind": "report" }));
     let script = between(&html, "<script>", "</script>");
-    let policy = policy::of(script, STYLE);
+    let policy = policy::of(script, &style());
     assert!(html.contains(&policy));
     assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"));
-    assert_ne!(policy, policy::of(&format!("{script} "), STYLE));
+    assert_ne!(policy, policy::of(&format!("{script} "), &style()));
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use expect_test::expect_file;
 use hitm_live::throttle::{group_row, task_row};
 use hitm_live::wakeups::{run_delay, task_latencies};
+use hitm_report::ci::Rule;
 use hitm_report::fields::{self, Column, Field};
 use hitm_report::review::REVIEW_SCHEMA;
 use hitm_report::sim::fields as sim;
@@ -226,6 +227,20 @@ fn documents_have_the_fields() {
     for (document, text) in documents {
         expect_file![path(document)].assert_eq(&text);
     }
+}
+
+#[test]
+fn the_guide_has_the_verdicts() {
+    let path = path("../guide/verdicts");
+    let guide = std::fs::read_to_string(&path).unwrap();
+    let mut rows = String::new();
+    for rule in Rule::all().filter(|rule| matches!(rule, Rule::Verdict(_))) {
+        let (id, [_, meaning, remedy]) = (rule.id(), rule.help());
+        let level = rule.level().name();
+        writeln!(rows, "| `{id}` | {meaning} | {remedy} | {level} |").unwrap();
+    }
+    let head = "| verdict | what threads do | what to do | in CI |\n";
+    expect_file![path].assert_eq(&with_rows(&guide, "All verdicts", head, &rows));
 }
 
 #[test]
