@@ -35,7 +35,7 @@ pub use proof::{Proof, gain};
 pub use proposals::{Proposal, Tried};
 pub use recorded::{RecordedAdvice, advise_recorded, structure_at};
 pub use replay::{Replayed, replay};
-pub use session::{Answer, Compared, Session, SessionError};
+pub use session::{Answer, Compared, Session, SessionError, nearest};
 pub use simulated::{Simulated, SimulatedProfileError, profile as profile_of_simulation};
 pub use source::Language;
 

@@ -175,10 +175,9 @@ pub struct Answer {
 impl Answer {
     /// An answer without proposals.
     fn of(advice: &Advice) -> Answer {
-        let whole = |number: f64| number.round().clamp(0.0, 1e18) as u64;
         Answer {
-            work_cycles: whole(advice.work_cycles),
-            access_count: whole(advice.access_count),
+            work_cycles: nearest(advice.work_cycles),
+            access_count: nearest(advice.access_count),
             now: advice.original.clone(),
             before: None,
             proposals: Vec::new(),
@@ -187,6 +186,11 @@ impl Answer {
             search: advice.search,
         }
     }
+}
+
+/// The nearest whole number.
+pub fn nearest(number: f64) -> u64 {
+    number.round().clamp(0.0, 1e18) as u64
 }
 
 /// A layout that is compared.

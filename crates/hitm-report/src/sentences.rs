@@ -1,9 +1,10 @@
-//! The sentences of advice, each in one place, with the quantities that go into it.
+//! The sentences of advice and summaries, each in one place, with the quantities that go into it.
 //!
 //! Who rewords one edits it here and the golden of all of them.
 
 pub(crate) mod layout;
 pub(crate) mod line;
+pub(crate) mod summary;
 
 /// Declares sentences: functions of what goes into them, and in tests a list of all, with the names of those in
 /// their places.
@@ -32,7 +33,11 @@ mod tests {
     #[test]
     fn all_sentences_in_their_places() {
         let mut text = String::new();
-        for (of, all) in [("line", super::line::ALL), ("layout", super::layout::ALL)] {
+        for (of, all) in [
+            ("line", super::line::ALL),
+            ("layout", super::layout::ALL),
+            ("summary", super::summary::ALL),
+        ] {
             text += &format!("{of}\n");
             for (name, sentence) in all {
                 text += &format!("  {name}: {}\n", sentence());

@@ -15,6 +15,7 @@ use crate::fields::{Field, line, totals};
 use crate::model::{AccessCounts, Flagged, LineReport, share, upgrades_of};
 use crate::names::brief;
 use crate::pictures::Structure;
+use crate::sentences::summary as say;
 use crate::{Report, WORTH_SHARE_MIN};
 
 fields! {
@@ -33,60 +34,59 @@ fields! {
 /// The summary of a report. `structures` are those on its falsely shared lines
 /// ([`Pictures::structures`](crate::pictures::Pictures::structures)), `input` is the path of the recording.
 pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<SummaryLine> {
-    let sentence = |label, text| SummaryLine {
-        label,
-        text,
-        is_command: false,
-    };
-    let [place, reason, advice] = match (waits::waited_for(report), subject(report)) {
+    let kinds = kinds(report);
+    let line = subject(report, &kinds);
+    let wait = waits::waited_for(report);
+    let [place, reason, advice] = match (wait, line) {
         (Some(wait), _) => [
             waits::place(wait),
             waits::reason(report, wait),
             waits::advice(wait),
         ],
         (None, Some(line)) => [
-            place(report, line),
+            place(report, line, &kinds),
             reason(report, line),
             line.advice.clone(),
         ],
         (None, None) => [
             elsewhere(report),
             quiet::reason(report),
-            quiet::advice(report).to_owned(),
+            quiet::advice(report),
         ],
     };
-    vec![
-        sentence("Lost", lost(report)),
-        sentence("Where", place),
-        sentence("Why", reason),
-        sentence("Do", advice),
-        SummaryLine {
-            label: "Next",
-            text: next(report, structures, input),
-            is_command: true,
-        },
-    ]
+    let next = next(report, line, wait.is_some(), structures, input);
+    let answers = [
+        ("Lost", lost(report)),
+        ("Where", place),
+        ("Why", reason),
+        ("Do", advice),
+        ("Next", next),
+    ];
+    let lines = answers.into_iter().map(|(label, text)| SummaryLine {
+        label,
+        text,
+        is_command: label == "Next",
+    });
+    lines.collect()
 }
 
 fn lost(report: &Report) -> String {
     let totals = &report.totals;
     let figure = |field: Field<_>| field.text(totals);
     let lines = match totals.flagged_line_count {
-        0 => "no line is contended".to_owned(),
-        1 => "1 line is contended".to_owned(),
-        count => format!("{} lines are contended", grouped(count)),
+        0 => say::no_line(),
+        1 => say::one_line(),
+        count => say::lines(grouped(count)),
     };
     match &report.run.sampled {
-        Some(_) if report.has_no_address() => {
-            "Cannot tell: no sample has a data address.".to_owned()
-        }
-        Some(_) => format!("{} samples: {lines}.", figure(totals::access_count)),
+        Some(_) if report.has_no_address() => say::no_address(),
+        Some(_) => say::samples(figure(totals::access_count), lines),
         None if report.waiting.first().is_some() => waits::lost(report),
-        None => format!(
-            "{} of the threads' time, {} of {} cycles: {lines}.",
+        None => say::lost(
             figure(totals::run_share),
             figure(totals::lost_cycles),
             figure(totals::thread_cycles),
+            lines,
         ),
     }
 }
@@ -95,92 +95,91 @@ fn lost(report: &Report) -> String {
 /// start and to end its threads costs a short program less.
 const RUNTIME_SHARE_MIN: f64 = 0.05;
 
-/// The contended lines that are worth a word here.
-fn told(report: &Report) -> impl Iterator<Item = (usize, &Flagged)> {
-    let flagged = report.flagged.iter().enumerate();
-    flagged.filter(|(_, line)| !line.is_runtime || line.run_share >= RUNTIME_SHARE_MIN)
+/// Returns true if a contended line is worth a word here.
+fn is_told(line: &Flagged) -> bool {
+    !line.is_runtime || line.run_share >= RUNTIME_SHARE_MIN
+}
+
+/// Lines of one kind of objects.
+struct Kind {
+    lost_cycles: u64,
+    line_count: u64,
+    /// Place of the costliest.
+    first: usize,
+}
+
+/// The contended lines that are worth a word, by the kinds of their objects. Lines without a name have nothing in
+/// common: the costliest stands for itself.
+fn kinds(report: &Report) -> BTreeMap<&str, Kind> {
+    let mut kinds: BTreeMap<&str, Kind> = BTreeMap::new();
+    let told = report.flagged.iter().enumerate();
+    for (first, line) in told.filter(|(_, line)| is_told(line)) {
+        let kind = kinds.entry(&line.kind).or_insert(Kind {
+            lost_cycles: 0,
+            line_count: 0,
+            first,
+        });
+        if kind.line_count == 0 || !line.kind.is_empty() {
+            kind.lost_cycles = kind.lost_cycles.saturating_add(line.lost_cycles);
+            kind.line_count += 1;
+        }
+    }
+    kinds
 }
 
 /// The line that the summary is about: the costliest one of the kind of objects whose lines cost most together.
-fn subject(report: &Report) -> Option<&LineReport> {
-    let mut kinds: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
-    for (index, line) in told(report) {
-        let kind = kinds.entry(&line.kind).or_insert((0, index));
-        kind.0 = kind.0.saturating_add(line.lost_cycles);
-    }
-    // Lines without a name have nothing in common.
-    let nameless = told(report).find(|(_, line)| line.kind.is_empty());
-    if let Some((index, line)) = nameless {
-        kinds.insert("", (line.lost_cycles, index));
-    }
-    let dearest = kinds
-        .into_values()
-        .max_by_key(|(lost, index)| (*lost, Reverse(*index)));
-    let (_, index) = dearest?;
-    report.lines.get(index).or(report.lines.first())
+fn subject<'a>(report: &'a Report, kinds: &BTreeMap<&str, Kind>) -> Option<&'a LineReport> {
+    let dearest = kinds.values();
+    let dearest = dearest.max_by_key(|kind| (kind.lost_cycles, Reverse(kind.first)))?;
+    report.lines.get(dearest.first).or(report.lines.first())
 }
 
-fn place(report: &Report, line: &LineReport) -> String {
-    let what = match &report.run.sampled {
-        Some(_) => "the sampled latency",
-        None => "it",
+fn place(report: &Report, line: &LineReport, kinds: &BTreeMap<&str, Kind>) -> String {
+    let loss = match report.is_sampled() {
+        true => say::sampled_latency(),
+        false => say::lost_time(),
     };
     let address = line::address.text(line);
-    let kind = told(report).find(|(_, flagged)| flagged.line == line.line);
-    let kind = kind.map_or("", |(_, flagged)| flagged.kind.as_str());
-    let of_kind = told(report).filter(|(_, flagged)| flagged.kind == kind && !kind.is_empty());
-    let lines: Vec<u64> = of_kind.map(|(_, flagged)| flagged.lost_cycles).collect();
-    if lines.len() > 1 {
-        let lost = lines
-            .iter()
-            .fold(0_u64, |all, lost| all.saturating_add(*lost));
-        let share = share(lost, report.totals.lost_cycles) * 100.0;
-        let (count, kind) = (grouped(lines.len() as u64), brief(kind));
-        return format!(
-            "{share:.1}% of {what} on {count} lines of {kind}, the costliest at {address}."
-        );
+    let flagged = report.flagged.iter().find(|other| other.line == line.line);
+    let name = flagged.filter(|own| is_told(own)).map(|own| &*own.kind);
+    let several = name.and_then(|name| Some((name, kinds.get(name)?)));
+    if let Some((name, kind)) = several.filter(|(_, kind)| kind.line_count > 1) {
+        let share = share(kind.lost_cycles, report.totals.lost_cycles) * 100.0;
+        let count = grouped(kind.line_count);
+        return say::on_lines(format!("{share:.1}%"), loss, count, brief(name), address);
     }
-    let share = line::lost_share.text(line);
     let name = line.brief_name();
     // Memory of several processes has no address that all of them know.
     let at = match name == address || line.address == 0 {
         true => String::new(),
-        false => format!(" at {address}"),
+        false => say::at(address),
     };
-    format!("{share} of {what} on {name}{at}.")
+    say::on_line(line::lost_share.text(line), loss, name, at)
 }
 
 fn elsewhere(report: &Report) -> String {
     let handed = &report.handed;
     let first = handed.objects.iter().find(|row| !row.name.is_empty());
     match first.filter(|_| handed.run_share >= WORTH_SHARE_MIN) {
-        Some(row) => format!(
-            "{} lines that pass from CPU to CPU, most of all {}.",
-            grouped(handed.line_count),
-            row.name
-        ),
-        None if !report.flagged.is_empty() => "On no line of the program's own.".to_owned(),
-        None => "On no line in particular.".to_owned(),
+        Some(row) => say::passing(grouped(handed.line_count), &row.name),
+        None if !report.flagged.is_empty() => say::no_own_line(),
+        None => say::nowhere(),
     }
 }
 
 fn reason(report: &Report, line: &LineReport) -> String {
-    let threads = line::thread_count.text(line);
-    let mut text = line.verdict_text.clone();
-    if let Some(first) = text.get(..1) {
-        text.replace_range(..1, &first.to_uppercase());
+    let mut verdict = line.verdict_text.clone();
+    if let Some(first) = verdict.get(..1) {
+        verdict.replace_range(..1, &first.to_uppercase());
     }
-    let evidence = match report.run.sampled {
-        Some(_) => {
-            let (remote, local) = (
-                grouped(line.counts.remote_hitm()),
-                grouped(line.counts.local_hitm()),
-            );
-            format!("{remote} remote and {local} local HITMs")
-        }
-        None => hand_overs(&line.counts),
+    let evidence = match report.is_sampled() {
+        true => say::hitms(
+            grouped(line.counts.remote_hitm()),
+            grouped(line.counts.local_hitm()),
+        ),
+        false => hand_overs(&line.counts),
     };
-    format!("{text}: {threads} threads, {evidence}.")
+    say::because(verdict, line::thread_count.text(line), evidence)
 }
 
 /// How often a line went from CPU to CPU, and by what: `3 hand-overs (1 load, 2 stores)`.
@@ -197,18 +196,25 @@ fn hand_overs(counts: &AccessCounts) -> String {
     let some: Vec<String> = some.map(|(count, kind)| counted(count, kind)).collect();
     match some.as_slice() {
         [] => counted(all, "hand-over"),
-        some => format!("{} ({})", counted(all, "hand-over"), some.join(", ")),
+        some => say::handed_over(counted(all, "hand-over"), some.join(", ")),
     }
 }
 
 /// The command that says most about the costliest line.
-fn next(report: &Report, structures: &[Structure], input: &Path) -> String {
+fn next(
+    report: &Report,
+    line: Option<&LineReport>,
+    is_waiting: bool,
+    structures: &[Structure],
+    input: &Path,
+) -> String {
     let input = quoted(&input.display().to_string());
-    let Some(line) = subject(report) else {
-        return format!("hitm report -i {input} --by object,function");
+    let by = |names: &str| format!("hitm report -i {input} --by {names}");
+    let Some(line) = line else {
+        return by("object,function");
     };
-    if waits::waited_for(report).is_some() {
-        return format!("hitm report -i {input} --by function,source");
+    if is_waiting {
+        return by("function,source");
     }
     if let Some(structure) = structures.iter().find(|one| one.ranks.contains(&line.rank)) {
         return format!(
@@ -219,7 +225,7 @@ fn next(report: &Report, structures: &[Structure], input: &Path) -> String {
     }
     // What no layout ends costs less where threads are near to each other.
     match report.is_sampled() || line.verdict.is_curable_by_layout() {
-        true => format!("hitm report -i {input} --by function,source"),
+        true => by("function,source"),
         false => format!("hitm whatif -i {input} --threads-to compact"),
     }
 }

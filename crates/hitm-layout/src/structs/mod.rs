@@ -8,6 +8,7 @@ mod rules;
 mod shown;
 mod types_file;
 
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::{StructLayout, TypeStore, c_source};
@@ -94,7 +95,7 @@ pub fn bare(name: &str) -> &str {
 }
 
 /// Sums that `list` and JSON show.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Sums {
     /// Cache lines that the structure takes.
     pub line_count: u64,

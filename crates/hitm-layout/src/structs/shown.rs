@@ -25,12 +25,8 @@ pub struct Shown {
     pub alignment_bytes: u64,
     pub is_packed: bool,
     pub line_size_bytes: u64,
-    pub line_count: u64,
-    pub hole_count: usize,
-    pub hole_bytes: u64,
-    pub bit_hole_count: usize,
-    pub bit_hole_bits: u64,
-    pub padding_bytes: u64,
+    #[serde(flatten)]
+    pub sums: Sums,
     pub bit_padding_bits: u64,
     pub sum_members_bytes: u64,
     pub sum_bit_fields_bits: u64,
@@ -39,7 +35,7 @@ pub struct Shown {
 }
 
 /// A member of it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "the format's page has them")]
 pub struct ShownMember {
     pub name: Option<String>,
@@ -68,30 +64,8 @@ pub struct MemberRow {
     pub path: String,
     /// Depth, 0 for a member of the structure itself.
     pub depth: u64,
-    /// Name of its type.
-    pub type_name: String,
-    /// Declaration in C.
-    pub declaration: String,
-    /// `field`, `bit-field`, `base` or `variant`.
-    pub kind: &'static str,
-    /// File and line in the source.
-    pub declared_at: Option<String>,
-    /// First byte that it touches, from the outermost structure's start.
-    pub offset_bytes: u64,
-    /// Bytes that it touches.
-    pub size_bytes: u64,
-    /// The same in bits.
-    pub bit_offset: u64,
-    /// Bits.
-    pub bit_size: u64,
-    /// Cache line that it begins in.
-    pub line: u64,
-    /// Alignment beyond the type's own.
-    pub forced_alignment_bytes: Option<u64>,
-    /// Bytes between it and the next member.
-    pub hole_after_bytes: u64,
-    /// Bits between it and the next member.
-    pub bit_hole_after_bits: u64,
+    /// The member, without its own.
+    pub member: ShownMember,
 }
 
 /// The members of a structure as rows, each before its own members.
@@ -116,29 +90,19 @@ pub fn member_rows(
 }
 
 fn flatten(members: Vec<ShownMember>, above: &str, depth: u64, rows: &mut Vec<MemberRow>) {
-    for member in members {
+    for mut member in members {
         let path = match (above, &member.name) {
             (above, None) => above.to_owned(),
             ("", Some(name)) => name.clone(),
             (above, Some(name)) => format!("{above}.{name}"),
         };
+        let inner = member.members.take().unwrap_or_default();
         rows.push(MemberRow {
             path: path.clone(),
             depth,
-            type_name: member.type_name,
-            declaration: member.declaration,
-            kind: member.kind,
-            declared_at: member.declared_at,
-            offset_bytes: member.offset_bytes,
-            size_bytes: member.size_bytes,
-            bit_offset: member.bit_offset,
-            bit_size: member.bit_size,
-            line: member.line,
-            forced_alignment_bytes: member.forced_alignment_bytes,
-            hole_after_bytes: member.hole_after_bytes,
-            bit_hole_after_bits: member.bit_hole_after_bits,
+            member,
         });
-        flatten(member.members.unwrap_or_default(), &path, depth + 1, rows);
+        flatten(inner, &path, depth + 1, rows);
     }
 }
 
@@ -156,7 +120,6 @@ pub fn shown(
     let store = file.types();
     let shape = store.shape(&layout);
     let forced = store.forced_alignments(&layout);
-    let sums = Sums::of(store, &layout, options.line_size);
     let mut shower = Shower {
         store,
         options,
@@ -176,12 +139,7 @@ pub fn shown(
         alignment_bytes: forced.alignment(),
         is_packed: forced.is_packed,
         line_size_bytes: options.line_size,
-        line_count: sums.line_count,
-        hole_count: sums.hole_count,
-        hole_bytes: sums.hole_bytes,
-        bit_hole_count: sums.bit_hole_count,
-        bit_hole_bits: sums.bit_hole_bits,
-        padding_bytes: sums.padding_bytes,
+        sums: Sums::of(store, &layout, options.line_size),
         bit_padding_bits: shape.bit_padding,
         sum_members_bytes: shape.sum_members,
         sum_bit_fields_bits: shape.sum_bit_fields,

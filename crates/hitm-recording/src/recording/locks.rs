@@ -1,7 +1,7 @@
 //! Locks, condition variables and counts of references of a program or a kernel, by their types.
 
 use hitm_kernel::PAGE_DESCRIPTORS;
-use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore};
+use hitm_layout::{StructLayout, TypeId, TypeKind, TypeStore, structs};
 
 use super::AddressNames;
 use super::typed::TypedPlace;
@@ -332,16 +332,11 @@ impl Path {
 /// A type's name without its namespaces and parameters. A generic lock (`Mutex<T>`, `RwLock<T>` of Rust) holds
 /// the data that it guards: it is looked into, and has no name here.
 fn bare(name: &str) -> &str {
-    let words = ["struct ", "union ", "class "];
-    let name = words
-        .iter()
-        .find_map(|word| name.strip_prefix(word))
-        .unwrap_or(name);
+    let name = structs::bare(name);
     let name = name.split_once('<').map_or(name, |(before, _)| before);
     name.rsplit("::").next().unwrap_or(name)
 }
 
-/// The kind of a type, or of one that it stands for.
 /// Returns true if a type is that of an object by which threads agree.
 pub fn is_sync_type(store: &TypeStore, id: TypeId) -> bool {
     kind_of_type(store, id).is_some()

@@ -12,28 +12,28 @@ fields! {
         /// 0 for a member of the structure itself.
         depth => number "depth";
         /// Name of its type.
-        r#type => known label "type", |item| item.type_name;
+        r#type => known label "type", |item| item.member.type_name;
         /// The member as C declares it.
-        declaration => known label "declaration";
+        declaration => known label "declaration", |item| item.member.declaration;
         /// field, bit-field, base (a C++ base class) or variant (of a Rust enum).
-        kind => known label "kind";
+        kind => known label "kind", |item| item.member.kind;
         /// File and line in the source.
-        declared_at => known label "declared at", |item| item.declared_at.as_deref().unwrap_or_default();
+        declared_at => known label "declared at", |item| item.member.declared_at.as_deref().unwrap_or_default();
         /// First byte that it touches, from the outermost structure's start.
-        offset_bytes => offset "offset";
+        offset_bytes => offset "offset", |item| item.member.offset_bytes;
         /// Bytes that it touches.
-        size_bytes => bytes "size";
+        size_bytes => bytes "size", |item| item.member.size_bytes;
         /// Its first bit, from the outermost structure's start.
-        bit_offset => count "bit";
+        bit_offset => count "bit", |item| item.member.bit_offset;
         /// Its bits.
-        bit_size => count "bits";
+        bit_size => count "bits", |item| item.member.bit_size;
         /// Cache line that it begins in, from 0.
-        line => number "line";
+        line => number "line", |item| item.member.line;
         /// Alignment beyond the type's own.
-        forced_alignment_bytes => bytes "aligned";
+        forced_alignment_bytes => bytes "aligned", |item| item.member.forced_alignment_bytes;
         /// Whole bytes between it and the next member.
-        hole_after_bytes => bytes "hole";
+        hole_after_bytes => bytes "hole", |item| item.member.hole_after_bytes;
         /// Bits that bit-fields leave over before the next member.
-        bit_hole_after_bits => count "bit hole";
+        bit_hole_after_bits => count "bit hole", |item| item.member.bit_hole_after_bits;
     }
 }

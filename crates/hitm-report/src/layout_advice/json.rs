@@ -4,9 +4,9 @@ use hitm_layout::advise::{LineCost, Plan, Weighed};
 use hitm_layout::layout_file::FileStruct;
 use serde_json::{Value, json};
 
-use hitm_advise::{Answer, Compared, Heading, Proof, Proposal, RecordedAdvice};
+use hitm_advise::{Answer, Compared, Heading, Proof, Proposal, RecordedAdvice, nearest};
 
-use super::words::{difference, none_better, plan, reason, whole};
+use super::words::{difference, none_better, plan, reason};
 
 /// Version of the JSON.
 const SCHEMA: u32 = 2;
@@ -57,7 +57,7 @@ fn proposal_json(proposal: &Proposal, now: &Weighed) -> Value {
         "plan": plan_name(&candidate.plan),
         "plan_words": plan(&candidate.plan),
         "weighed": weighed_json(&candidate.weighed),
-        "bound_cycles": candidate.bound_cycles.map(whole),
+        "bound_cycles": candidate.bound_cycles.map(nearest),
         "gap": candidate.gap(),
         "estimated_saved_cycles": saved.round(),
         "replay": replay_json(proposal.proof.as_ref()),
@@ -158,10 +158,10 @@ fn weighed_json(weighed: &Weighed) -> Value {
 
 fn cost_json(cost: &LineCost) -> Value {
     json!({
-        "cycles": whole(cost.cycles()),
-        "stall_cycles": whole(cost.stall),
-        "latency_cycles": whole(cost.latency),
-        "footprint_cycles": whole(cost.footprint),
-        "transfers": whole(cost.transfers),
+        "cycles": nearest(cost.cycles()),
+        "stall_cycles": nearest(cost.stall),
+        "latency_cycles": nearest(cost.latency),
+        "footprint_cycles": nearest(cost.footprint),
+        "transfers": nearest(cost.transfers),
     })
 }

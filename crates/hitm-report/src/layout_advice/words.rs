@@ -1,6 +1,6 @@
 //! The words for a layout, its reasons and its proof, from [`sentences`](crate::sentences).
 
-use hitm_advise::{Answer, Proof, Proposal, Tried, gain};
+use hitm_advise::{Answer, Proof, Proposal, Tried, gain, nearest};
 use hitm_base::{counted, grouped};
 use hitm_layout::advise::{Candidate, Habits, Plan, Reason, Search, Weighed};
 use hitm_whatif::Took;
@@ -161,14 +161,9 @@ pub(super) fn saved(share: f64) -> String {
     }
 }
 
-/// The nearest whole number.
-pub(super) fn whole(number: f64) -> u64 {
-    number.round().clamp(0.0, 1e18) as u64
-}
-
-/// The same, with commas.
+/// The nearest whole number, with commas.
 pub(super) fn number(value: f64) -> String {
-    grouped(whole(value))
+    grouped(nearest(value))
 }
 
 /// A share in per cent.

@@ -10,7 +10,8 @@ use crate::allocators::is_of_allocator;
 use crate::fields::{Field, Unit, Value, wait_row, waiting};
 use crate::model::share;
 use crate::names::brief;
-use crate::sentences::line as say;
+use crate::sentences::line;
+use crate::sentences::summary as say;
 use crate::waiting::{WaitRow, kind_text};
 use crate::{Report, WORTH_SHARE_MIN};
 
@@ -34,20 +35,15 @@ pub(super) fn lost(report: &Report) -> String {
         let Some(first) = dearest(rows).filter(|_| of_whole(cycles) >= WORTH_SHARE_MIN) else {
             continue;
         };
-        // The first one stands for all if it is nearly all.
-        let most = match first.cycles as f64 >= ONE_IS_ALL * cycles as f64 {
-            true => "",
-            false => "most of all ",
-        };
         let (share, name) = (percent(of_whole(cycles)), brief(&first.name));
-        parts.push(format!("{share} {} {most}for {name}", kind_text(kind)));
+        // The first one stands for all if it is nearly all.
+        parts.push(match first.cycles as f64 >= ONE_IS_ALL * cycles as f64 {
+            true => say::waits(share, kind_text(kind), name),
+            false => say::waits_most(share, kind_text(kind), name),
+        });
     }
-    parts.push(format!("{} for lines", percent(of_whole(lines))));
-    format!(
-        "{} of the threads' time is waiting: {}.",
-        percent(all),
-        parts.join(", ")
-    )
+    parts.push(say::waits_lines(percent(of_whole(lines))));
+    say::waiting(percent(all), parts.join(", "))
 }
 
 /// Waits for objects of one name, numbers of elements apart.
@@ -87,11 +83,11 @@ pub(super) fn place(wait: &WaitRow) -> String {
     let kind = figure(wait_row::kind);
     let within = match wait.waiters.as_slice() {
         [] => String::new(),
-        functions => format!(", in {}", functions.join(", ")),
+        functions => say::within(functions.join(", ")),
     };
     let changed = match wait.releasers.as_slice() {
         [] => String::new(),
-        functions => format!("; changed in {}", functions.join(", ")),
+        functions => say::changed_in(functions.join(", ")),
     };
     let (share, name, address) = (
         figure(wait_row::run_share),
@@ -100,31 +96,31 @@ pub(super) fn place(wait: &WaitRow) -> String {
     );
     let at = match name == address {
         true => String::new(),
-        false => format!(" at {address}"),
+        false => say::at(address),
     };
-    format!("{share} {kind} for {name}{at}{within}{changed}.")
+    say::waits_at(share, kind, name, at, within + &changed)
 }
 
 pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
     let figure = |field: Field<_>| field.text(wait);
     let busy = waiting::busy_threads_mean.text(&report.waiting);
-    format!(
-        "{} threads wait for it, {} of {} cycles; {busy} of {} get on at a time.",
+    say::waiters(
         figure(wait_row::thread_count),
         counted(wait.wait_count, "time"),
         figure(wait_row::cycles_mean),
-        report.threads.len()
+        busy,
+        report.threads.len(),
     )
 }
 
 pub(super) fn advice(wait: &WaitRow) -> String {
     let mut functions = wait.waiters.iter().chain(&wait.releasers);
     if functions.any(|function| is_of_allocator(function)) {
-        return say::of_allocator(brief(&wait.name));
+        return line::of_allocator(brief(&wait.name));
     }
     let name = brief(&wait.name);
     if wait.is_of_runtime && !wait.releasers.is_empty() {
-        return say::wait_of_runtime(name, wait.releasers.join(", "));
+        return line::wait_of_runtime(name, wait.releasers.join(", "));
     }
-    say::change_sooner(name)
+    line::change_sooner(name)
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr};
 use hitm_coherence::stats::Statistics;
-use hitm_layout::{AccessedType, ResultUse, Symbolizer, TypeKind};
+use hitm_layout::{AccessedType, ResultUse, Symbolizer, TypeKind, structs};
 
 pub use self::names::TypedBlock;
 use self::votes::{Instance, Vote, Votes, Whole};
@@ -282,19 +282,11 @@ pub(super) fn file_type(
 
 /// A type's name without qualifiers and the word that says what it is made of.
 fn bare(mut name: &str) -> &str {
-    const WORDS: &[&str] = &[
-        "const ",
-        "volatile ",
-        "_Atomic ",
-        "struct ",
-        "class ",
-        "union ",
-        "enum ",
-    ];
-    while let Some(rest) = WORDS.iter().find_map(|word| name.strip_prefix(word)) {
+    let words = ["const ", "volatile ", "_Atomic ", "enum "];
+    while let Some(rest) = words.iter().find_map(|word| name.strip_prefix(word)) {
         name = rest;
     }
-    name
+    structs::bare(name)
 }
 
 /// Keeps an entry; what was kept before is forgotten when it becomes too much.

@@ -1,0 +1,79 @@
+//! The summary of a run, in words.
+
+use super::sentences;
+
+sentences! {
+    /// No contended line.
+    no_line() = "no line is contended";
+    /// One contended line.
+    one_line() = "1 line is contended";
+    /// Several contended lines.
+    lines(count) = "{count} lines are contended";
+    /// Samples without addresses.
+    no_address() = "Cannot tell: no sample has a data address.";
+    /// Samples, and the lines that they contend on.
+    samples(count, lines) = "{count} samples: {lines}.";
+    /// Part of a run that is lost.
+    lost(share, lost, whole, lines) = "{share} of the threads' time, {lost} of {whole} cycles: {lines}.";
+    /// Threads that wait, in their ways.
+    waiting(share, ways) = "{share} of the threads' time is waiting: {ways}.";
+    /// A way to wait.
+    waits(share, way, name) = "{share} {way} for {name}";
+    /// A way to wait, for several things.
+    waits_most(share, way, name) = "{share} {way} most of all for {name}";
+    /// Waits for lines.
+    waits_lines(share) = "{share} for lines";
+
+    /// Loss that is meant.
+    lost_time() = "it";
+    /// The same of samples.
+    sampled_latency() = "the sampled latency";
+    /// Lines of one kind of object.
+    on_lines(share, loss, count, kind, address) = "{share} of {loss} on {count} lines of {kind}, the costliest at {address}.";
+    /// One line.
+    on_line(share, loss, name, at) = "{share} of {loss} on {name}{at}.";
+    /// An address behind a name.
+    at(address) = " at {address}";
+    /// Lines that are handed over.
+    passing(count, name) = "{count} lines that pass from CPU to CPU, most of all {name}.";
+    /// Lines of others alone.
+    no_own_line() = "On no line of the program's own.";
+    /// Nothing that stands out.
+    nowhere() = "On no line in particular.";
+    /// A thing that threads wait for.
+    waits_at(share, way, name, at, functions) = "{share} {way} for {name}{at}{functions}.";
+    /// Functions that wait.
+    within(functions) = ", in {functions}";
+    /// Functions that end a wait.
+    changed_in(functions) = "; changed in {functions}";
+
+    /// A verdict with its evidence.
+    because(verdict, threads, evidence) = "{verdict}: {threads} threads, {evidence}.";
+    /// Evidence of samples.
+    hitms(remote, local) = "{remote} remote and {local} local HITMs";
+    /// Evidence of recordings.
+    handed_over(all, ways) = "{all} ({ways})";
+    /// Waits, their length, and what they leave.
+    waiters(threads, waits, mean, busy, all) = "{threads} threads wait for it, {waits} of {mean} cycles; {busy} of {all} \
+                                                get on at a time.";
+    /// Samples that do not say of what.
+    not_known() = "No sample has a data address: what was used where is not known.";
+    /// Nothing that is worth a verdict.
+    no_fights() = "No line has fights worth a verdict.";
+    /// One thread.
+    single_threaded() = "Single-threaded: there is nobody to share a line with.";
+    /// Lines of runtimes alone.
+    only_runtimes() = "Only the C library or a language's runtime contends, for something of its own.";
+    /// Threads that share nothing.
+    nothing_shared(threads) = "Nothing is shared: none of {threads} threads took a line from another one.";
+    /// A run that says nothing.
+    too_short(cycles, hand_overs) = "Too short to tell: all threads together ran for {cycles} cycles, most of them to \
+                                     start and to end; {hand_overs} of lines.";
+    /// Hand-overs that are worth nothing.
+    few_fights(hand_overs, threads) = "No line has fights worth a verdict: {hand_overs} between {threads} threads.";
+
+    /// Recordings that would tell more.
+    record_addresses() = "Record with addresses: `perf c2c record`, `perf mem record`, or `hitm record`.";
+    /// Nothing to do.
+    nothing() = "Nothing about cache lines.";
+}
