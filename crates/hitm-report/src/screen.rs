@@ -13,27 +13,21 @@ use crate::model::{LineReport, Report, RowReport};
 use crate::pictures::LineMap;
 use crate::text::by::total_table;
 use crate::text::style::Painter;
-use crate::text::table::{FieldTable, pairs};
+use crate::text::table::{FieldTable, Shows, gives_way, pairs, stays};
 use crate::text::{calls, line_table};
 pub use heat::{Figure, HEAT_MAX, Spot};
 pub use source::SourceText;
 
 /// Columns of the accesses to a member.
-const ACCESS_COLUMNS: &[Field<RowReport>] = &[
-    row::op,
-    row::lost_share,
-    row::remote_hitm_share,
-    row::local_hitm_share,
-    row::access_count,
-    row::threads,
-    row::function,
-    row::source,
-];
-/// Those that a narrow screen leaves out, the first one first.
-const ACCESS_LEAVES_OUT: &[Field<RowReport>] = &[
-    row::local_hitm_share,
-    row::remote_hitm_share,
-    row::access_count,
+const ACCESS_COLUMNS: &[Shows<RowReport>] = &[
+    stays(row::op),
+    stays(row::lost_share),
+    gives_way(2, row::remote_hitm_share),
+    gives_way(1, row::local_hitm_share),
+    gives_way(3, row::access_count),
+    stays(row::threads),
+    stays(row::function),
+    stays(row::source),
 ];
 
 const PLAIN: Painter = Painter { color: false };
@@ -111,7 +105,7 @@ pub fn line_detail(
 
 /// Rows of a line with their callers, where accesses have some.
 fn accesses(rows: &[&RowReport], width: usize) -> Printout {
-    let mut table = FieldTable::new(ACCESS_COLUMNS).leave_out(ACCESS_LEAVES_OUT);
+    let mut table = FieldTable::new(ACCESS_COLUMNS);
     for row in rows {
         let cells = table.cells(row);
         table.table.push_with_notes(cells, calls::notes(row, width));

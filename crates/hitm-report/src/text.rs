@@ -17,6 +17,8 @@ mod totals;
 mod waiting;
 pub mod whatif;
 
+use std::cmp::Reverse;
+
 use hitm_base::{grouped, printable};
 
 use crate::Printout;
@@ -25,7 +27,7 @@ use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSumma
 use crate::summary::SummaryLine;
 pub use by::PercentLimit;
 use style::{Painter, Style};
-use table::{FieldTable, Table, shorten, wrap};
+use table::{FieldTable, Shows, Table, gives_way, shorten, stays, wrap};
 
 /// Options for text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,84 +54,51 @@ const THREADS_MAX: usize = 24;
 const NAME_WIDTH_MAX: usize = 48;
 
 /// Columns of the table of lines.
-const LINE_COLUMNS: &[Field<LineReport>] = &[
-    fields::line::rank,
-    fields::line::address,
-    fields::line::name,
-    fields::line::verdict_brief,
-    fields::line::lost_cycles,
-    fields::line::lost_share,
-    fields::line::run_share,
-    fields::line::remote_hitm_count,
-    fields::line::local_hitm_count,
-    fields::line::load_latency_cycles_mean,
-    fields::line::nodes,
-];
-/// The same for samples, which know no time of threads.
-const SAMPLED_LINE_COLUMNS: &[Field<LineReport>] = &[
-    fields::line::rank,
-    fields::line::address,
-    fields::line::name,
-    fields::line::verdict_brief,
-    fields::line::lost_share,
-    fields::line::remote_hitm_count,
-    fields::line::local_hitm_count,
-    fields::line::access_count,
-    fields::line::load_latency_cycles_mean,
-    fields::line::nodes,
-];
-/// Columns of lines that a narrow screen leaves out, the first one first.
-const LINE_LEAVES_OUT: &[Field<LineReport>] = &[
-    fields::line::nodes,
-    fields::line::load_latency_cycles_mean,
-    fields::line::run_share,
-    fields::line::local_hitm_count,
-    fields::line::address,
-    fields::line::access_count,
-    fields::line::remote_hitm_count,
+const LINE_COLUMNS: &[Shows<LineReport>] = &[
+    stays(fields::line::rank),
+    gives_way(5, fields::line::address),
+    stays(fields::line::name),
+    stays(fields::line::verdict_brief),
+    stays(fields::line::lost_cycles),
+    stays(fields::line::lost_share),
+    gives_way(3, fields::line::run_share),
+    gives_way(7, fields::line::remote_hitm_count),
+    gives_way(4, fields::line::local_hitm_count),
+    gives_way(6, fields::line::access_count),
+    gives_way(2, fields::line::load_latency_cycles_mean),
+    gives_way(1, fields::line::nodes),
 ];
 
 /// The table of lines, without rows.
 pub(crate) fn line_table(is_sampled: bool) -> FieldTable<LineReport> {
-    let columns = match is_sampled {
-        true => SAMPLED_LINE_COLUMNS,
-        false => LINE_COLUMNS,
+    // Where the time of threads is known, numbers of accesses say little.
+    let is_shown = |one: &&Shows<LineReport>| match one.field.is(&fields::line::access_count) {
+        true => is_sampled,
+        false => one.field.is_of(is_sampled),
     };
-    FieldTable::new(columns).leave_out(LINE_LEAVES_OUT)
+    FieldTable::new(LINE_COLUMNS.iter().filter(is_shown))
 }
 
 /// Columns of the table of threads.
-const THREAD_COLUMNS: &[Field<ThreadSummary>] = &[
-    fields::thread::thread,
-    fields::thread::name,
-    fields::thread::instruction_count,
-    fields::thread::cycles,
-    fields::thread::lost_cycles,
-    fields::thread::lost_share,
+const THREAD_COLUMNS: &[Shows<ThreadSummary>] = &[
+    stays(fields::thread::thread),
+    stays(fields::thread::name),
+    gives_way(1, fields::thread::instruction_count),
+    gives_way(2, fields::thread::cycles),
+    stays(fields::thread::lost_cycles),
+    stays(fields::thread::lost_share),
 ];
-
-/// Columns of threads that a narrow screen leaves out, the first one first.
-const THREAD_LEAVES_OUT: &[Field<ThreadSummary>] =
-    &[fields::thread::instruction_count, fields::thread::cycles];
 
 /// Columns of the table of processes.
-const PROCESS_COLUMNS: &[Field<ProcessSummary>] = &[
-    fields::process::process,
-    fields::process::pid,
-    fields::process::parent,
-    fields::process::program,
-    fields::process::thread_count,
-    fields::process::instruction_count,
-    fields::process::lost_cycles,
-    fields::process::end,
-];
-
-/// Columns of processes that a narrow screen leaves out, the first one first.
-const PROCESS_LEAVES_OUT: &[Field<ProcessSummary>] = &[
-    fields::process::parent,
-    fields::process::instruction_count,
-    fields::process::thread_count,
-    fields::process::end,
+const PROCESS_COLUMNS: &[Shows<ProcessSummary>] = &[
+    stays(fields::process::process),
+    stays(fields::process::pid),
+    gives_way(1, fields::process::parent),
+    stays(fields::process::program),
+    gives_way(3, fields::process::thread_count),
+    gives_way(2, fields::process::instruction_count),
+    stays(fields::process::lost_cycles),
+    gives_way(4, fields::process::end),
 ];
 
 /// The whole report, below its summary. Without sentences it begins with the run.
@@ -351,24 +320,8 @@ impl Writer {
 
     fn threads(&mut self, report: &Report) {
         self.title("Threads, in virtual cycles");
-        let mut shown: Vec<&ThreadSummary> = report.threads.iter().collect();
-        if shown.len() > THREADS_MAX {
-            shown.sort_by_key(|thread| (std::cmp::Reverse(thread.lost_cycles), thread.thread));
-            shown.truncate(THREADS_MAX);
-        }
-        let mut table = FieldTable::new(THREAD_COLUMNS).leave_out(THREAD_LEAVES_OUT);
-        for thread in &shown {
-            table.push(thread);
-        }
-        self.table(&table.table);
-        if report.threads.len() > shown.len() {
-            let text = format!(
-                "  {} of {} threads, those that lost most.",
-                shown.len(),
-                report.threads.len()
-            );
-            self.sentence(Style::Plain, &text);
-        }
+        let cost = |thread: &ThreadSummary| (Reverse(thread.lost_cycles), thread.thread);
+        self.costliest(THREAD_COLUMNS, &report.threads, "threads", cost);
     }
 
     fn processes(&mut self, report: &Report) {
@@ -376,26 +329,32 @@ impl Writer {
             return;
         }
         self.title("Processes");
-        let mut shown: Vec<&ProcessSummary> = report.processes.iter().collect();
+        let cost = |process: &ProcessSummary| {
+            let cost = (process.lost_cycles, process.instruction_count);
+            (Reverse(cost), process.process)
+        };
+        self.costliest(PROCESS_COLUMNS, &report.processes, "processes", cost);
+    }
+
+    /// A table of items; of many, those that cost most.
+    fn costliest<T, K: Ord>(
+        &mut self,
+        columns: &[Shows<T>],
+        items: &[T],
+        what: &str,
+        cost: impl Fn(&T) -> K,
+    ) {
+        let mut shown: Vec<&T> = items.iter().collect();
         if shown.len() > THREADS_MAX {
-            let work = |process: &&ProcessSummary| {
-                let cost = (process.lost_cycles, process.instruction_count);
-                (std::cmp::Reverse(cost), process.process)
-            };
-            shown.sort_by_key(work);
+            shown.sort_by_key(|item| cost(item));
             shown.truncate(THREADS_MAX);
         }
-        let mut table = FieldTable::new(PROCESS_COLUMNS).leave_out(PROCESS_LEAVES_OUT);
-        for process in &shown {
-            table.push(process);
-        }
+        let mut table = FieldTable::new(columns);
+        shown.iter().for_each(|item| table.push(item));
         self.table(&table.table);
-        if report.processes.len() > shown.len() {
-            let text = format!(
-                "  {} of {} processes, those that lost most.",
-                shown.len(),
-                report.processes.len()
-            );
+        if items.len() > shown.len() {
+            let (shown, all) = (shown.len(), items.len());
+            let text = format!("  {shown} of {all} {what}, those that lost most.");
             self.sentence(Style::Plain, &text);
         }
     }

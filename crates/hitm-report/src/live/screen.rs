@@ -9,34 +9,33 @@ use super::{LiveLocks, LockView, live_caller, live_lock, live_thread};
 use crate::Printout;
 use crate::fields::{Field, Unit, Value};
 use crate::text::style::Painter;
-use crate::text::table::{FieldTable, shorten, wrap};
+use crate::text::table::{FieldTable, Shows, gives_way, shorten, stays, wrap};
 
-/// Columns from which on the wide tables are used.
-pub(super) const WIDE: usize = 100;
+/// Width from which on tables have all of their columns.
+const WIDE: usize = 100;
 
-const LOCKS: &[Field<LockView>] = &[
-    live_lock::wasted_cpus,
-    live_lock::hold_share,
-    live_lock::needed_cpus,
-    live_lock::slept_ns,
-    live_lock::thread_count,
-    live_lock::class,
-    live_lock::name,
-    live_lock::object,
-];
-const LOCKS_WIDE: &[Field<LockView>] = &[
-    live_lock::wasted_cpus,
-    live_lock::waited_share,
-    live_lock::held_share,
-    live_lock::hold_share,
-    live_lock::hold_share_error,
-    live_lock::needed_cpus,
-    live_lock::bound,
-    live_lock::slept_ns,
-    live_lock::thread_count,
-    live_lock::class,
-    live_lock::name,
-    live_lock::object,
+/// The columns of a table; of a narrow one those that stay.
+pub(super) fn wide_or_narrow<T>(
+    columns: &[Shows<T>],
+    width: usize,
+) -> impl Iterator<Item = &Shows<T>> {
+    let shown = columns.iter();
+    shown.filter(move |one| width >= WIDE || one.gives_way.is_none())
+}
+
+const LOCKS: &[Shows<LockView>] = &[
+    stays(live_lock::wasted_cpus),
+    gives_way(1, live_lock::waited_share),
+    gives_way(2, live_lock::held_share),
+    stays(live_lock::hold_share),
+    gives_way(3, live_lock::hold_share_error),
+    stays(live_lock::needed_cpus),
+    gives_way(4, live_lock::bound),
+    stays(live_lock::slept_ns),
+    stays(live_lock::thread_count),
+    stays(live_lock::class),
+    stays(live_lock::name),
+    stays(live_lock::object),
 ];
 const CALLERS: &[Field<LockCaller>] = &[
     live_caller::waiting_samples,
@@ -53,8 +52,7 @@ const THREADS: &[Field<LockThread>] = &[
 
 /// A row for each lock, in at most `width` columns.
 pub(super) fn lock_rows(locks: &LiveLocks, width: usize) -> Printout {
-    let columns = if width < WIDE { LOCKS } else { LOCKS_WIDE };
-    rows(columns, &locks.locks, width)
+    rows(wide_or_narrow(LOCKS, width), &locks.locks, width)
 }
 
 /// A lock with its object, callers and threads, and all of its figures.
@@ -68,7 +66,11 @@ pub(super) fn lock_detail(view: &LockView, width: usize) -> Printout {
 }
 
 /// A head and a row for each item, in at most `width` columns.
-pub(super) fn rows<T: 'static>(columns: &[Field<T>], items: &[T], width: usize) -> Printout {
+pub(super) fn rows<T: 'static, C: Into<Shows<T>>>(
+    columns: impl IntoIterator<Item = C>,
+    items: &[T],
+    width: usize,
+) -> Printout {
     let mut table = FieldTable::new(columns);
     items.iter().for_each(|item| table.push(item));
     let mut out = Printout::new();

@@ -10,45 +10,32 @@ use super::{
 use crate::Printout;
 use crate::fields::Field;
 use crate::text::style::Style;
-use crate::text::table::FieldTable;
+use crate::text::table::{FieldTable, Shows, gives_way, stays};
 use crate::text::{TextOptions, Writer};
 
-const COLUMNS: &[Field<LockView>] = &[
-    live_lock::wasted_cpus,
-    live_lock::waited_share,
-    live_lock::held_share,
-    live_lock::hold_share,
-    live_lock::hold_share_error,
-    live_lock::needed_cpus,
-    live_lock::bound,
-    live_lock::thread_count,
-    live_lock::class,
-    live_lock::name,
+const COLUMNS: &[Shows<LockView>] = &[
+    stays(live_lock::wasted_cpus),
+    gives_way(2, live_lock::waited_share),
+    gives_way(3, live_lock::held_share),
+    stays(live_lock::hold_share),
+    gives_way(1, live_lock::hold_share_error),
+    stays(live_lock::needed_cpus),
+    gives_way(4, live_lock::bound),
+    stays(live_lock::thread_count),
+    gives_way(5, live_lock::class),
+    stays(live_lock::name),
 ];
-const PROGRAM_COLUMNS: &[Field<ProgramLock>] = &[
-    live_program_lock::wait_ns,
-    live_program_lock::acquisition_count,
-    live_program_lock::contended_share,
-    live_program_lock::handover_count,
-    live_program_lock::hold_share,
-    live_program_lock::needed_cpus,
-    live_program_lock::bound,
-    live_program_lock::thread_count,
-    live_program_lock::kind,
-    live_program_lock::call_site,
-];
-/// Columns that a narrow screen leaves out, the first one first.
-const LEAVES_OUT: &[Field<LockView>] = &[
-    live_lock::hold_share_error,
-    live_lock::waited_share,
-    live_lock::held_share,
-    live_lock::bound,
-    live_lock::class,
-];
-const PROGRAM_LEAVES_OUT: &[Field<ProgramLock>] = &[
-    live_program_lock::handover_count,
-    live_program_lock::bound,
-    live_program_lock::kind,
+const PROGRAM_COLUMNS: &[Shows<ProgramLock>] = &[
+    stays(live_program_lock::wait_ns),
+    stays(live_program_lock::acquisition_count),
+    stays(live_program_lock::contended_share),
+    gives_way(1, live_program_lock::handover_count),
+    stays(live_program_lock::hold_share),
+    stays(live_program_lock::needed_cpus),
+    gives_way(2, live_program_lock::bound),
+    stays(live_program_lock::thread_count),
+    gives_way(3, live_program_lock::kind),
+    stays(live_program_lock::call_site),
 ];
 const LEGEND: &str = "u is the share of its working time for which a thread holds the lock; 1/u CPUs are of use to its \
                       threads, and together they are at most 1/u times as fast as one";
@@ -129,7 +116,7 @@ impl Writer {
 
     fn live_locks(&mut self, views: &[&LockView]) {
         self.title("Locks by CPU time that their waiters waste");
-        let mut table = FieldTable::new(COLUMNS).leave_out(LEAVES_OUT);
+        let mut table = FieldTable::new(COLUMNS);
         for view in views {
             let cells = table.cells(view);
             table.table.push_with_notes(cells, notes(view));
@@ -145,7 +132,7 @@ impl Writer {
         let share = |lock: &ProgramLock| lock.used.wait_ns as f64 / duration_ns.max(1) as f64;
         let is_shown = |lock: &&ProgramLock| lock.used.contended > 0 && limit.holds(share(lock));
         let (shown, hidden): (Vec<&ProgramLock>, Vec<&ProgramLock>) = locks.partition(is_shown);
-        let mut table = FieldTable::new(PROGRAM_COLUMNS).leave_out(PROGRAM_LEAVES_OUT);
+        let mut table = FieldTable::new(PROGRAM_COLUMNS);
         for lock in &shown {
             let cells = table.cells(lock);
             table.table.push_with_notes(cells, program_notes(lock));

@@ -9,7 +9,7 @@ use super::fields::{RowView, comparison, line, metric, outcome, row, scenario};
 use crate::Printout;
 use crate::fields::Field;
 use crate::text::style::Style;
-use crate::text::table::{Align, Column, FieldTable, Table, wrap};
+use crate::text::table::{Align, Column, FieldTable, Shows, Table, gives_way, stays, wrap};
 use crate::text::{TextOptions, Writer};
 
 /// Options for the text of a simulation.
@@ -41,43 +41,30 @@ pub(super) const IRQS_OFF: [&str; 2] = ["time.irqs_off_us_max", "time.irqs_off_u
 /// Figures of workloads that tell variants little apart.
 pub(super) const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
 
-const LINE_COLUMNS: &[Field<C2cLine>] = &[
-    line::object,
-    line::offset_bytes,
-    line::remote_hitm_count,
-    line::local_hitm_count,
-    line::node_hitm_count,
-    line::load_count,
-    line::store_count,
-    line::load_cycles_mean,
-    line::load_cycles_row_min,
-    line::load_cycles_row_max,
+const LINE_COLUMNS: &[Shows<C2cLine>] = &[
+    stays(line::object),
+    stays(line::offset_bytes),
+    stays(line::remote_hitm_count),
+    gives_way(4, line::local_hitm_count),
+    gives_way(3, line::node_hitm_count),
+    stays(line::load_count),
+    stays(line::store_count),
+    stays(line::load_cycles_mean),
+    gives_way(1, line::load_cycles_row_min),
+    gives_way(2, line::load_cycles_row_max),
 ];
-/// Columns of lines and rows that a narrow screen leaves out, the first one first.
-const LINE_LEAVES_OUT: &[Field<C2cLine>] = &[
-    line::load_cycles_row_min,
-    line::load_cycles_row_max,
-    line::node_hitm_count,
-    line::local_hitm_count,
-];
-const ROW_LEAVES_OUT: &[Field<RowView>] = &[
-    row::load_cycles_max,
-    row::node_hitm_share,
-    row::store_share,
-    row::local_hitm_share,
-];
-const ROW_COLUMNS: &[Field<RowView>] = &[
-    row::offset_bytes,
-    row::member,
-    row::function,
-    row::remote_hitm_share,
-    row::local_hitm_share,
-    row::node_hitm_share,
-    row::store_share,
-    row::load_cycles_mean,
-    row::load_cycles_max,
-    row::load_count,
-    row::store_count,
+const ROW_COLUMNS: &[Shows<RowView>] = &[
+    stays(row::offset_bytes),
+    stays(row::member),
+    stays(row::function),
+    stays(row::remote_hitm_share),
+    gives_way(4, row::local_hitm_share),
+    gives_way(2, row::node_hitm_share),
+    gives_way(3, row::store_share),
+    stays(row::load_cycles_mean),
+    gives_way(1, row::load_cycles_max),
+    stays(row::load_count),
+    stays(row::store_count),
 ];
 
 /// Columns of published figures beside simulated ones.
@@ -316,7 +303,7 @@ impl Writer {
         if lines.is_empty() {
             return;
         }
-        let mut table = FieldTable::new(LINE_COLUMNS).leave_out(LINE_LEAVES_OUT);
+        let mut table = FieldTable::new(LINE_COLUMNS);
         lines.iter().for_each(|line| table.push(line));
         self.out.blank();
         self.table(&table.table);
@@ -324,7 +311,7 @@ impl Writer {
             let offset = line::offset_bytes.text(line);
             self.out.blank();
             self.push(Style::Bold, &format!("  {} + {offset}", line.object));
-            let mut table = FieldTable::new(ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
+            let mut table = FieldTable::new(ROW_COLUMNS);
             RowView::of_line(line)
                 .iter()
                 .for_each(|row| table.push(row));

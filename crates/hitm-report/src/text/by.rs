@@ -1,38 +1,29 @@
 //! Totals by name, what filters leave, and rows that are too small to be shown one by one.
 
 use hitm_base::grouped;
-use hitm_fields::of_run;
 
 use super::style::Style;
-use super::table::{FieldTable, Shown};
+use super::table::{FieldTable, Shown, Shows, gives_way, stays};
 use super::{TextOptions, Writer};
 use crate::by::{By, SortKey, TotalKind, TotalRow, TotalsBy};
 use crate::fields::{Field, Value, filtered, line, row, total_row};
 use crate::model::{LineReport, Report, RowReport};
 
 /// Columns of a table of totals.
-const TOTAL_COLUMNS: &[Field<TotalRow>] = &[
-    total_row::lost_cycles,
-    total_row::lost_share,
-    total_row::run_share,
-    total_row::remote_hitm_count,
-    total_row::local_hitm_count,
-    total_row::access_count,
-    total_row::line_count,
-    total_row::name,
-];
-/// Columns of totals that a narrow screen leaves out, the first one first.
-const TOTAL_LEAVES_OUT: &[Field<TotalRow>] = &[
-    total_row::line_count,
-    total_row::run_share,
-    total_row::local_hitm_count,
-    total_row::remote_hitm_count,
-    total_row::access_count,
+const TOTAL_COLUMNS: &[Shows<TotalRow>] = &[
+    stays(total_row::lost_cycles),
+    stays(total_row::lost_share),
+    gives_way(2, total_row::run_share),
+    gives_way(4, total_row::remote_hitm_count),
+    gives_way(3, total_row::local_hitm_count),
+    gives_way(5, total_row::access_count),
+    gives_way(1, total_row::line_count),
+    stays(total_row::name),
 ];
 /// The table of totals, without rows.
 pub(crate) fn total_table(is_sampled: bool) -> FieldTable<TotalRow> {
-    let columns: Vec<_> = of_run(TOTAL_COLUMNS, is_sampled).copied().collect();
-    FieldTable::new(&columns).leave_out(TOTAL_LEAVES_OUT)
+    let columns = TOTAL_COLUMNS.iter();
+    FieldTable::new(columns.filter(|one| one.field.is_of(is_sampled)))
 }
 
 /// The least share that a row of text needs to be shown: thousandths of a per cent.

@@ -6,42 +6,28 @@ use hitm_fields::of_run;
 use super::name::shorten_name;
 use super::sources::{SourceRow, by_source};
 use super::style::Style;
-use super::table::{FieldTable, Shown, pairs};
+use super::table::{FieldTable, Shown, Shows, gives_way, pairs, stays};
 use super::{NAME_WIDTH_MAX, Writer, by, calls};
 use crate::fields::{Field, Value, fight, line, row};
 use crate::model::{FightReport, LineReport, RowReport};
 use crate::names::without_repeats;
 
 /// Columns of a line's table; thread and code stand below each row.
-const ROW_COLUMNS: &[Field<RowReport>] = &[
-    row::offset,
-    row::member,
-    row::op,
-    row::remote_hitm_share,
-    row::local_hitm_share,
-    row::store_hit_share,
-    row::store_miss_share,
-    row::remote_hitm_cycles_mean,
-    row::local_hitm_cycles_mean,
-    row::load_cycles_mean,
-    row::lost_share,
-    row::access_count,
-    row::cpu_count,
-    row::nodes,
-];
-
-/// Columns that a narrow screen leaves out, the first one first.
-const ROW_LEAVES_OUT: &[Field<RowReport>] = &[
-    row::nodes,
-    row::cpu_count,
-    row::load_cycles_mean,
-    row::local_hitm_cycles_mean,
-    row::store_hit_share,
-    row::remote_hitm_cycles_mean,
-    row::access_count,
-    row::store_miss_share,
-    row::local_hitm_share,
-    row::offset,
+const ROW_COLUMNS: &[Shows<RowReport>] = &[
+    gives_way(10, row::offset),
+    stays(row::member),
+    stays(row::op),
+    stays(row::remote_hitm_share),
+    gives_way(9, row::local_hitm_share),
+    gives_way(5, row::store_hit_share),
+    gives_way(8, row::store_miss_share),
+    gives_way(6, row::remote_hitm_cycles_mean),
+    gives_way(4, row::local_hitm_cycles_mean),
+    gives_way(3, row::load_cycles_mean),
+    stays(row::lost_share),
+    gives_way(7, row::access_count),
+    gives_way(2, row::cpu_count),
+    gives_way(1, row::nodes),
 ];
 
 /// What a line cost.
@@ -143,7 +129,7 @@ impl Writer {
     }
 
     fn rows(&mut self, line: &LineReport, is_sampled: bool) {
-        let mut table = FieldTable::new(ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
+        let mut table = FieldTable::new(ROW_COLUMNS);
         let rows = by_source(line);
         let (large, small): (Vec<_>, Vec<_>) = rows
             .iter()

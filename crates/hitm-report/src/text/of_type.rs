@@ -3,57 +3,39 @@
 use hitm_base::grouped;
 
 use super::style::Style;
-use super::table::{FieldTable, shorten, wrap};
+use super::table::{FieldTable, Shows, gives_way, shorten, stays, wrap};
 use super::{TextOptions, Writer};
 use crate::Printout;
 use crate::fields::{Field, type_line, type_report, type_row};
 use crate::of_type::{TypeLine, TypeReport, TypeRow};
 
-const LINE_COLUMNS: &[Field<TypeLine>] = &[
-    type_line::line,
-    type_line::layout,
-    type_line::offset_bytes,
-    type_line::remote_hitm_count,
-    type_line::local_hitm_count,
-    type_line::store_count,
-    type_line::access_count,
-    type_line::load_cycles_mean,
-    type_line::stall_cycles,
-    type_line::stall_share,
-    type_line::lost_cycles,
-    type_line::cpu_count,
-    type_line::members,
+const LINE_COLUMNS: &[Shows<TypeLine>] = &[
+    stays(type_line::line),
+    stays(type_line::layout),
+    stays(type_line::offset_bytes),
+    stays(type_line::remote_hitm_count),
+    gives_way(5, type_line::local_hitm_count),
+    gives_way(6, type_line::store_count),
+    stays(type_line::access_count),
+    gives_way(3, type_line::load_cycles_mean),
+    gives_way(2, type_line::stall_cycles),
+    stays(type_line::stall_share),
+    gives_way(4, type_line::lost_cycles),
+    gives_way(1, type_line::cpu_count),
+    stays(type_line::members),
 ];
-const ROW_COLUMNS: &[Field<TypeRow>] = &[
-    type_row::offset,
-    type_row::member,
-    type_row::function,
-    type_row::op,
-    type_row::remote_hitm_share,
-    type_row::local_hitm_share,
-    type_row::store_share,
-    type_row::load_cycles_mean,
-    type_row::access_count,
-    type_row::stall_share,
-    type_row::cpu_count,
-];
-
-/// Columns that a narrow screen leaves out, the first one first.
-const LINE_LEAVES_OUT: &[Field<TypeLine>] = &[
-    type_line::cpu_count,
-    type_line::stall_cycles,
-    type_line::load_cycles_mean,
-    type_line::lost_cycles,
-    type_line::local_hitm_count,
-    type_line::store_count,
-];
-const ROW_LEAVES_OUT: &[Field<TypeRow>] = &[
-    type_row::cpu_count,
-    type_row::stall_cycles,
-    type_row::store_share,
-    type_row::load_cycles_mean,
-    type_row::local_hitm_share,
-    type_row::op,
+const ROW_COLUMNS: &[Shows<TypeRow>] = &[
+    stays(type_row::offset),
+    stays(type_row::member),
+    stays(type_row::function),
+    gives_way(6, type_row::op),
+    stays(type_row::remote_hitm_share),
+    gives_way(5, type_row::local_hitm_share),
+    gives_way(3, type_row::store_share),
+    gives_way(4, type_row::load_cycles_mean),
+    stays(type_row::access_count),
+    stays(type_row::stall_share),
+    gives_way(1, type_row::cpu_count),
 ];
 
 /// The whole report.
@@ -86,9 +68,8 @@ pub fn render(report: &TypeReport, options: &TextOptions) -> Printout {
     writer.title(&format!("Lines of {}", report.type_name));
     let columns = LINE_COLUMNS
         .iter()
-        .filter(|field| report.moved_count > 0 || !field.is(&type_line::layout));
-    let columns: Vec<Field<TypeLine>> = columns.copied().collect();
-    let mut table = FieldTable::new(&columns).leave_out(LINE_LEAVES_OUT);
+        .filter(|one| report.moved_count > 0 || !one.field.is(&type_line::layout));
+    let mut table = FieldTable::new(columns);
     report.lines.iter().for_each(|line| table.push(line));
     writer.table(&table.table);
     report.lines.iter().for_each(|line| writer.type_line(line));
@@ -106,7 +87,7 @@ impl Writer {
             grouped(line.store_count())
         );
         self.title(&title);
-        let mut table = FieldTable::new(ROW_COLUMNS).leave_out(ROW_LEAVES_OUT);
+        let mut table = FieldTable::new(ROW_COLUMNS);
         line.rows.iter().for_each(|row| table.push(row));
         self.table(&table.table);
         let members = wrap(&line.members.join(" "), self.width - 12);

@@ -7,39 +7,32 @@ use hitm_base::grouped;
 use hitm_layout::structs::{Change, MemberPlace};
 
 use super::style::Style;
-use super::table::{Align, Column, FieldTable, Shown, Table};
+use super::table::{Align, Column, FieldTable, Shown, Shows, Table, gives_way, stays};
 use super::{TextOptions, Writer};
 use crate::Printout;
-use crate::fields::{Field, Value, review_cost, review_line, review_member};
+use crate::fields::{Value, review_cost, review_line, review_member};
 use crate::review::{
     LAYOUTS, ReviewLine, growth_text, lines, rename_words, unmatched_words, words,
 };
 
-const COST_COLUMNS: &[Field<MachineCost>] = &[
-    review_cost::machine,
-    review_cost::cpu_count,
-    review_cost::folded_cpu_count,
-    review_cost::cycles_before,
-    review_cost::cycles_after,
-    review_cost::cycles_change,
-    review_cost::confidence,
+const COST_COLUMNS: &[Shows<MachineCost>] = &[
+    stays(review_cost::machine),
+    gives_way(2, review_cost::cpu_count),
+    gives_way(1, review_cost::folded_cpu_count),
+    stays(review_cost::cycles_before),
+    stays(review_cost::cycles_after),
+    stays(review_cost::cycles_change),
+    stays(review_cost::confidence),
 ];
-const MEMBER_COLUMNS: &[Field<MemberReview>] = &[
-    review_member::member,
-    review_member::line_before,
-    review_member::line_after,
-    review_member::offset_before_bytes,
-    review_member::offset_after_bytes,
-    review_member::size_after_bytes,
-    review_member::access_count,
-    review_member::change,
-];
-/// Columns that a narrow screen leaves out, the first one first.
-const COST_LEAVES_OUT: &[Field<MachineCost>] =
-    &[review_cost::folded_cpu_count, review_cost::cpu_count];
-const MEMBER_LEAVES_OUT: &[Field<MemberReview>] = &[
-    review_member::size_after_bytes,
-    review_member::offset_before_bytes,
+const MEMBER_COLUMNS: &[Shows<MemberReview>] = &[
+    stays(review_member::member),
+    stays(review_member::line_before),
+    stays(review_member::line_after),
+    gives_way(2, review_member::offset_before_bytes),
+    stays(review_member::offset_after_bytes),
+    gives_way(1, review_member::size_after_bytes),
+    stays(review_member::access_count),
+    stays(review_member::change),
 ];
 
 /// Most lines of a layout and most members that are shown; the rest is counted.
@@ -123,11 +116,10 @@ impl Writer {
             .costs
             .iter()
             .any(|cost| cost.folded_cpu_count.is_some());
-        let columns = COST_COLUMNS.iter().copied();
-        let columns: Vec<_> = columns
-            .filter(|field| is_folded || !field.is(&review_cost::folded_cpu_count))
-            .collect();
-        let mut table = FieldTable::new(&columns).leave_out(COST_LEAVES_OUT);
+        let columns = COST_COLUMNS.iter();
+        let columns =
+            columns.filter(|one| is_folded || !one.field.is(&review_cost::folded_cpu_count));
+        let mut table = FieldTable::new(columns);
         for cost in &review.costs {
             let [before, after] = cost.cycles();
             // The head of the column has the per cent sign.
@@ -199,11 +191,10 @@ impl Writer {
     fn review_members(&mut self, review: &TypeReview) {
         let mut members = review.members.iter();
         let is_counted = members.any(|member| member.access_count.is_some());
-        let columns = MEMBER_COLUMNS.iter().copied();
-        let columns: Vec<_> = columns
-            .filter(|field| is_counted || !field.is(&review_member::access_count))
-            .collect();
-        let mut table = FieldTable::new(&columns).leave_out(MEMBER_LEAVES_OUT);
+        let columns = MEMBER_COLUMNS.iter();
+        let columns =
+            columns.filter(|one| is_counted || !one.field.is(&review_member::access_count));
+        let mut table = FieldTable::new(columns);
         let changed = |member: &&MemberReview| {
             let (places, size) = (&member.places, |place: &MemberPlace| place.size_bytes);
             let [before, after] = [&places.before, &places.after].map(|at| at.as_ref().map(size));

@@ -3,6 +3,7 @@
 //! Names become printable before they are measured: what is escaped takes more room.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use hitm_base::printable;
 
@@ -268,6 +269,50 @@ pub(crate) struct FieldTable<T: 'static> {
     pub(crate) table: Table,
 }
 
+/// A column of a table: a field, and when it gives way.
+#[derive(Debug)]
+pub(crate) struct Shows<T: 'static> {
+    pub(crate) field: Field<T>,
+    /// Its place among the columns that a narrow screen leaves out, the first one first; none if it stays.
+    pub(crate) gives_way: Option<usize>,
+}
+
+impl<T> Clone for Shows<T> {
+    fn clone(&self) -> Shows<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Shows<T> {}
+
+/// A column that stays, however narrow the screen is.
+pub(crate) const fn stays<T>(field: Field<T>) -> Shows<T> {
+    Shows {
+        field,
+        gives_way: None,
+    }
+}
+
+/// A column that a narrow screen leaves out, those with smaller numbers first.
+pub(crate) const fn gives_way<T>(place: usize, field: Field<T>) -> Shows<T> {
+    Shows {
+        field,
+        gives_way: Some(place),
+    }
+}
+
+impl<T> From<&Shows<T>> for Shows<T> {
+    fn from(shows: &Shows<T>) -> Shows<T> {
+        *shows
+    }
+}
+
+impl<T> From<&Field<T>> for Shows<T> {
+    fn from(field: &Field<T>) -> Shows<T> {
+        stays(*field)
+    }
+}
+
 /// A value that a cell shows in place of its item's own.
 pub(crate) struct Shown<T> {
     field: Field<T>,
@@ -275,22 +320,16 @@ pub(crate) struct Shown<T> {
 }
 
 impl<T> FieldTable<T> {
-    pub(crate) fn new(fields: &[Field<T>]) -> FieldTable<T> {
-        FieldTable {
-            table: Table::new(fields.iter().map(Column::of_field).collect()),
-            fields: fields.to_vec(),
-        }
-    }
-
-    /// Leaves the columns of these fields out when there is no room for all, the first one first. A field without a
-    /// column is none of this table's.
-    pub(crate) fn leave_out(mut self, fields: &[Field<T>]) -> FieldTable<T> {
-        let shown = &self.fields;
-        let columns = fields
-            .iter()
-            .filter_map(|field| shown.iter().position(|other| other.is(field)));
-        self.table.leave_out(columns);
-        self
+    /// The table of these columns, without rows.
+    pub(crate) fn new<C: Into<Shows<T>>>(columns: impl IntoIterator<Item = C>) -> FieldTable<T> {
+        let columns: Vec<Shows<T>> = columns.into_iter().map(C::into).collect();
+        let fields: Vec<Field<T>> = columns.iter().map(|one| one.field).collect();
+        let mut table = Table::new(fields.iter().map(Column::of_field).collect());
+        let places = columns.iter().enumerate();
+        let places = places.filter_map(|(column, one)| Some((one.gives_way?, column)));
+        let places: BTreeMap<usize, usize> = places.collect();
+        table.leave_out(places.into_values());
+        FieldTable { fields, table }
     }
 
     pub(crate) fn cells(&self, item: &T) -> Vec<String> {

@@ -4,7 +4,7 @@ use hitm_base::grouped;
 use hitm_whatif::{LineChange, MemberChange, MovedObject, ObjectKind};
 
 use super::style::Style;
-use super::table::{Align, Column, FieldTable, Table, shorten};
+use super::table::{Align, Column, FieldTable, Shows, Table, gives_way, shorten, stays};
 use super::{TextOptions, Writer};
 use crate::Printout;
 use crate::fields::{
@@ -13,42 +13,42 @@ use crate::fields::{
 };
 use crate::whatif::{ThreadView, WhatifView};
 
-const THREAD_COLUMNS: &[Field<ThreadView>] = &[
-    whatif_thread::thread,
-    whatif_thread::name,
-    whatif_thread::instruction_count,
-    whatif_thread::cycles_before,
-    whatif_thread::cycles_after,
-    whatif_thread::cycles_change,
-    whatif_thread::lost_cycles_before,
-    whatif_thread::lost_cycles_after,
+const THREAD_COLUMNS: &[Shows<ThreadView>] = &[
+    stays(whatif_thread::thread),
+    stays(whatif_thread::name),
+    gives_way(1, whatif_thread::instruction_count),
+    stays(whatif_thread::cycles_before),
+    stays(whatif_thread::cycles_after),
+    gives_way(2, whatif_thread::cycles_change),
+    gives_way(3, whatif_thread::lost_cycles_before),
+    gives_way(4, whatif_thread::lost_cycles_after),
 ];
-const ITERATION_COLUMNS: &[Field<ThreadView>] = &[
-    whatif_thread::cycles_per_iteration_before,
-    whatif_thread::cycles_per_iteration_after,
+const ITERATION_COLUMNS: &[Shows<ThreadView>] = &[
+    stays(whatif_thread::cycles_per_iteration_before),
+    stays(whatif_thread::cycles_per_iteration_after),
 ];
-const LINE_COLUMNS: &[Field<LineChange>] = &[
-    whatif_line::name,
-    whatif_line::address,
-    whatif_line::line_of_object,
-    whatif_line::access_count_before,
-    whatif_line::access_count_after,
-    whatif_line::hitm_count_before,
-    whatif_line::hitm_count_after,
-    whatif_line::lost_cycles_before,
-    whatif_line::lost_cycles_after,
+const LINE_COLUMNS: &[Shows<LineChange>] = &[
+    stays(whatif_line::name),
+    gives_way(2, whatif_line::address),
+    gives_way(1, whatif_line::line_of_object),
+    gives_way(3, whatif_line::access_count_before),
+    gives_way(4, whatif_line::access_count_after),
+    gives_way(5, whatif_line::hitm_count_before),
+    gives_way(6, whatif_line::hitm_count_after),
+    stays(whatif_line::lost_cycles_before),
+    stays(whatif_line::lost_cycles_after),
 ];
-const MEMBER_COLUMNS: &[Field<MemberChange>] = &[
-    whatif_member::r#struct,
-    whatif_member::member,
-    whatif_member::offset_before_bytes,
-    whatif_member::offset_after_bytes,
-    whatif_member::access_count_before,
-    whatif_member::access_count_after,
-    whatif_member::hitm_count_before,
-    whatif_member::hitm_count_after,
-    whatif_member::lost_cycles_before,
-    whatif_member::lost_cycles_after,
+const MEMBER_COLUMNS: &[Shows<MemberChange>] = &[
+    stays(whatif_member::r#struct),
+    stays(whatif_member::member),
+    stays(whatif_member::offset_before_bytes),
+    stays(whatif_member::offset_after_bytes),
+    gives_way(1, whatif_member::access_count_before),
+    gives_way(2, whatif_member::access_count_after),
+    gives_way(3, whatif_member::hitm_count_before),
+    gives_way(4, whatif_member::hitm_count_after),
+    stays(whatif_member::lost_cycles_before),
+    stays(whatif_member::lost_cycles_after),
 ];
 const OBJECT_COLUMNS: &[Field<MovedObject>] = &[
     whatif_object::name,
@@ -59,29 +59,6 @@ const OBJECT_COLUMNS: &[Field<MovedObject>] = &[
     whatif_object::element_count,
     whatif_object::size_before_bytes,
     whatif_object::size_after_bytes,
-];
-
-/// Columns of threads that a narrow screen leaves out, the first one first.
-const THREAD_LEAVES_OUT: &[Field<ThreadView>] = &[
-    whatif_thread::instruction_count,
-    whatif_thread::cycles_change,
-    whatif_thread::lost_cycles_before,
-    whatif_thread::lost_cycles_after,
-];
-/// Columns of lines and members that a narrow screen leaves out.
-const LINE_LEAVES_OUT: &[Field<LineChange>] = &[
-    whatif_line::line_of_object,
-    whatif_line::address,
-    whatif_line::access_count_before,
-    whatif_line::access_count_after,
-    whatif_line::hitm_count_before,
-    whatif_line::hitm_count_after,
-];
-const MEMBER_LEAVES_OUT: &[Field<MemberChange>] = &[
-    whatif_member::access_count_before,
-    whatif_member::access_count_after,
-    whatif_member::hitm_count_before,
-    whatif_member::hitm_count_after,
 ];
 
 /// The whole answer.
@@ -149,8 +126,7 @@ impl Writer {
             .iter()
             .any(|thread| thread.cycles_per_iteration.is_some());
         let extra = if iterates { ITERATION_COLUMNS } else { &[] };
-        let columns = [THREAD_COLUMNS, extra].concat();
-        let mut table = FieldTable::new(&columns).leave_out(THREAD_LEAVES_OUT);
+        let mut table = FieldTable::new(THREAD_COLUMNS.iter().chain(extra));
         let mut shown: Vec<_> = view.threads.iter().collect();
         shown.sort_by_key(|thread| {
             let cycles = thread.change.cycles;
@@ -179,7 +155,7 @@ impl Writer {
             self.push(Style::Plain, "  No line is contended.");
             return;
         }
-        let mut table = FieldTable::new(LINE_COLUMNS).leave_out(LINE_LEAVES_OUT);
+        let mut table = FieldTable::new(LINE_COLUMNS);
         view.report.lines.iter().for_each(|line| table.push(line));
         self.table(&table.table);
         if view.left_out.0 > 0 {
@@ -197,7 +173,7 @@ impl Writer {
             return;
         }
         self.title("Moved members");
-        let mut table = FieldTable::new(MEMBER_COLUMNS).leave_out(MEMBER_LEAVES_OUT);
+        let mut table = FieldTable::new(MEMBER_COLUMNS);
         let is_used = |member: &&MemberChange| {
             member.sums.before.accesses > 0 || member.sums.after.accesses > 0
         };

@@ -6,30 +6,21 @@ use hitm_live::throttle::{GroupRow, TaskRow, ThrottleReport, group_row, task_row
 use super::text::{held_text, losses};
 use crate::Printout;
 use crate::live::Window;
-use crate::live::screen::{WIDE, paragraph};
-use crate::live::screen::{figures, rows};
+use crate::live::screen::{figures, paragraph, rows, wide_or_narrow};
+use crate::text::table::{Shows, gives_way, stays};
 
-const GROUPS: &[Field<GroupRow>] = &[
-    group_row::total_ns,
-    group_row::throttled_share,
-    group_row::quota_cpus,
-    group_row::p99_ns,
-    group_row::longest_ns,
-    group_row::cpu_stat_throttled_ns,
-    group_row::path,
-];
-const GROUPS_WIDE: &[Field<GroupRow>] = &[
-    group_row::total_ns,
-    group_row::quota_ns,
-    group_row::timer_ns,
-    group_row::ipi_ns,
-    group_row::cpu_ns,
-    group_row::throttled_share,
-    group_row::quota_cpus,
-    group_row::p99_ns,
-    group_row::longest_ns,
-    group_row::cpu_stat_throttled_ns,
-    group_row::path,
+const GROUPS: &[Shows<GroupRow>] = &[
+    stays(group_row::total_ns),
+    gives_way(1, group_row::quota_ns),
+    gives_way(2, group_row::timer_ns),
+    gives_way(3, group_row::ipi_ns),
+    gives_way(4, group_row::cpu_ns),
+    stays(group_row::throttled_share),
+    stays(group_row::quota_cpus),
+    stays(group_row::p99_ns),
+    stays(group_row::longest_ns),
+    stays(group_row::cpu_stat_throttled_ns),
+    stays(group_row::path),
 ];
 /// Without BPF.
 const COUNTED_GROUPS: &[Field<GroupRow>] = &[
@@ -60,12 +51,10 @@ impl Window for ThrottleReport {
     }
 
     fn rows(&self, width: usize) -> Printout {
-        let columns = match (self.has_causes(), width < WIDE) {
-            (false, _) => COUNTED_GROUPS,
-            (true, true) => GROUPS,
-            (true, false) => GROUPS_WIDE,
-        };
-        rows(columns, &self.groups, width)
+        match self.has_causes() {
+            true => rows(wide_or_narrow(GROUPS, width), &self.groups, width),
+            false => rows(COUNTED_GROUPS, &self.groups, width),
+        }
     }
 
     fn detail(&self, row: usize, width: usize) -> Printout {

@@ -8,8 +8,7 @@ use hitm_live::wakeups::{
 use super::text::losses;
 use crate::Printout;
 use crate::live::Window;
-use crate::live::screen::paragraph;
-use crate::live::screen::{figures, rows};
+use crate::live::screen::{figures, paragraph, rows};
 
 const TASKS: &[Field<TaskLatencies>] = &[
     task_latencies::longest_ns,
