@@ -24,3 +24,7 @@ pub mod wakeups;
 pub fn bpf_available() -> Result<(), String> {
     hitm_bpf::available().map_err(|unavailable| unavailable.to_string())
 }
+
+/// Samples of tests are those of other crates' tests, too: they name this crate as those do.
+#[cfg(test)]
+extern crate self as hitm_live;

@@ -106,6 +106,10 @@ fn check(config: &RtMigrateConfig) -> Result<(), RtError> {
 }
 
 #[cfg(test)]
+#[path = "rt/tests/samples.rs"]
+mod samples;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -1,12 +1,12 @@
+mod samples;
+
 use std::collections::BTreeMap;
 
-use hitm_bpf::{Episode, LockWaiter, ThrottleEvent, Work};
+use hitm_bpf::{LockWaiter, ThrottleEvent, Work};
 
 use super::*;
-use crate::cgroups::{Bandwidth, Group};
-
-const MS: u64 = 1_000_000;
-const US: u64 = 1000;
+use crate::cgroups::Group;
+use samples::{MS, QUOTA, US, asked, local};
 
 /// A group with 4 of 20 ms and a child without a quota, below the root.
 fn tree() -> Tree {
@@ -16,47 +16,11 @@ fn tree() -> Tree {
         bandwidth,
         subtree,
     };
-    let quota = Bandwidth {
-        quota_us: 4000,
-        period_us: 20_000,
-        burst_us: 0,
-    };
     Tree::of([
         (1, group("/", None, None, 3)),
-        (70, group("/hogs", Some(1), Some(quota), 2)),
+        (70, group("/hogs", Some(1), Some(QUOTA), 2)),
         (71, group("/hogs/child", Some(70), None, 1)),
     ])
-}
-
-/// Out at 0 on CPU 0. The timer was due at 16 ms and came 20 us late. CPU 0 was asked 5 us later,
-/// began 30 us later and took 4 us. The task ran another 2 ms later.
-fn asked() -> Episode {
-    Episode {
-        out_ns: 100 * MS,
-        due_ns: 116 * MS,
-        timer_ns: 116 * MS + 20 * US,
-        queued_ns: 116 * MS + 25 * US,
-        handler_ns: 116 * MS + 55 * US,
-        back_ns: 116 * MS + 59 * US,
-        in_ns: 118 * MS + 59 * US,
-        cgroup: 71,
-        tid: 11,
-        pid: 10,
-        comm: "hog".to_owned(),
-        out_cpu: 0,
-        in_cpu: 1,
-    }
-}
-
-/// Put back by the timer on the task's own CPU.
-fn local() -> Episode {
-    Episode {
-        queued_ns: 0,
-        handler_ns: 0,
-        tid: 12,
-        comm: "hog\u{1b}[31m".to_owned(),
-        ..asked()
-    }
 }
 
 fn timer(cpu: u32) -> Work {

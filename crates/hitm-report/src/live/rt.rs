@@ -95,42 +95,16 @@ fn late_json(late: &Late) -> Object {
 }
 
 #[cfg(test)]
+#[path = "../../../hitm-live/src/rt/tests/samples.rs"]
+mod samples;
+
+#[cfg(test)]
 mod tests {
     use expect_test::expect;
-
-    use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig, Sample};
-    use hitm_live::rt::Place;
     use serde_json::Value;
 
+    use super::samples::published;
     use super::*;
-
-    /// The failed iteration of the published run, on four CPUs and an idle fifth.
-    fn published() -> RtRun {
-        let samples = [
-            (36, 20036, 167_789),
-            (33, 20033, 167_693),
-            (20041, 40041, 227_167),
-            (39, 20039, 167_829),
-            (33, 20033, 167_814),
-        ];
-        let sample = |(start_us, length_us, loops): (u64, u64, u64)| Sample {
-            start_us,
-            length_us,
-            loops,
-        };
-        let place = |cpu| Place {
-            first_cpu: cpu,
-            last_cpu: cpu,
-        };
-        RtRun {
-            results: RtMigrate {
-                config: RtMigrateConfig::new(4),
-                iterations: vec![samples.map(sample).to_vec()],
-            },
-            places: vec![[0, 1, 3, 2, 3].map(place).to_vec()],
-            allowed: vec![0, 1, 2, 3, 4],
-        }
-    }
 
     #[test]
     fn a_late_thread_is_told_where_it_could_have_run() {

@@ -1,50 +1,16 @@
+#[path = "../../../../hitm-live/src/throttle/tests/samples.rs"]
+mod samples;
+
 use expect_test::expect;
 use hitm_base::Nanos;
-use hitm_live::cgroups::{Bandwidth, CpuStat};
+use hitm_live::cgroups::CpuStat;
 use hitm_live::throttle::{
     Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleCounts, ThrottleReport, WorkTimes,
 };
 use serde_json::Value;
 
 use super::*;
-
-const MS: u64 = 1_000_000;
-const US: u64 = 1000;
-const QUOTA: Bandwidth = Bandwidth {
-    quota_us: 4000,
-    period_us: 20_000,
-    burst_us: 0,
-};
-
-/// Put back by an interrupt of the timer.
-fn asked() -> Episode {
-    Episode {
-        out_ns: 100 * MS,
-        due_ns: 116 * MS,
-        timer_ns: 116 * MS + 20 * US,
-        queued_ns: 116 * MS + 25 * US,
-        handler_ns: 116 * MS + 55 * US,
-        back_ns: 116 * MS + 59 * US,
-        in_ns: 118 * MS + 59 * US,
-        cgroup: 71,
-        tid: 11,
-        pid: 10,
-        comm: "hog".to_owned(),
-        out_cpu: 0,
-        in_cpu: 1,
-    }
-}
-
-/// Put back by the timer on the task's own CPU.
-fn local() -> Episode {
-    Episode {
-        queued_ns: 0,
-        handler_ns: 0,
-        tid: 12,
-        comm: "hog\u{1b}[31m".to_owned(),
-        ..asked()
-    }
-}
+use samples::{MS, QUOTA, US, asked, local};
 
 fn work(ns: u64) -> WorkTimes {
     let mut times = WorkTimes::default();

@@ -1,24 +1,12 @@
+#[path = "../../../../hitm-live/src/wakeups/tests/samples.rs"]
+mod samples;
+
 use expect_test::expect;
-use hitm_live::wakeups::{Latencies, Measured, RunDelay, TaskLatencies, WakeupReport, WakeupTable};
+use hitm_live::wakeups::{Measured, RunDelay, TaskLatencies, WakeupReport, WakeupTable};
 use serde_json::Value;
 
 use super::*;
-
-/// Counts in slots 36 (1024 ns) and 60 (65,536 ns).
-fn latencies(short: u32, long: u32) -> Latencies {
-    let mut slots = vec![0; 160];
-    slots[36] = short;
-    slots[60] = long;
-    Latencies {
-        count: u64::from(short + long),
-        sum_ns: u64::from(short) * 1100 + u64::from(long) * 70_000,
-        longest_ns: match long {
-            0 => 1_200,
-            _ => 70_000,
-        },
-        slots,
-    }
-}
+use samples::latencies;
 
 fn report() -> WakeupReport {
     let task = |tid, comm: &str, latencies| TaskLatencies {
