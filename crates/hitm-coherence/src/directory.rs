@@ -173,7 +173,7 @@ pub struct Directory {
     /// Exclusive and Modified there is the owner alone and nothing stands here.
     copies: Vec<u64>,
     words: usize,
-    /// Where nothing is evicted: `seen[line * (words - 1) ..]`, one bit per core that has had the line.
+    /// Cores that have had each line, one bit per core, where nothing is evicted: `seen[line * (words - 1) ..]`.
     seen: Vec<u64>,
     /// In a directory that is a part; nothing in one that is whole.
     latest: LatestUses,

@@ -190,7 +190,7 @@ macro_rules! fields {
 mod tests {
     use crate::{Runs, Value};
 
-    /// What has a count.
+    /// Anything that has a count.
     trait Counted {
         fn count(&self) -> u64;
     }
@@ -198,7 +198,7 @@ mod tests {
     fields! {
         /// The fields of everything that has a count.
         Counts for T: Counted {
-            /// How many.
+            /// Number of them.
             hitm_count => count "HITM", |item| item.count();
         }
     }
@@ -210,7 +210,7 @@ mod tests {
             /// Cycles that threads lost
             /// in two lines of words.
             pub(crate) lost_cycles: u64 => recorded cycles "lost";
-            /// Where it lies.
+            /// Place where it lies.
             addr: [u64; 1] => address "line", |line| line.addr[0];
             /// Its threads.
             threads: Vec<String>;
@@ -233,7 +233,7 @@ mod tests {
         addr for std::ops::Range<u64> {
             /// First byte.
             start => address "from";
-            /// Whether there is none.
+            /// True if there is none.
             is_empty => label "empty", |range| range.is_empty();
             /// A word of Rust.
             r#type => label "type", |_range| "addresses";

@@ -39,9 +39,9 @@ pub struct Field<T> {
     pub title: &'static str,
     /// Unit of the quantity; decides how text shows it.
     pub unit: Unit,
-    /// How a column of it is set.
+    /// Alignment of a column of it.
     pub align: Align,
-    /// Which kind of run has it.
+    /// Kind of run that has it.
     pub of: Runs,
     /// The meaning as it was written beside the declaration.
     doc: &'static str,
@@ -60,7 +60,7 @@ pub struct Column {
     pub description: &'static str,
 }
 
-/// Which kind of run has a quantity.
+/// Kind of run that has a quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runs {
     /// All of them.

@@ -23,7 +23,7 @@ pub enum Value {
     Wholes(Vec<u64>),
 }
 
-/// What can be the value of a field.
+/// Anything that can be the value of a field.
 pub trait Reported {
     /// The value.
     fn value(&self) -> Value;

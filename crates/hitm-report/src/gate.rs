@@ -22,7 +22,7 @@ pub enum Gate {
     Cycles(u64),
 }
 
-/// Why a text is no gate.
+/// Reason for which a text is no gate.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GateError {

@@ -63,7 +63,7 @@ fields! {
     pub struct Unnamed in unnamed {
         /// A function that has HITMs at places without a name.
         pub function: String => known label "function";
-        /// How many.
+        /// Number of these HITMs.
         pub hitm_count: u64 => count "HITM";
         /// One of the places.
         pub address: u64 => address "address";

@@ -172,7 +172,7 @@ mod tests {
     hitm_fields::fields! {
         /// A lock.
         struct Lock in lock {
-            /// Where it lies.
+            /// Place where it lies.
             at: u64 => address "at";
             /// Its share.
             share: f64 => share "share";

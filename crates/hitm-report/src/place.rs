@@ -15,7 +15,7 @@ pub use text::{
     undone_line,
 };
 
-/// What `hitm place apply` has done so far.
+/// Everything that `hitm place apply` has done so far.
 #[derive(Debug, Clone, Default)]
 pub struct Applied {
     /// The plan; none for a watch, which makes many.
@@ -48,11 +48,11 @@ pub struct Proven {
 pub struct Change {
     /// Time since the begin of the watch.
     pub at: Duration,
-    /// What happened.
+    /// The change.
     pub event: Event,
 }
 
-/// What a watch saw or did.
+/// Something that a watch saw or did.
 #[derive(Debug, Clone)]
 pub enum Event {
     /// Somebody else undid the placement.
@@ -63,7 +63,7 @@ pub enum Event {
     Placed {
         /// Threads that waited for the lock, on average.
         waiting: f64,
-        /// Where to.
+        /// The plan by which they were placed.
         plan: Box<Plan>,
     },
     /// Threads were put back, since they fight no more.

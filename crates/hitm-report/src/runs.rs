@@ -42,7 +42,7 @@ fields! {
         pub lost_cycles: u64 => cycles "lost cycles";
         /// lost_cycles as a part of all threads' time.
         pub run_share: f64 => share "run";
-        /// Whether the recording was closed properly.
+        /// True if the recording was closed properly.
         pub complete: bool => label "complete";
     }
 }

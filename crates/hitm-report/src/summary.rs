@@ -26,7 +26,7 @@ fields! {
         pub label: &'static str => label "";
         /// The answer.
         pub text: String => label "";
-        /// Whether the answer is a command to type.
+        /// True if the answer is a command to type.
         pub is_command: bool => label "";
     }
 }
@@ -182,7 +182,7 @@ fn reason(report: &Report, line: &LineReport) -> String {
     say::because(verdict, line::thread_count.text(line), evidence)
 }
 
-/// How often a line went from CPU to CPU, and by what: `3 hand-overs (1 load, 2 stores)`.
+/// Hand-overs of a line from CPU to CPU, and the accesses that made them: `3 hand-overs (1 load, 2 stores)`.
 fn hand_overs(counts: &AccessCounts) -> String {
     let fetched = |sources: &SourceCounts| sources.contended() - upgrades_of(sources);
     let kinds = [

@@ -34,7 +34,7 @@ fields! {
         run_share => share "run", |waiting| waiting.run_share();
         /// Threads that got on with their work at a time: those that ran and did not spin, on average over the run.
         pub busy_threads_mean: f64 => decimal "busy";
-        /// What they waited for, the longest first; at the end all others together, without a name.
+        /// Things that they waited for, the longest first; at the end all others together, without a name.
         pub rows: Vec<WaitRow>;
     }
 }
@@ -63,7 +63,7 @@ fields! {
         pub waiters: Vec<String> => name "in";
         /// Functions that changed the word, the most frequent first; at most three.
         pub releasers: Vec<String> => words "changed in";
-        /// Whether it is something of the C library's or of a language's runtime.
+        /// True if it is something of the C library's or of a language's runtime.
         pub is_of_runtime: bool;
     }
 }

@@ -35,7 +35,7 @@ fields! {
         machine_description => known label "", |item| item.run.machine_description;
         /// Clock of the machine model.
         clock_khz => khz "clock", |item| item.run.clock.khz();
-        /// How threads were placed on CPUs.
+        /// Placement of the threads on CPUs.
         placement => known label "placement", |item| item.run.placement;
         /// Latest virtual clock of a thread.
         end_cycles => cycles "end", |item| item.run.end.0;

@@ -7,7 +7,7 @@ use hitm_base::{Access, AccessOp, CpuId, Cycles, LINE_SIZE};
 /// The last time at which an access may be: 46 years at 3 GHz, and far from the end of the numbers.
 pub(super) const TIME_MAX: Cycles = Cycles(1 << 62);
 
-/// Why a stream cannot be replayed.
+/// Reason for which a stream cannot be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayError {

@@ -25,7 +25,7 @@ pub(super) fn read_mostly(visits: &Visits) -> u64 {
     counts.read_mostly()
 }
 
-/// What is known of a line's bytes.
+/// Knowledge of a line's bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bytes<'a> {
     /// The locks.

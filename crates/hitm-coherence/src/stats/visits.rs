@@ -139,7 +139,7 @@ struct Begun {
     number: u64,
 }
 
-/// What a thread and others have done to a line, as far as it matters to the thread's next access.
+/// Things that a thread and others have done to a line, as far as it matters to the thread's next access.
 #[derive(Debug, Clone)]
 struct Member {
     thread: ThreadId,

@@ -85,7 +85,7 @@ impl ReportJson {
         Some(sums(rows.map(|row| (keys.key(&row.name), row.lost_cycles))))
     }
 
-    /// How many runs there are, and the spread of each member; no members where there is one run.
+    /// Number of runs, and the spread of each member; no members where there is one run.
     ///
     /// # Errors
     /// A member has not one number for each run.

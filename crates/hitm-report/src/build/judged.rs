@@ -56,7 +56,7 @@ impl<'a> Judged<'a> {
 }
 
 impl Judged<'_> {
-    /// What was lost at each place that `key` tells apart, the most first.
+    /// Losses at each place that `key` tells apart, the most first.
     fn lost_by<K: Ord>(&self, key: impl Fn(&RowKey) -> K) -> Vec<(K, Lost)> {
         let mut places: BTreeMap<K, Lost> = BTreeMap::new();
         for (row_key, row) in &self.stats.rows {

@@ -24,7 +24,7 @@ pub(crate) struct LineLock {
     pub(crate) is_only_read: bool,
 }
 
-/// What is known of a line's places by their types and by who works on them.
+/// Knowledge of a line's places by their types and by who works on them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct LineObjects {
     /// The objects by which threads agree; no two overlap.

@@ -31,7 +31,7 @@ pub(super) fn reason(reason: &Reason) -> String {
     }
 }
 
-/// Who does what to a member.
+/// Accesses to a member, and who makes them.
 fn habits(of: &Habits) -> String {
     let by = |count: f64| counted(count as u64, "core");
     let (reads, writes) = (number(of.reads), number(of.writes));

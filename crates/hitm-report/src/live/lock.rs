@@ -11,7 +11,7 @@ fields! {
         pub target: String => label "target";
         /// The kernel's release.
         pub kernel: String => known label "kernel";
-        /// What the figures are from.
+        /// Sources of the figures.
         pub layers: Vec<String> => words "layers";
         /// Layers that were not used, and why.
         pub missing: Vec<String> => words "missing";
@@ -58,7 +58,7 @@ fields! {
         hold_share_error => share "+-", |view| view.held(view.lock.hold_share_error());
         /// CPUs of use to its threads: 1/u - 0.05, rounded up.
         needed_cpus => count "CPUs of use", |view| view.lock.needed_cpus();
-        /// How many times as fast as one thread all of them can be: 1/u.
+        /// Speed of all threads at most, as a multiple of that of one: 1/u.
         bound => decimal "bound", |view| view.lock.bound();
         /// Waits that the kernel's tracepoints saw: all but those that only spun for a rwsem; of a futex, all of it.
         wait_count => count "waits", |view| view.lock.traced.as_ref().map(|traced| traced.count);

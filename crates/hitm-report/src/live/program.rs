@@ -93,7 +93,7 @@ fields! {
         hold_share_all => share "u of all", |lock| lock.used.hold_share_all();
         /// CPUs of use to its threads: 1/u - 0.05, rounded up.
         needed_cpus => count "CPUs of use", |lock| lock.used.needed_cpus();
-        /// How many times as fast as one thread all of them can be: 1/u.
+        /// Speed of all threads at most, as a multiple of that of one: 1/u.
         bound => decimal "bound", |lock| lock.used.bound();
     }
 }

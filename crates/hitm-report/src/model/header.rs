@@ -22,9 +22,9 @@ fields! {
         pub node_count: u64 => count "nodes";
         /// Clock of the machine model.
         pub clock_khz: u64 => recorded khz "clock";
-        /// How far a thread may run ahead of the slowest one.
+        /// Cycles that a thread may run ahead of the slowest one.
         pub window_cycles: u64 => recorded cycles "window";
-        /// How threads were placed on CPUs.
+        /// Placement of the threads on CPUs.
         pub placement: String => known label "placement";
         /// CPUs that the program saw, 0 when that is not recorded.
         pub program_cpu_count: u64 => recorded count "CPUs seen";
@@ -35,9 +35,9 @@ fields! {
         pub private_access_count: u64 => recorded count "private";
         /// Accesses that the recorder had to drop.
         pub lost_access_count: u64 => recorded count "lost";
-        /// Whether the recording was closed properly.
+        /// True if the recording was closed properly.
         pub complete: bool => label "complete";
-        /// Whether the accesses are samples, taken by perf; then exact sums are left out.
+        /// True if the accesses are samples, taken by perf; then exact sums are left out.
         pub sampled: Option<Vec<SampledEvent>> => label "sampled", |run| run.sampled.is_some();
     }
 }
@@ -164,7 +164,7 @@ fields! {
         pub instruction_count: u64 => count "instructions";
         /// Cycles that its threads lost to other CPUs' use of the lines they needed.
         pub lost_cycles: u64 => cycles "lost cycles";
-        /// How it ended: exit and its status, exec, stopped, signal and its number, or killed.
+        /// Its end: exit and its status, exec, stopped, signal and its number, or killed.
         pub end: String => known label "end";
     }
 }

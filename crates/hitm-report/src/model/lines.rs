@@ -24,7 +24,7 @@ fields! {
         verdict_brief => words "verdict", |line| line.verdict_brief();
         /// The verdict in words.
         pub verdict_text: String => label "verdict";
-        /// What to do about it, in one sentence.
+        /// Advice on it, one or several sentences.
         pub advice: String => label "advice";
         /// Cycles lost in fights that end when the bytes lie on different lines, the read-mostly ones included.
         pub false_sharing_cycles: u64 => recorded cycles "false sharing";
@@ -170,9 +170,9 @@ fields! {
         pub origin: String => known label "origin";
         /// Members accessed in this line, by offset.
         pub members: Vec<String> => words "members";
-        /// Whether the object is an array of which elements are accessed.
+        /// True if the object is an array of which elements are accessed.
         pub is_array: bool => label "array";
-        /// Whether it, or the accessed element of it, is spread over more lines than its size needs.
+        /// True if it, or the accessed element of it, is spread over more lines than its size needs.
         pub straddles: bool => label "straddles";
         /// Bytes of the accessed element, where only the way threads use the object says that it is an array.
         pub element_size_bytes: Option<u64>;

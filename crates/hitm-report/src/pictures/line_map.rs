@@ -40,7 +40,7 @@ fields! {
         pub object: String => known label "object";
         /// Part of the object, null when it is the whole or unknown.
         pub member: String => known label "member";
-        /// Whether it was accessed.
+        /// True if it was accessed.
         pub is_accessed: bool => label "accessed";
     }
 }

@@ -31,7 +31,7 @@ fn of_plan(plan: &Plan) -> Object {
         .with("obstacles", obstacles.collect::<Node>())
 }
 
-/// What was applied as one JSON object.
+/// A placement that was applied as one JSON object.
 pub fn applied_json(applied: &Applied) -> String {
     let placed = applied.placed.as_ref();
     let changes = applied.changes.as_ref();

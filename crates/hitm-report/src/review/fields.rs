@@ -67,7 +67,7 @@ fields! {
         padding_before_bytes => bytes "padding before", |item| item.memory[0].padding_bytes;
         /// Bytes behind the last member after.
         padding_after_bytes => bytes "padding after", |item| item.memory[1].padding_bytes;
-        /// Why there are no costs; null when there are.
+        /// Reason for which there are no costs; null when there are.
         unpriced => known label "no costs because", |item| item.unpriced.as_deref().unwrap_or_default();
     }
 }
@@ -199,7 +199,7 @@ fields! {
         lacking_before => label "not in the old layout", |item| lacking(&item.lacking[0]);
         /// Members of the profile that the new layout lacks, with accesses that its cost lacks too.
         lacking_after => label "not in the new layout", |item| lacking(&item.lacking[1]);
-        /// What else limits the figures, one sentence each.
+        /// Other limits of the figures, one sentence each.
         notes => words "notes";
     }
 }

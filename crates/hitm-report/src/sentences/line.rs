@@ -9,7 +9,7 @@ sentences! {
     layout(how) = "{how}.";
     /// A remedy by layout, and what it saves.
     layout_worth(how, cost) = "{how}: the false sharing that this ends {cost}.";
-    /// What a fight costs, as a part of a sentence.
+    /// Cost of a fight, as a part of a sentence.
     costs(cycles) = "costs {cycles} cycles";
 
     /// Bytes of different threads without a name.
@@ -54,7 +54,7 @@ sentences! {
 
     /// A lock without a name.
     the_lock() = "the lock";
-    /// What a lock costs, beside other fights.
+    /// Cost of a lock, beside other fights.
     which_costs(cost) = ", which {cost},";
     /// A lock that hardly anybody takes to write.
     count_of_readers(threads, lock, count, cost) = "{threads} hardly do more than read under {lock}, and fight over \

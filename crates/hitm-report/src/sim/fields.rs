@@ -16,9 +16,9 @@ fields! {
     pub scenario for SimReport {
         /// Name of the scenario.
         scenario => known label "Scenario";
-        /// What it is.
+        /// Description of the scenario.
         description => known label "Description";
-        /// Where it is from.
+        /// Source of the scenario.
         source => known label "Source";
         /// Name of the machine model.
         machine => known label "Machine";
@@ -30,7 +30,7 @@ fields! {
         scenario_hash => label "Hash", |r| format!("{:016x}", r.scenario_hash);
         /// Seeds: one run of each variant for each.
         seeds => number "Seeds";
-        /// Whether every workload that checks itself passed.
+        /// True if every workload that checks itself passed.
         passed => label "Passed", |r| r.passed();
     }
 }
@@ -38,9 +38,9 @@ fields! {
 fields! {
     /// Of a variant.
     pub variant for VariantReport {
-        /// What tells the variant from the others.
+        /// Name that tells the variant from the others.
         variant => known label "Variant", |v| v.label;
-        /// Who moves real-time tasks.
+        /// Mechanism that moves real-time tasks.
         balancing => label "Balancing", |v| v.balancing_name();
         /// The layout, by name or file.
         layout => known label "Layout", |v| v.variant.layout;
@@ -66,7 +66,7 @@ fields! {
         max => number "Max";
         /// Runs that have the figure.
         run_count => count "Runs";
-        /// What it counts.
+        /// Meaning of the figure.
         description => label "Meaning";
     }
 }
@@ -93,7 +93,7 @@ fields! {
     pub comparison for Comparison {
         /// The metric.
         id => known name "Metric";
-        /// What was simulated.
+        /// Variant that was simulated.
         variant => known name "Variant", |c| c.label;
         /// The published value, or the least of its range.
         published_min => number "Published", |c| c.published.0;
@@ -109,7 +109,7 @@ fields! {
         ratio => number "Ratio";
         /// Unit of both.
         unit => known label "Unit";
-        /// Where the published figure is from.
+        /// Source of the published figure.
         source => known label "Source";
     }
 }

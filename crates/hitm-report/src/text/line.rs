@@ -30,7 +30,7 @@ const ROW_COLUMNS: &[Shows<RowReport>] = &[
     gives_way(1, row::nodes),
 ];
 
-/// What a line cost.
+/// Cost of a line.
 const COST: &[Field<LineReport>] = &[
     line::lost_cycles,
     line::stall_cycles,

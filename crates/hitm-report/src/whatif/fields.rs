@@ -50,7 +50,7 @@ fields! {
         name => known name "costliest place";
         /// First byte of the line; null for a line of a moved object, which has a new one.
         address => address "address";
-        /// Which line of the moved object, from 0; null for a line of the recording.
+        /// Number of the line in the moved object, from 0; null for a line of the recording.
         line_of_object => number "line";
         ..BothSums: access_count_before, access_count_after, hitm_count_before, hitm_count_after, stall_cycles_before,
             stall_cycles_after, lost_cycles_before, lost_cycles_after;
@@ -64,9 +64,9 @@ fields! {
         r#struct => known name "struct", |item| item.type_name;
         /// The member.
         member => known name "member";
-        /// Where it is in the recorded program.
+        /// Offset in the recorded program.
         offset_before_bytes => offset "offset", |item| item.offset.before;
-        /// Where the layout file has it.
+        /// Offset in the layout file.
         offset_after_bytes => offset "after", |item| item.offset.after;
         ..BothSums: access_count_before, access_count_after, hitm_count_before, hitm_count_after, stall_cycles_before,
             stall_cycles_after, lost_cycles_before, lost_cycles_after;

@@ -10,7 +10,7 @@ fields! {
         object => known name "Object";
         /// Objects of the type that were in use.
         object_count => count "Objects";
-        /// Where the line begins in the object.
+        /// Offset of the line in the object.
         offset_bytes => offset "Offset";
         /// Loads that found the line modified in another package.
         remote_hitm_count => count "Rmt HITM", |l| l.remote_hitm;
@@ -36,7 +36,7 @@ fields! {
     pub struct RowView in row {
         /// The row.
         row: C2cRow;
-        /// Where the member begins in the line.
+        /// Offset of the member in the line.
         offset_bytes => offset "Offset", |r| r.row.offset_bytes;
         /// The member's path in the object.
         member => known name "Member", |r| r.row.member;

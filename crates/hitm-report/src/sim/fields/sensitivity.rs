@@ -12,7 +12,7 @@ fields! {
         machine => known label "Machine";
         /// Version of the simulator's model.
         model_version => number "Model";
-        /// Whether a tenth of the duration and of the iterations was run.
+        /// True if a tenth of the duration and of the iterations was run.
         quick => label "Quick";
         /// Seeds of each run.
         seed_count => count "Seeds";
@@ -42,7 +42,7 @@ fields! {
     pub figure for Figure {
         /// The metric.
         id => known name "Metric";
-        /// What was simulated.
+        /// Variant that was simulated.
         variant => known name "Variant", |f| f.label;
         /// The published value, or the least of its range; null of the load.
         published_min => number "Published", |f| f.published.map(|ends| ends.0);
