@@ -26,6 +26,7 @@
 mod declare;
 mod unit;
 mod value;
+mod words;
 
 pub use unit::{Align, Unit};
 pub use value::{Reported, Value, compact, ranges};

@@ -1,6 +1,6 @@
 //! Totals by the names that people ask for, and the part of a run that they ask about.
 
-use hitm_fields::fields;
+use hitm_fields::{fields, words};
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,58 +8,35 @@ use thiserror::Error;
 
 use crate::skip::SkippedFunctions;
 
-/// The kind of name that a table has a row for each of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum By {
-    /// Cache lines: [`Report::lines`](crate::Report::lines), the table that a report always has.
-    Line,
-    /// Variables, heap blocks of one allocation site, stacks.
-    Object,
-    /// Members of objects, those of all elements of an array together.
-    Member,
-    /// Types of objects.
-    Type,
-    /// Functions of the instructions, inlined ones included.
-    Function,
-    /// Functions that called those.
-    Caller,
-    /// Functions with what they call.
-    Children,
-    /// Source files and lines of the instructions.
-    Source,
-    /// Programs.
-    Process,
+words! {
+    /// The kind of name that a table has a row for each of.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum By {
+        /// Cache lines: [`Report::lines`](crate::Report::lines), the table that a report always has.
+        Line = "line",
+        /// Variables, heap blocks of one allocation site, stacks.
+        Object = "object",
+        /// Members of objects, those of all elements of an array together.
+        Member = "member",
+        /// Types of objects.
+        Type = "type",
+        /// Functions of the instructions, inlined ones included.
+        Function = "function",
+        /// Functions that called those.
+        Caller = "caller",
+        /// Functions with what they call.
+        Children = "children",
+        /// Source files and lines of the instructions.
+        Source = "source",
+        /// Programs.
+        Process = "process",
+    }
 }
 
+/// Stands for the lines that are counted as a whole.
+pub(crate) const REST: &str = "(lines that changed hands too rarely)";
+
 impl By {
-    /// All of them.
-    pub const ALL: [By; 9] = [
-        By::Line,
-        By::Object,
-        By::Member,
-        By::Type,
-        By::Function,
-        By::Caller,
-        By::Children,
-        By::Source,
-        By::Process,
-    ];
-
-    /// The word for it: `object`.
-    pub const fn id(self) -> &'static str {
-        match self {
-            By::Line => "line",
-            By::Object => "object",
-            By::Member => "member",
-            By::Type => "type",
-            By::Function => "function",
-            By::Caller => "caller",
-            By::Children => "children",
-            By::Source => "source",
-            By::Process => "process",
-        }
-    }
-
     /// Stands for all accesses whose name is not known.
     pub(crate) const fn unnamed(self) -> &'static str {
         match self {
@@ -250,25 +227,16 @@ pub struct TotalsBy {
     pub rows: Vec<TotalRow>,
 }
 
-/// Things that a row of totals stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TotalKind {
-    /// One name.
-    Named,
-    /// All accesses whose name is not known.
-    Unnamed,
-    /// Lines that are counted as a whole, because they changed hands too rarely to matter.
-    Rest,
-}
-
-impl TotalKind {
-    /// The word for it.
-    pub const fn id(self) -> &'static str {
-        match self {
-            TotalKind::Named => "named",
-            TotalKind::Unnamed => "unnamed",
-            TotalKind::Rest => "rest",
-        }
+words! {
+    /// Things that a row of totals stands for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum TotalKind {
+        /// One name.
+        Named = "named",
+        /// All accesses whose name is not known.
+        Unnamed = "unnamed",
+        /// Lines that are counted as a whole, because they changed hands too rarely to matter.
+        Rest = "rest",
     }
 }
 

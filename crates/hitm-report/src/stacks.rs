@@ -14,13 +14,7 @@ use hitm_coherence::stats::Statistics;
 use hitm_recording::Recording;
 
 use crate::Names;
-
-/// Stands for the lines that are counted as a whole.
-const REST: &str = "(lines that changed hands too rarely)";
-/// Stands for places without a name.
-const NO_NAME: &str = "(no name)";
-/// Stands for instructions without a name.
-const NO_FUNCTION: &str = "(no function known)";
+use crate::by::{By, REST};
 
 /// Lost cycles by stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -169,7 +163,7 @@ fn lost(statistics: &Statistics, names: &dyn Names) -> BTreeMap<(ThreadId, Vec<S
     let mut function = |code: CodeAddr| {
         let known = functions.entry(code);
         let name = known.or_insert_with(|| match names.code(code).function {
-            name if name.is_empty() => NO_FUNCTION.to_owned(),
+            name if name.is_empty() => By::Function.unnamed().to_owned(),
             name => name,
         });
         name.clone()
@@ -189,7 +183,8 @@ fn lost(statistics: &Statistics, names: &dyn Names) -> BTreeMap<(ThreadId, Vec<S
             }
             let addr = line.first_byte() + u64::from(key.offset);
             let place = names.data(addr, key.size);
-            let place = place.map_or(NO_NAME.to_owned(), |name| name.without_numbers());
+            let unnamed = || By::Member.unnamed().to_owned();
+            let place = place.map_or_else(unnamed, |name| name.without_numbers());
             let own = [function(key.code), place];
             for (chain, counts) in statistics.calls.of_row(*line, *key) {
                 // A return address: the call is the instruction before.

@@ -30,42 +30,27 @@ pub struct Table {
     is_sampled: bool,
 }
 
-/// Rank of the line in tables of its parts.
-const LINE_RANK: Column = Column {
-    id: "line_rank",
-    unit: Unit::None,
-    description: "Rank of the line in the table of lines",
-};
+/// A column that says of what a part is.
+const fn key(id: &'static str, description: &'static str) -> Column {
+    Column {
+        id,
+        unit: Unit::None,
+        description,
+    }
+}
 
-const ROW_INDEX: Column = Column {
-    id: "row_index",
-    unit: Unit::None,
-    description: "Place of the row among those of its line, 0 for the first one",
-};
-
-const PATH_INDEX: Column = Column {
-    id: "path_index",
-    unit: Unit::None,
-    description: "Place of the path among those of its row, 0 for the hottest one",
-};
-
-const BY: Column = Column {
-    id: "by",
-    unit: Unit::None,
-    description: "Kind of name that the row adds up",
-};
-
-const OP: Column = Column {
-    id: "op",
-    unit: Unit::None,
-    description: "Plain loads, plain stores or locked operations",
-};
-
-const LIST: Column = Column {
-    id: "list",
-    unit: Unit::None,
-    description: "`objects` or `takers`",
-};
+const LINE_RANK: Column = key("line_rank", "Rank of the line in the table of lines");
+const ROW_INDEX: Column = key(
+    "row_index",
+    "Place of the row among those of its line, 0 for the first one",
+);
+const PATH_INDEX: Column = key(
+    "path_index",
+    "Place of the path among those of its row, 0 for the hottest one",
+);
+const BY: Column = key("by", "Kind of name that the row adds up");
+const OP: Column = key("op", "Plain loads, plain stores or locked operations");
+const LIST: Column = key("list", "`objects` or `takers`");
 
 impl Table {
     /// A table with its columns: `keys`, then the fields that the run has.
@@ -295,11 +280,7 @@ mod tests {
 
     #[test]
     fn a_cell_stays_in_its_row() {
-        let column = |id| Column {
-            id,
-            unit: Unit::None,
-            description: "",
-        };
+        let column = |id| key(id, "");
         let text = |text: &str| Value::Text(text.to_owned());
         let table = Table {
             name: "t",

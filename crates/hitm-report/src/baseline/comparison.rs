@@ -2,7 +2,7 @@
 
 use super::Tolerance;
 use crate::fields::Field;
-use hitm_fields::fields;
+use hitm_fields::{fields, words};
 
 /// A report beside its baseline.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,25 +19,16 @@ pub struct Comparison {
     pub rows: Vec<Compared>,
 }
 
-/// Outcome of comparing a member with the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// As dear as it may be, or cheaper.
-    Within,
-    /// Dearer than allowed.
-    Dearer,
-    /// It lost nothing in the baseline.
-    New,
-}
-
-impl Change {
-    /// The name in files.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Change::Within => "within",
-            Change::Dearer => "dearer",
-            Change::New => "new",
-        }
+words! {
+    /// Outcome of comparing a member with the baseline.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Change {
+        /// As dear as it may be, or cheaper.
+        Within = "within",
+        /// Dearer than allowed.
+        Dearer = "dearer",
+        /// It lost nothing in the baseline.
+        New = "new",
     }
 }
 

@@ -9,16 +9,13 @@ use hitm_base::{CodeAddr, LINE_SIZE, LineAddr, ThreadId};
 use hitm_coherence::stats::{CallCounts, Handovers, LineStats, RowKey, RowStats, Statistics};
 use hitm_recording::CodeLabel;
 
-use crate::by::{By, Filtered, Filters, Pattern, SortKey, TotalKind, TotalRow, TotalsBy};
+use crate::by::{By, Filtered, Filters, Pattern, REST, SortKey, TotalKind, TotalRow, TotalsBy};
 use crate::handed::NAME_STEP_BYTES;
 use crate::model::{AccessCounts, Totals, share};
 use crate::names::Names;
 use crate::skip::SkippedFunctions;
 
 use super::functions::Functions;
-
-/// Stands for the lines that are counted as a whole.
-const REST: &str = "(lines that changed hands too rarely)";
 
 /// An address and the bytes accessed there.
 type DataPlace = (u64, u8);

@@ -201,7 +201,7 @@ fn transfers(table: &TransferTable) -> Value {
 /// Numbers of the parts that hold each CPU, by level.
 fn topology(pictures: &Pictures) -> Value {
     let topology = &pictures.topology;
-    let levels = Level::ALL.into_iter().map(|level| {
+    let levels = Level::ALL.iter().map(|level| {
         let parts = topology.cpus().map(|cpu| level.of(topology, cpu));
         (level.id().to_owned(), parts.collect())
     });

@@ -92,6 +92,15 @@ impl LineCell {
         self.hitm_count += row.sources.hitm();
         self.lost_cycles = self.lost_cycles.saturating_add(row.contention_stall.0);
     }
+
+    /// Adds the accesses of another one.
+    pub(crate) fn merge(&mut self, other: &LineCell) {
+        self.load_count += other.load_count;
+        self.store_count += other.store_count;
+        self.locked_count += other.locked_count;
+        self.hitm_count += other.hitm_count;
+        self.lost_cycles = self.lost_cycles.saturating_add(other.lost_cycles);
+    }
 }
 
 impl LineMap {
@@ -164,12 +173,7 @@ impl ThreadUse {
 
     fn merge(&mut self, other: &ThreadUse) {
         for (place, cell) in &other.cells {
-            let mine = self.cells.entry(*place).or_default();
-            mine.load_count += cell.load_count;
-            mine.store_count += cell.store_count;
-            mine.locked_count += cell.locked_count;
-            mine.hitm_count += cell.hitm_count;
-            mine.lost_cycles = mine.lost_cycles.saturating_add(cell.lost_cycles);
+            self.cells.entry(*place).or_default().merge(cell);
         }
         self.cpus.merge(&other.cpus);
         self.lost_cycles = self.lost_cycles.saturating_add(other.lost_cycles);

@@ -1,6 +1,6 @@
 //! Lost cycles by stack, from the thread down to the member, and by time.
 
-use hitm_fields::fields;
+use hitm_fields::{fields, words};
 use std::collections::BTreeMap;
 
 use hitm_base::LineAddr;
@@ -31,31 +31,20 @@ pub struct Stacks {
     pub bucket_count: u64,
 }
 
-/// The kind of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FrameKind {
-    /// A thread.
-    Thread,
-    /// A function, or one that is inlined there.
-    Function,
-    /// A source line.
-    Source,
-    /// The accessed member.
-    Member,
-    /// Several together.
-    Other,
-}
-
-impl FrameKind {
-    /// The word for it: `thread`.
-    pub const fn id(self) -> &'static str {
-        match self {
-            FrameKind::Thread => "thread",
-            FrameKind::Function => "function",
-            FrameKind::Source => "source",
-            FrameKind::Member => "member",
-            FrameKind::Other => "other",
-        }
+words! {
+    /// The kind of a frame.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum FrameKind {
+        /// A thread.
+        Thread = "thread",
+        /// A function, or one that is inlined there.
+        Function = "function",
+        /// A source line.
+        Source = "source",
+        /// The accessed member.
+        Member = "member",
+        /// Several together.
+        Other = "other",
     }
 }
 

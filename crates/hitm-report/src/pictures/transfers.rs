@@ -1,48 +1,30 @@
 //! Hand-overs by giver and taker, at the finest level of the machine that is bounded.
 
-use hitm_fields::fields;
+use hitm_fields::{fields, words};
 use std::collections::BTreeMap;
 
 use hitm_base::{CpuId, Topology};
 use hitm_coherence::stats::{Giving, Transfers};
 
-/// A level of the machine whose parts hand lines to each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Level {
-    /// Logical CPUs.
-    #[default]
-    Cpu,
-    /// Cores.
-    Core,
-    /// Last-level caches.
-    Llc,
-    /// NUMA nodes.
-    Node,
-    /// Packages.
-    Package,
+words! {
+    /// A level of the machine whose parts hand lines to each other.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+    pub enum Level {
+        /// Logical CPUs.
+        #[default]
+        Cpu = "cpu",
+        /// Cores.
+        Core = "core",
+        /// Last-level caches.
+        Llc = "llc",
+        /// NUMA nodes.
+        Node = "node",
+        /// Packages.
+        Package = "package",
+    }
 }
 
 impl Level {
-    /// All levels, the finest first.
-    pub const ALL: [Level; 5] = [
-        Level::Cpu,
-        Level::Core,
-        Level::Llc,
-        Level::Node,
-        Level::Package,
-    ];
-
-    /// The word for it: `core`.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Level::Cpu => "cpu",
-            Level::Core => "core",
-            Level::Llc => "llc",
-            Level::Node => "node",
-            Level::Package => "package",
-        }
-    }
-
     /// Number of the part that holds a CPU.
     pub fn of(self, topology: &Topology, cpu: CpuId) -> u64 {
         match self {
@@ -124,7 +106,7 @@ impl TransferTable {
     pub(super) fn fold(giving: &Giving, topology: &Topology, pairs_max: usize) -> TransferTable {
         let mut table = TransferTable::default();
         for level in Level::ALL {
-            table = TransferTable::at(level, giving, topology);
+            table = TransferTable::at(*level, giving, topology);
             if table.pairs.len() <= pairs_max {
                 break;
             }

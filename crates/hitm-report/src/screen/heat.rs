@@ -4,6 +4,7 @@
 //! figure from 0 to 9 follows for how much: 9 for the most, and one less for each half of it.
 
 use hitm_base::LINE_SIZE;
+use hitm_fields::words;
 
 use super::Detail;
 use crate::fields::{cell, line_box};
@@ -22,44 +23,29 @@ const BLANKS: usize = 2;
 /// Bytes between two figures of the ruler.
 const RULER_STEP: usize = 8;
 
-/// A quantity that a heat map shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Figure {
-    /// Cycles that threads lost.
-    #[default]
-    Lost,
-    /// Accesses that found the line modified in another cache.
-    Hitm,
-    /// Plain loads.
-    Reads,
-    /// Plain stores.
-    Writes,
-    /// Locked operations.
-    Locked,
+words! {
+    /// A quantity that a heat map shows.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Figure {
+        /// Cycles that threads lost.
+        #[default]
+        Lost = "lost cycles",
+        /// Accesses that found the line modified in another cache.
+        Hitm = "HITM",
+        /// Plain loads.
+        Reads = "reads",
+        /// Plain stores.
+        Writes = "writes",
+        /// Locked operations.
+        Locked = "locked operations",
+    }
 }
 
 impl Figure {
     /// The figure after this one; the first after the last.
     #[must_use]
     pub const fn next(self) -> Figure {
-        match self {
-            Figure::Lost => Figure::Hitm,
-            Figure::Hitm => Figure::Reads,
-            Figure::Reads => Figure::Writes,
-            Figure::Writes => Figure::Locked,
-            Figure::Locked => Figure::Lost,
-        }
-    }
-
-    /// Words for it.
-    pub const fn text(self) -> &'static str {
-        match self {
-            Figure::Lost => "lost cycles",
-            Figure::Hitm => "HITM",
-            Figure::Reads => "reads",
-            Figure::Writes => "writes",
-            Figure::Locked => "locked operations",
-        }
+        Figure::ALL[(self as usize + 1) % Figure::ALL.len()]
     }
 
     const fn of(self, cell: &LineCell) -> u64 {
@@ -119,7 +105,7 @@ pub(super) fn draw(detail: &mut Detail, map: &LineMap, figure: Figure, place: us
     }
     let scale = format!(
         "{}: 9 is {}, each step half; R reads, W writes, L locked",
-        figure.text(),
+        figure.id(),
         hitm_base::grouped(most)
     );
     detail.text.append(&super::paragraph(&scale, width));
@@ -226,13 +212,8 @@ fn boxes(map: &LineMap, place: usize) -> Table {
 fn sum(map: &LineMap, index: usize) -> LineCell {
     let mut sum = LineCell::default();
     let cells = map.cells.iter();
-    for cell in cells.filter(|cell| cell.place == index as u64) {
-        sum.load_count += cell.load_count;
-        sum.store_count += cell.store_count;
-        sum.locked_count += cell.locked_count;
-        sum.hitm_count += cell.hitm_count;
-        sum.lost_cycles = sum.lost_cycles.saturating_add(cell.lost_cycles);
-    }
+    let cells = cells.filter(|cell| cell.place == index as u64);
+    cells.for_each(|cell| sum.merge(cell));
     sum
 }
 

@@ -55,7 +55,7 @@ const ALL: ReportOptions = ReportOptions {
 
 fn write_tables(args: &ExportArgs, recording: &Recording, terminal: &mut Terminal) -> Result<()> {
     let has_callers = !recording.statistics.calls.is_empty();
-    let by = By::ALL.into_iter();
+    let by = By::ALL.iter().copied();
     let by = by
         .filter(|by| *by != By::Line && (has_callers || !matches!(by, By::Caller | By::Children)));
     let selection = Selection {
