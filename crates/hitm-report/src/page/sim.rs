@@ -7,6 +7,7 @@ use super::data::{item, printable_value, rounded, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::Field;
 use crate::sim::fields::{comparison, metric, scenario};
+use crate::sim::figures;
 
 /// The page of `hitm sim`.
 pub fn simulation(report: &SimReport) -> String {
@@ -47,7 +48,7 @@ fn scenario(report: &SimReport) -> Value {
         let places = keys.iter().map(|key| key.place_of[variant]);
         places.collect::<Vec<usize>>()
     });
-    let metrics = metrics(&report.variants);
+    let metrics = figures(&report.variants);
     let values = metrics.iter().map(|metric| {
         let of_variant = |variant: &VariantReport| values_of(variant, &metric.id);
         rounded(&report.variants.iter().map(of_variant).collect::<Vec<_>>())
@@ -128,17 +129,6 @@ fn keys(variants: &[VariantReport]) -> Vec<Key> {
         }
     }
     keys
-}
-
-/// All figures, each of the first variant that has it.
-fn metrics(variants: &[VariantReport]) -> Vec<&Summary> {
-    let mut metrics: Vec<&Summary> = Vec::new();
-    for summary in variants.iter().flat_map(|variant| &variant.summaries) {
-        if metrics.iter().all(|known| known.id != summary.id) {
-            metrics.push(summary);
-        }
-    }
-    metrics
 }
 
 /// A figure by seed.

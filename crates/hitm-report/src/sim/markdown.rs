@@ -1,11 +1,9 @@
 //! Reproductions as a section of a Markdown page.
 
-use hitm::sim::{Check, Comparison, SimReport, Summary};
+use hitm::sim::{Check, Comparison, SimReport};
 
 use super::fields::scenario;
-use super::text::{
-    COMPARISON_COLUMNS, DETAILS, IRQS_OFF, check_line, number, published, with_spread,
-};
+use super::text::{COMPARISON_COLUMNS, check_line, comparison_cells, number, telling, with_spread};
 use crate::Printout;
 use crate::fields::Field;
 
@@ -117,17 +115,8 @@ fn comparisons(out: &mut Printout, comparisons: &[Comparison]) {
     out.line(&format!("| {} |", titles.join(" | ")));
     out.line("|---|---|---|---|---|---|");
     for one in comparisons {
-        out.line(&format!(
-            "| `{}` | {} | {} | {} | {} | {} |",
-            one.id,
-            one.label,
-            published(one.published.0, one.published.1),
-            one.simulated
-                .map_or("-".to_owned(), |mean| with_spread(mean, one.spread)),
-            one.ratio
-                .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
-            one.unit
-        ));
+        let [id, others @ ..] = comparison_cells(one);
+        out.line(&format!("| `{id}` | {} |", others.join(" | ")));
     }
 }
 
@@ -180,24 +169,7 @@ fn figures(out: &mut Printout, report: &SimReport) {
     out.blank();
     out.line(&format!("| Metric | {} | Unit |", labels.join(" | ")));
     out.line(&format!("|---{rules}|---|"));
-    let has_histograms = !histograms(report).is_empty();
-    let variants = &report.variants;
-    let is_shown = |summary: &Summary| {
-        let owner = summary.id.split('.').next().unwrap_or_default();
-        let outcomes = variants.iter().flat_map(|variant| &variant.outcomes);
-        let mut workloads = outcomes.flat_map(|outcome| &outcome.workloads);
-        let is_detail = DETAILS.iter().any(|end| summary.id.ends_with(end));
-        let is_of_workload = workloads.any(|workload| workload.name == owner) && !is_detail;
-        let of_irqs = has_histograms && IRQS_OFF.contains(&summary.id.as_str());
-        summary.id == "sched.stale_overloads" || of_irqs || is_of_workload
-    };
-    let mut shown: Vec<&Summary> = Vec::new();
-    for summary in variants.iter().flat_map(|variant| &variant.summaries) {
-        if is_shown(summary) && shown.iter().all(|other| other.id != summary.id) {
-            shown.push(summary);
-        }
-    }
-    for summary in shown {
+    for summary in telling(report, &["sched.stale_overloads"]) {
         let values = report.variants.iter().map(|variant| {
             let value = variant.get(&summary.id);
             value.map_or("-".to_owned(), |one| with_spread(one.mean, one.spread()))

@@ -11,4 +11,5 @@ mod text;
 pub use json::{SCHEMA, reproduction_json, simulation_json};
 pub use markdown::reproduction_markdown;
 pub use sensitivity::{sensitivity_json, sensitivity_text};
+pub(crate) use text::figures;
 pub use text::{SimTextOptions, reproduction_text, simulation_text};

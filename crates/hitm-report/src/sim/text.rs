@@ -36,10 +36,10 @@ const COMMON_COLUMNS: [&str; 4] = [
 ];
 
 /// Figures that belong to what histograms show: walks with interrupts off.
-pub(super) const IRQS_OFF: [&str; 2] = ["time.irqs_off_us_max", "time.irqs_off_us_max_mean"];
+const IRQS_OFF: [&str; 2] = ["time.irqs_off_us_max", "time.irqs_off_us_max_mean"];
 
 /// Figures of workloads that tell variants little apart.
-pub(super) const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
+const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
 
 const LINE_COLUMNS: &[Shows<C2cLine>] = &[
     stays(line::object),
@@ -159,31 +159,8 @@ impl Writer {
         if report.variants.len() < 2 {
             return;
         }
-        let workloads: BTreeSet<&str> = report
-            .variants
-            .iter()
-            .flat_map(|variant| &variant.outcomes)
-            .flat_map(|outcome| &outcome.workloads)
-            .map(|workload| workload.name.as_str())
-            .collect();
-        let has_histograms = !super::markdown::histograms(report).is_empty();
-        let is_shown = |id: &str| {
-            let owner = id.split('.').next().unwrap_or_default();
-            let of_workload =
-                workloads.contains(owner) && !DETAILS.iter().any(|end| id.ends_with(end));
-            let of_irqs = has_histograms && IRQS_OFF.contains(&id);
-            of_workload || of_irqs || COMMON_COLUMNS.contains(&id)
-        };
-        let mut ids: Vec<&str> = Vec::new();
-        for summary in report
-            .variants
-            .iter()
-            .flat_map(|variant| &variant.summaries)
-        {
-            if is_shown(&summary.id) && !ids.contains(&summary.id.as_str()) {
-                ids.push(&summary.id);
-            }
-        }
+        let ids = telling(report, &COMMON_COLUMNS).into_iter();
+        let ids: Vec<&str> = ids.map(|summary| summary.id.as_str()).collect();
         self.title("Variants");
         let mut columns = vec![Column::new("Variant", Align::Left)];
         let titles: Vec<String> = ids.iter().map(|id| column_title(id)).collect();
@@ -387,19 +364,53 @@ impl Writer {
         let heads = COMPARISON_COLUMNS.iter().map(Column::of_field);
         let mut table = Table::new(heads.collect());
         for one in comparisons {
-            table.push(vec![
-                one.id.clone(),
-                one.label.clone(),
-                published(one.published.0, one.published.1),
-                one.simulated
-                    .map_or("-".to_owned(), |mean| with_spread(mean, one.spread)),
-                one.ratio
-                    .map_or("-".to_owned(), |ratio| format!("{ratio:.2}")),
-                one.unit.clone(),
-            ]);
+            table.push(comparison_cells(one).into());
         }
         self.table(&table);
     }
+}
+
+/// The figures of variants, each of the first one that has it.
+pub(crate) fn figures(variants: &[VariantReport]) -> Vec<&Summary> {
+    let mut figures: Vec<&Summary> = Vec::new();
+    for summary in variants.iter().flat_map(|variant| &variant.summaries) {
+        if figures.iter().all(|known| known.id != summary.id) {
+            figures.push(summary);
+        }
+    }
+    figures
+}
+
+/// The figures that tell variants apart: those of workloads, those of histograms, and some `common` ones.
+pub(super) fn telling<'r>(report: &'r SimReport, common: &[&str]) -> Vec<&'r Summary> {
+    let outcomes = report.variants.iter().flat_map(|one| &one.outcomes);
+    let workloads = outcomes.flat_map(|outcome| &outcome.workloads);
+    let workloads: BTreeSet<&str> = workloads.map(|one| one.name.as_str()).collect();
+    let has_histograms = !super::markdown::histograms(report).is_empty();
+    let is_shown = |id: &str| {
+        let owner = id.split('.').next().unwrap_or_default();
+        let of_workload = workloads.contains(owner) && !DETAILS.iter().any(|end| id.ends_with(end));
+        let of_irqs = has_histograms && IRQS_OFF.contains(&id);
+        of_workload || of_irqs || common.contains(&id)
+    };
+    let mut figures = figures(&report.variants);
+    figures.retain(|summary| is_shown(&summary.id));
+    figures
+}
+
+/// A published figure beside the simulated one, by the columns of [`COMPARISON_COLUMNS`].
+pub(super) fn comparison_cells(one: &Comparison) -> [String; 6] {
+    let simulated = one.simulated.map(|mean| with_spread(mean, one.spread));
+    let ratio = one.ratio.map(|ratio| format!("{ratio:.2}"));
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    [
+        one.id.clone(),
+        one.label.clone(),
+        published(one.published.0, one.published.1),
+        or_dash(simulated),
+        or_dash(ratio),
+        one.unit.clone(),
+    ]
 }
 
 /// A mean, and behind it the least and the largest of several seeds where they differ.

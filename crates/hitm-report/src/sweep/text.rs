@@ -82,11 +82,7 @@ impl Writer {
         fields: &'static [Field<T>],
         items: impl Iterator<Item = &'t T>,
     ) {
-        let head = |field: &Field<T>| match field.unit {
-            Unit::None => Column::of_field(field),
-            _ => Column::of_field(field),
-        };
-        let mut table = Table::new(fields.iter().map(head).collect());
+        let mut table = Table::new(fields.iter().map(Column::of_field).collect());
         for item in items {
             let cell = |field: &Field<T>| match (field.unit, (field.value)(item)) {
                 (Unit::Decimal, Value::Number(number)) => figure(number),
