@@ -1,5 +1,7 @@
 //! Objects of JSON that are put together of fields.
 
+use std::borrow::Cow;
+
 use hitm_fields::{Field, Unit, Value, of_run};
 use serde::ser::{Serialize, Serializer};
 use serde_json::Value as Json;
@@ -9,7 +11,7 @@ const DECIMALS_SCALE: f64 = 1e6;
 
 /// An object under construction: its members in their order.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Object(Vec<(&'static str, Node)>);
+pub(crate) struct Object(Vec<(Cow<'static, str>, Node)>);
 
 /// A member of an object.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,7 +31,10 @@ impl Object {
         item: &T,
     ) -> Object {
         let fields = fields.into_iter();
-        let members = fields.map(|field| (field.id, Node::Value(field.unit, (field.value)(item))));
+        let members = fields.map(|field| {
+            let value = Node::Value(field.unit, (field.value)(item));
+            (field.id.into(), value)
+        });
         Object(members.collect())
     }
 
@@ -40,7 +45,7 @@ impl Object {
 
     /// The same with another member.
     pub(crate) fn with(mut self, key: &'static str, value: impl Into<Node>) -> Object {
-        self.0.push((key, value.into()));
+        self.0.push((key.into(), value.into()));
         self
     }
 
@@ -89,7 +94,7 @@ impl Node {
             Node::List(nodes) => nodes.into_iter().map(Node::exact).collect(),
             Node::Object(Object(members)) => {
                 let members = members.into_iter();
-                let members = members.map(|(key, node)| (key.to_owned(), node.exact()));
+                let members = members.map(|(key, node)| (key.into_owned(), node.exact()));
                 Json::Object(members.collect())
             }
         }
@@ -110,6 +115,17 @@ impl Serialize for Node {
             Node::List(nodes) => nodes.serialize(serializer),
             Node::Object(object) => object.serialize(serializer),
         }
+    }
+}
+
+impl FromIterator<(String, Object)> for Object {
+    fn from_iter<I: IntoIterator<Item = (String, Object)>>(members: I) -> Object {
+        let members = members.into_iter();
+        Object(
+            members
+                .map(|(key, object)| (key.into(), object.into()))
+                .collect(),
+        )
     }
 }
 
