@@ -117,17 +117,6 @@ impl ReportOptions {
 }
 
 impl Report {
-    /// Builds the report of one run. Names are asked for only for what is shown. Cost: a pass over
-    /// all rows of `statistics`.
-    pub fn build(
-        statistics: &Statistics,
-        names: &dyn Names,
-        facts: &RunFacts<'_>,
-        options: &ReportOptions,
-    ) -> Report {
-        Report::select(statistics, names, facts, options, &Selection::default())
-    }
-
     /// Places in [`Report::lines`] by the names of the accesses to them, of one kind of name: those of a row of
     /// [`TotalsBy`] that the report shows.
     pub fn places_by(
@@ -142,9 +131,9 @@ impl Report {
         by::places_by(&namer, by, &lines)
     }
 
-    /// Builds the report of a part of a run, with totals by name. Names of all rows are asked for when
-    /// there are filters or totals.
-    pub fn select(
+    /// Builds the report of a run, or of a part of it, with totals by name. Names are asked for only for what is
+    /// shown, and those of all rows when there are filters or totals. Cost: a pass over all rows of `statistics`.
+    pub fn build(
         statistics: &Statistics,
         names: &dyn Names,
         facts: &RunFacts<'_>,

@@ -256,9 +256,9 @@ fields! {
         /// lost_cycles as a part of all threads' time.
         pub run_share: f64 => recorded share "run";
         /// Remote HITM of loads and locked operations.
-        pub remote_hitm_count: Option<u64> => count "rmt HITM";
+        pub remote_hitm_count: u64 => count "rmt HITM";
         /// Local HITM of loads and locked operations.
-        pub local_hitm_count: Option<u64> => count "lcl HITM";
+        pub local_hitm_count: u64 => count "lcl HITM";
         /// Accesses.
         pub access_count: u64 => count "accesses";
         /// Lines with these accesses.

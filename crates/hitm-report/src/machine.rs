@@ -128,9 +128,4 @@ impl MachineSummary {
             + self.program_hitm_count;
         share(named, self.hitm_count)
     }
-
-    /// Part of the HITMs of which only the slab cache is known, 0 to 1.
-    pub fn slab_share(&self) -> f64 {
-        share(self.slab_hitm_count, self.hitm_count)
-    }
 }

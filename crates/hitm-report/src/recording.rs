@@ -104,7 +104,7 @@ impl Report {
         let names = recording.names();
         let statistics = &recording.statistics;
         let facts = facts(recording);
-        let mut report = Report::select(statistics, &names, &facts, options, selection);
+        let mut report = Report::build(statistics, &names, &facts, options, selection);
         if names.is_machine() {
             let nameless = recording.nameless_hitms();
             report.of_machine = Some(MachineSummary {

@@ -428,8 +428,8 @@ impl Sum {
             lost_cycles,
             lost_share: share(lost_cycles, totals.lost_cycles),
             run_share: share(lost_cycles, totals.thread_cycles),
-            remote_hitm_count: Some(remote_hitm),
-            local_hitm_count: Some(local_hitm),
+            remote_hitm_count: remote_hitm,
+            local_hitm_count: local_hitm,
             access_count: self.counts.access_count,
             line_count: (!self.has_unknown_lines).then_some(self.line_count),
         }
@@ -439,15 +439,12 @@ impl Sum {
 /// Stable: equal rows stay in the order of their names.
 fn sort_rows(rows: &mut [TotalRow], sort: SortKey) {
     rows.sort_by_key(|row| {
-        let hitm = (
-            row.remote_hitm_count.unwrap_or(0),
-            row.local_hitm_count.unwrap_or(0),
-        );
+        let (remote, local) = (row.remote_hitm_count, row.local_hitm_count);
         let figure = match sort {
             SortKey::Lost => row.lost_cycles,
-            SortKey::Hitm => hitm.0 + hitm.1,
-            SortKey::RemoteHitm => hitm.0,
-            SortKey::LocalHitm => hitm.1,
+            SortKey::Hitm => remote + local,
+            SortKey::RemoteHitm => remote,
+            SortKey::LocalHitm => local,
             SortKey::Accesses => row.access_count,
             SortKey::Name => return (Reverse((0, 0)), row.name.clone()),
         };

@@ -138,14 +138,8 @@ fn fold(rows: &[&TotalRow], limit: PercentLimit) -> Option<TotalRow> {
         sum.lost_cycles = sum.lost_cycles.saturating_add(row.lost_cycles);
         sum.lost_share += row.lost_share;
         sum.run_share += row.run_share;
-        sum.remote_hitm_count = sum
-            .remote_hitm_count
-            .zip(row.remote_hitm_count)
-            .map(|(a, b)| a + b);
-        sum.local_hitm_count = sum
-            .local_hitm_count
-            .zip(row.local_hitm_count)
-            .map(|(a, b)| a + b);
+        sum.remote_hitm_count += row.remote_hitm_count;
+        sum.local_hitm_count += row.local_hitm_count;
         sum.access_count += row.access_count;
         sum.line_count = None;
     }

@@ -69,9 +69,9 @@ fn check_sums(report: &Report) {
         let counts = &report.totals.counts;
         assert_eq!(sum(&|row| row.access_count), counts.total(), "{what}");
         let hitm = |source| counts.loads_from(source);
-        let remote = sum(&|row| row.remote_hitm_count.unwrap());
+        let remote = sum(&|row| row.remote_hitm_count);
         assert_eq!(remote, hitm(DataSource::RemoteHitm), "{what}");
-        let local = sum(&|row| row.local_hitm_count.unwrap());
+        let local = sum(&|row| row.local_hitm_count);
         assert_eq!(local, hitm(DataSource::LocalHitm), "{what}");
     }
 }
@@ -79,61 +79,61 @@ fn check_sums(report: &Report) {
 #[test]
 fn totals_add_up_to_the_run() {
     let statistics = with_rest(everything());
-    let report = select(&statistics, 4, OPTIONS, &by(&By::ALL));
+    let report = select(&statistics, 4, OPTIONS, &by(By::ALL));
     check_sums(&report);
     // Lines have the table that is always there.
     assert_eq!(report.totals_by.len(), By::ALL.len() - 1);
     expect![[r#"
         by object:
-        f lost 695000 of 6500 accesses, Some(2000)+Some(0) HITM, Some(1) lines
-        account lost 110000 of 1000 accesses, Some(400)+Some(0) HITM, Some(1) lines
-        slots (heap) lost 32400 of 720 accesses, Some(0)+Some(360) HITM, Some(3) lines
-        (no name) lost 310 of 2 accesses, Some(1)+Some(0) HITM, Some(1) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        f lost 695000 of 6500 accesses, 2000+0 HITM, Some(1) lines
+        account lost 110000 of 1000 accesses, 400+0 HITM, Some(1) lines
+        slots (heap) lost 32400 of 720 accesses, 0+360 HITM, Some(3) lines
+        (no name) lost 310 of 2 accesses, 1+0 HITM, Some(1) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
         by member:
-        f.w lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        f.y lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        f.z lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        f.x lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        account.lock lost 110000 of 600 accesses, Some(400)+Some(0) HITM, Some(1) lines
-        slots (heap)[].count lost 16200 of 360 accesses, Some(0)+Some(180) HITM, Some(2) lines
-        slots (heap)[].sum lost 16200 of 360 accesses, Some(0)+Some(180) HITM, Some(3) lines
-        (no name) lost 310 of 2 accesses, Some(1)+Some(0) HITM, Some(1) lines
-        account.balance lost 0 of 400 accesses, Some(0)+Some(0) HITM, Some(1) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        f.w lost 175000 of 2000 accesses, 500+0 HITM, Some(1) lines
+        f.y lost 175000 of 2000 accesses, 500+0 HITM, Some(1) lines
+        f.z lost 175000 of 2000 accesses, 500+0 HITM, Some(1) lines
+        f.x lost 170000 of 500 accesses, 500+0 HITM, Some(1) lines
+        account.lock lost 110000 of 600 accesses, 400+0 HITM, Some(1) lines
+        slots (heap)[].count lost 16200 of 360 accesses, 0+180 HITM, Some(2) lines
+        slots (heap)[].sum lost 16200 of 360 accesses, 0+180 HITM, Some(3) lines
+        (no name) lost 310 of 2 accesses, 1+0 HITM, Some(1) lines
+        account.balance lost 0 of 400 accesses, 0+0 HITM, Some(1) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
         by type:
-        packed lost 695000 of 6500 accesses, Some(2000)+Some(0) HITM, Some(1) lines
-        account lost 110000 of 1000 accesses, Some(400)+Some(0) HITM, Some(1) lines
-        (no type known) lost 32710 of 722 accesses, Some(1)+Some(360) HITM, Some(4) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        packed lost 695000 of 6500 accesses, 2000+0 HITM, Some(1) lines
+        account lost 110000 of 1000 accesses, 400+0 HITM, Some(1) lines
+        (no type known) lost 32710 of 722 accesses, 1+360 HITM, Some(4) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
         by function:
-        bump lost 525000 of 6000 accesses, Some(1500)+Some(0) HITM, Some(1) lines
-        read_x lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        account_add lost 110000 of 1000 accesses, Some(400)+Some(0) HITM, Some(1) lines
-        count_in_slot lost 32710 of 721 accesses, Some(1)+Some(360) HITM, Some(4) lines
-        (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        bump lost 525000 of 6000 accesses, 1500+0 HITM, Some(1) lines
+        read_x lost 170000 of 500 accesses, 500+0 HITM, Some(1) lines
+        account_add lost 110000 of 1000 accesses, 400+0 HITM, Some(1) lines
+        count_in_slot lost 32710 of 721 accesses, 1+360 HITM, Some(4) lines
+        (no function known) lost 0 of 1 accesses, 0+0 HITM, Some(1) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
         by caller:
-        (no caller known) lost 837710 of 8222 accesses, Some(2401)+Some(360) HITM, Some(6) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        (no caller known) lost 837710 of 8222 accesses, 2401+360 HITM, Some(6) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
         by children:
-        bump lost 525000 of 6000 accesses, Some(1500)+Some(0) HITM, Some(1) lines
-        read_x lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        account_add lost 110000 of 1000 accesses, Some(400)+Some(0) HITM, Some(1) lines
-        count_in_slot lost 32710 of 721 accesses, Some(1)+Some(360) HITM, Some(4) lines
-        (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        bump lost 525000 of 6000 accesses, 1500+0 HITM, Some(1) lines
+        read_x lost 170000 of 500 accesses, 500+0 HITM, Some(1) lines
+        account_add lost 110000 of 1000 accesses, 400+0 HITM, Some(1) lines
+        count_in_slot lost 32710 of 721 accesses, 1+360 HITM, Some(4) lines
+        (no function known) lost 0 of 1 accesses, 0+0 HITM, Some(1) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
         by source:
-        examples/packed.c:30 lost 525000 of 6000 accesses, Some(1500)+Some(0) HITM, Some(1) lines
-        examples/packed.c:21 lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        examples/packed.c:50 lost 110000 of 1000 accesses, Some(400)+Some(0) HITM, Some(1) lines
-        examples/packed.c:70 lost 32710 of 721 accesses, Some(1)+Some(360) HITM, Some(4) lines
-        (no source line known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        examples/packed.c:30 lost 525000 of 6000 accesses, 1500+0 HITM, Some(1) lines
+        examples/packed.c:21 lost 170000 of 500 accesses, 500+0 HITM, Some(1) lines
+        examples/packed.c:50 lost 110000 of 1000 accesses, 400+0 HITM, Some(1) lines
+        examples/packed.c:70 lost 32710 of 721 accesses, 1+360 HITM, Some(4) lines
+        (no source line known) lost 0 of 1 accesses, 0+0 HITM, Some(1) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
         by process:
-        program-0 lost 421600 of 3481 accesses, Some(1200)+Some(240) HITM, Some(6) lines
-        program-1 lost 416110 of 4741 accesses, Some(1201)+Some(120) HITM, Some(4) lines
-        (lines that changed hands too rarely) lost 300 of 16 accesses, Some(11)+Some(0) HITM, Some(7) lines
+        program-0 lost 421600 of 3481 accesses, 1200+240 HITM, Some(6) lines
+        program-1 lost 416110 of 4741 accesses, 1201+120 HITM, Some(4) lines
+        (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
     "#]].assert_eq(&all_shown(&report));
 }
 
@@ -179,9 +179,9 @@ fn a_filter_says_what_it_leaves() {
     expect![[r#"
         Filtered { filters: ["function bump", "thread worker-2*"], access_count: 2000, line_count: 1, lost_cycles: 175000, lost_share: 0.20882805694442788, unfiltered_lost_cycles: 300 }
         by object:
-        f lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        f lost 175000 of 2000 accesses, 500+0 HITM, Some(1) lines
         by function:
-        bump lost 175000 of 2000 accesses, Some(500)+Some(0) HITM, Some(1) lines
+        bump lost 175000 of 2000 accesses, 500+0 HITM, Some(1) lines
     "#]].assert_eq(&format!("{filtered:?}\n{}", all_shown(&one_thread)));
     // The line is shown whole, and the others not at all; sums of the run stay.
     assert_eq!(one_thread.lines.len(), 1);
@@ -348,9 +348,9 @@ fn callers_count_what_has_a_chain() {
     check_sums(&report);
     expect![[r#"
         by caller:
-        (no caller known) lost 822710 of 8172 accesses, Some(2351)+Some(360) HITM, Some(6) lines
-        account_add lost 9000 of 30 accesses, Some(30)+Some(0) HITM, Some(1) lines
-        count_in_slot lost 6000 of 20 accesses, Some(20)+Some(0) HITM, Some(1) lines
+        (no caller known) lost 822710 of 8172 accesses, 2351+360 HITM, Some(6) lines
+        account_add lost 9000 of 30 accesses, 30+0 HITM, Some(1) lines
+        count_in_slot lost 6000 of 20 accesses, 20+0 HITM, Some(1) lines
     "#]]
     .assert_eq(&all_shown(&report));
 }
@@ -368,20 +368,20 @@ fn accesses_of_skipped_functions_are_their_callers() {
     check_sums(&report);
     expect![[r#"
         by function:
-        bump lost 525000 of 6000 accesses, Some(1500)+Some(0) HITM, Some(1) lines
-        read_x lost 155000 of 450 accesses, Some(450)+Some(0) HITM, Some(1) lines
-        account_add lost 119000 of 1030 accesses, Some(430)+Some(0) HITM, Some(2) lines
-        count_in_slot lost 38710 of 741 accesses, Some(21)+Some(360) HITM, Some(5) lines
-        (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
+        bump lost 525000 of 6000 accesses, 1500+0 HITM, Some(1) lines
+        read_x lost 155000 of 450 accesses, 450+0 HITM, Some(1) lines
+        account_add lost 119000 of 1030 accesses, 430+0 HITM, Some(2) lines
+        count_in_slot lost 38710 of 741 accesses, 21+360 HITM, Some(5) lines
+        (no function known) lost 0 of 1 accesses, 0+0 HITM, Some(1) lines
         by caller:
-        (no caller known) lost 822710 of 8172 accesses, Some(2351)+Some(360) HITM, Some(6) lines
-        bump lost 15000 of 50 accesses, Some(50)+Some(0) HITM, Some(1) lines
+        (no caller known) lost 822710 of 8172 accesses, 2351+360 HITM, Some(6) lines
+        bump lost 15000 of 50 accesses, 50+0 HITM, Some(1) lines
         by children:
-        bump lost 540000 of 6050 accesses, Some(1550)+Some(0) HITM, Some(1) lines
-        read_x lost 170000 of 500 accesses, Some(500)+Some(0) HITM, Some(1) lines
-        account_add lost 119000 of 1030 accesses, Some(430)+Some(0) HITM, Some(2) lines
-        count_in_slot lost 38710 of 741 accesses, Some(21)+Some(360) HITM, Some(5) lines
-        (no function known) lost 0 of 1 accesses, Some(0)+Some(0) HITM, Some(1) lines
+        bump lost 540000 of 6050 accesses, 1550+0 HITM, Some(1) lines
+        read_x lost 170000 of 500 accesses, 500+0 HITM, Some(1) lines
+        account_add lost 119000 of 1030 accesses, 430+0 HITM, Some(2) lines
+        count_in_slot lost 38710 of 741 accesses, 21+360 HITM, Some(5) lines
+        (no function known) lost 0 of 1 accesses, 0+0 HITM, Some(1) lines
     "#]]
     .assert_eq(&all_shown(&report));
     // Where all are skipped, the function itself counts.
@@ -411,7 +411,7 @@ proptest! {
         if rest {
             statistics = with_rest(statistics);
         }
-        let report = select(&statistics, 4, OPTIONS, &by(&By::ALL));
+        let report = select(&statistics, 4, OPTIONS, &by(By::ALL));
         check_sums(&report);
         let of_thread = |thread: u32| {
             let filters = Filters {

@@ -333,7 +333,7 @@ pub(crate) fn select(
         complete: true,
         diagnostics: Vec::new(),
     };
-    Report::select(statistics, &Symbols, &facts, &options, selection)
+    Report::build(statistics, &Symbols, &facts, &options, selection)
 }
 
 /// Everything at once.
