@@ -10,6 +10,7 @@ use hitm_test::process::Command;
 use serde::Deserialize;
 
 use crate::programs;
+use crate::sentences::{Said, follow_one_another};
 
 const FOLDER: &str = "crates/hitm-cli/tests/fixtures/cases";
 
@@ -32,13 +33,15 @@ struct Case {
     env: BTreeMap<String, String>,
     /// Parts of "Lost".
     #[serde(default)]
-    lost: Vec<String>,
+    lost: Vec<Said>,
     /// Parts of "Where".
-    at: Vec<String>,
-    /// The verdict: a part of "Why".
-    verdict: String,
+    #[serde(default)]
+    at: Vec<Said>,
+    /// The verdict, or a sentence: a part of "Why".
+    verdict: Option<Said>,
     /// Parts of "Do", in this order.
-    advice: Vec<String>,
+    #[serde(default)]
+    advice: Vec<Said>,
     /// True if the gate fails; none where it may be either.
     fails: Option<bool>,
 }
@@ -113,11 +116,10 @@ impl Case {
         };
         let recording = self.record(directory, &program);
         let head = head(directory, &recording);
-        let why = [self.verdict.clone()];
         let wanted = [
             ("Lost", &self.lost[..]),
             ("Where", &self.at),
-            ("Why", &why),
+            ("Why", self.verdict.as_slice()),
             ("Do", &self.advice),
         ];
         let mut wrong = Vec::new();
@@ -132,14 +134,6 @@ impl Case {
         }
         wrong
     }
-}
-
-fn follow_one_another(text: &str, parts: &[String]) -> bool {
-    let mut rest = Some(text);
-    for part in parts {
-        rest = rest.and_then(|rest| Some(rest.split_once(part.as_str())?.1));
-    }
-    rest.is_some()
 }
 
 fn head(directory: &Path, recording: &Path) -> Head {

@@ -53,6 +53,7 @@ mod recording;
 mod recording_hostile;
 mod review;
 mod runs;
+mod sentences;
 mod sim;
 mod sim_calls;
 mod sleeping;

@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::slice::from_ref;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::programs;
+use crate::sentences::{Said, follow_one_another};
 
 const FOLDER: &str = "crates/hitm-cli/tests/fixtures/verdicts";
 
@@ -30,7 +32,7 @@ struct Program {
     verdict: String,
     fights: BTreeSet<String>,
     fails: bool,
-    advice: Vec<String>,
+    advice: Vec<Said>,
 }
 
 impl Program {
@@ -60,7 +62,10 @@ impl Program {
         let advice = line["advice"].as_str().expect("advice is text");
         line["verdict"] == *self.verdict
             && has_fights(line, &self.fights)
-            && self.advice.iter().all(|part| advice.contains(part))
+            && self
+                .advice
+                .iter()
+                .all(|part| follow_one_another(advice, from_ref(part)))
     }
 }
 

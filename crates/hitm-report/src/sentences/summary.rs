@@ -75,5 +75,5 @@ sentences! {
     /// Recordings that would tell more.
     record_addresses() = "Record with addresses: `perf c2c record`, `perf mem record`, or `hitm record`.";
     /// Nothing to do.
-    nothing() = "Nothing about cache lines.";
+    no_advice() = "Nothing about cache lines.";
 }

@@ -34,6 +34,6 @@ pub(super) fn reason(report: &Report) -> String {
 pub(super) fn advice(report: &Report) -> String {
     match report.has_no_address() {
         true => say::record_addresses(),
-        false => say::nothing(),
+        false => say::no_advice(),
     }
 }
