@@ -120,7 +120,7 @@ fn a_lock_has_a_detail() {
               u%                 43.0%  Time for which its thread.. CPU time without waiting
               +-%                 1.1%  The standard error of hol.. by the number of samples
               CPUs of use            3  CPUs of use to its threads: 1/u - 0.05, rounded up
-              bound               2.33  How many times as fast as..d all of them can be: 1/u
+              bound               2.33  Speed of all threads at m..tiple of that of one: 1/u
             Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
@@ -150,7 +150,7 @@ fn a_lock_has_a_detail() {
               u%                 43.0%  Time for which its threads held it, as a part of their CPU time without waiting
               +-%                 1.1%  The standard error of hold_share, by the number of samples
               CPUs of use            3  CPUs of use to its threads: 1/u - 0.05, rounded up
-              bound               2.33  How many times as fast as one thread all of them can be: 1/u
+              bound               2.33  Speed of all threads at most, as a multiple of that of one: 1/u
               waits                 12  Waits that the kernel's tracepoints saw: all .. only spun for a rwsem; of a futex, all of it
               waits           300.0 ms  Time of those waits in all, spinning and asleep
               longest          40.0 ms  The longest of those waits
