@@ -3,6 +3,8 @@
 //! A [`Table`] remembers the keys that were read; [`Table::finish`] refuses the others. So the list
 //! of known keys is nowhere written twice. The kind of document decides what its errors are
 //! ([`Document`]).
+//!
+//! Here, because machine files, layout files, scenarios and plans are read by crates that do not know each other.
 
 use std::cell::RefCell;
 use std::ops::Range;

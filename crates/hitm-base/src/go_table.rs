@@ -2,6 +2,8 @@
 //!
 //! Read in place: a look-up is a search in the section's bytes. Source: Go's runtime/symtab.go (`pcHeader`,
 //! `functab`, `_func`) of versions 1.18 to 1.26. Files and lines, and what is inlined, are not read.
+//!
+//! Here, because the recorder (`hitm-qemu`) unwinds by it and `hitm-layout` names by it, which do not know each other.
 
 /// The first bytes of the table: since Go 1.18 and since Go 1.20.
 const MAGICS: [u32; 2] = [0xffff_fff0, 0xffff_fff1];

@@ -1,4 +1,5 @@
-//! Histograms as bpftrace prints them.
+//! Histograms as bpftrace prints them: of this host (`hitm-live`) and of simulated kernels (`hitm-sim`), which do not
+//! know each other.
 
 use std::fmt::Write;
 

@@ -3,6 +3,8 @@
 //! A line that is found modified comes from the CPU that wrote it last. A clean copy, or the right to
 //! write, comes from the other CPU that touched the line last: with several sharers one of them. A line
 //! whose earlier users were not seen has no giver.
+//!
+//! Here, because `hitm-coherence` counts by it and `hitm-timeline` draws by it, which do not know each other.
 
 use crate::CpuId;
 

@@ -4,6 +4,8 @@
 //! iteration fails when a thread starts later than the next lower one by more than the allowed
 //! error. It then has to wait for it to finish.
 //!
+//! Here, because the test runs on this host (`hitm-live`) and simulated (`hitm-sim`), which do not know each other.
+//!
 //! Source: rt-tests, src/rt-migrate-test/rt-migrate-test.c; the rule is that of its check of results.
 
 use std::fmt::Write as _;

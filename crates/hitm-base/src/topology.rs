@@ -125,7 +125,7 @@ pub struct TopologyShape {
     pub numbering: Numbering,
 }
 
-/// Why a list of places is no topology.
+/// Reason for which a list of places is no topology.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TopologyError {

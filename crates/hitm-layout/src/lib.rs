@@ -31,6 +31,7 @@ mod mini_debug;
 mod object_file;
 mod path;
 pub mod profile;
+mod range_map;
 pub mod structs;
 mod symbolizer;
 mod symbols;
@@ -47,6 +48,7 @@ pub use hitm_base::{Buffer, Bytes, Unread};
 pub use instances::{instance_at, only_instance};
 pub use object_file::{Definition, ObjectFile};
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
+pub use range_map::RangeMap;
 pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
 pub use types::{
     AggregateKind, CachelineBoundary, Decl, Discriminant, Enumerator, ForcedAlignments, Gap, Hole,

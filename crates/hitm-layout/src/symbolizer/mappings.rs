@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::RangeMap;
+use crate::RangeMap;
 
 /// A mapping of the recorded process.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr, RangeMap};
+use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr};
+use hitm_layout::RangeMap;
 use hitm_trace::{HeapObject, Mapping, Region, RegionKind};
 
 use super::budget::Budget;

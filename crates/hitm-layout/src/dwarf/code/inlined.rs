@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use hitm_base::RangeMap;
+use crate::RangeMap;
 
 use super::super::die::{Die, PcRanges, Walker};
 use super::super::sources::View;
