@@ -1,5 +1,7 @@
 //! Ids, units, topology and the machine model: the words that every other crate uses.
 //!
+//! A rule of its own is here only if crates need it that must not know each other; its module says which.
+//!
 //! Nothing here does I/O. Start with [`Access`] (what a thread did), [`Outcome`] (what the
 //! memory system answered) and [`Machine`] (where the prices come from).
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]
@@ -14,7 +16,7 @@ mod histogram;
 mod ids;
 mod line_users;
 pub mod machine;
-mod range_map;
+mod maps_line;
 pub mod rt_migrate;
 mod text;
 mod topology;
@@ -29,7 +31,7 @@ pub use histogram::Histogram;
 pub use ids::{CodeAddr, CpuId, LineAddr, ThreadId};
 pub use line_users::{LineUse, LineUsers};
 pub use machine::Machine;
-pub use range_map::RangeMap;
+pub use maps_line::MapsLine;
 pub use text::{counted, grouped, printable, printable_json};
 pub use topology::{CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape};
 pub use units::{Clock, Cycles, Nanos};

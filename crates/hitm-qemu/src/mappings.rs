@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use hitm_base::AddrRange;
+use hitm_base::{AddrRange, MapsLine};
 use hitm_trace::Mapping;
 
 use crate::guest_memory::{guest_addr, host_addr};
@@ -18,8 +18,30 @@ const BUILD_ID_SEARCH_LEN: u64 = 1 << 16;
 /// The file mappings of this process, guest's and QEMU's own, from `/proc/self/maps`, at the
 /// guest's addresses.
 pub(crate) fn present() -> Vec<Mapping> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    maps.lines().filter_map(parse_line).collect()
+    let maps = maps();
+    let lines = lines(&maps);
+    lines.filter_map(|line| mapping(&line)).collect()
+}
+
+fn maps() -> String {
+    fs::read_to_string("/proc/self/maps").unwrap_or_default()
+}
+
+/// Mappings at the guest's addresses.
+fn lines(maps: &str) -> impl Iterator<Item = MapsLine<'_>> {
+    let lines = maps.lines().filter_map(MapsLine::parse);
+    lines.filter_map(|line| {
+        let [start, end] = [line.range.start(), line.range.end()].map(guest_addr);
+        let range = AddrRange::new(start, end)?;
+        Some(MapsLine { range, ..line })
+    })
+}
+
+/// The result of `then` for the mapping that contains `addr`.
+fn of_line_at<T>(addr: u64, then: impl FnOnce(&MapsLine<'_>) -> Option<T>) -> Option<T> {
+    let maps = maps();
+    let line = lines(&maps).find(|line| line.range.contains(addr))?;
+    then(&line)
 }
 
 /// The file of the program that QEMU runs: the first argument that is no option of QEMU's.
@@ -40,14 +62,9 @@ fn program_of<'a>(mut args: impl Iterator<Item = &'a [u8]>) -> Option<PathBuf> {
     }
 }
 
-/// The mapping that contains `addr`.
+/// The mapping that contains `addr`. The files of all the others are not opened.
 pub(crate) fn at(addr: u64) -> Option<Mapping> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    // The files of all the others are not opened.
-    let line = maps
-        .lines()
-        .find(|line| parse_range(line).is_some_and(|range| range.contains(addr)));
-    parse_line(line?)
+    of_line_at(addr, mapping)
 }
 
 /// The stack whose top is `top`, if it has a mapping of its own.
@@ -56,25 +73,20 @@ pub(crate) fn at(addr: u64) -> Option<Mapping> {
 /// language cuts out of its heap has no known bounds.
 pub(crate) fn stack_below(top: u64) -> Option<AddrRange> {
     const STACK_TAIL_MAX: u64 = 64 << 10;
-    range_at(top.wrapping_sub(1)).filter(|range| range.end().saturating_sub(top) < STACK_TAIL_MAX)
+    let range = of_line_at(top.wrapping_sub(1), |line| Some(line.range));
+    range.filter(|range| range.end().saturating_sub(top) < STACK_TAIL_MAX)
 }
 
 /// The readable memory around `addr`.
 pub(crate) fn readable_at(addr: u64) -> Option<AddrRange> {
-    range_where(addr, |line| {
-        let permissions = line.split_ascii_whitespace().nth(1);
-        permissions.is_some_and(|permissions| permissions.starts_with('r'))
-    })
+    of_line_at(addr, |line| line.has('r').then_some(line.range))
 }
 
 /// The private memory of this process that it may write to.
 pub(crate) fn writable() -> Vec<AddrRange> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let is_writable = |line: &&str| line.split_ascii_whitespace().nth(1) == Some("rw-p");
-    maps.lines()
-        .filter(is_writable)
-        .filter_map(parse_range)
-        .collect()
+    let maps = maps();
+    let writable = lines(&maps).filter(|line| line.permissions == "rw-p");
+    writable.map(|line| line.range).collect()
 }
 
 /// Pages of a range that have memory behind them, in its first `len_max` bytes.
@@ -104,45 +116,18 @@ pub(crate) fn present_pages(range: AddrRange, len_max: u64) -> impl Iterator<Ite
     })
 }
 
-/// The memory around `addr`, of a file or not.
-fn range_at(addr: u64) -> Option<AddrRange> {
-    range_where(addr, |_| true)
-}
-
-/// The memory around `addr`, if its line of maps is a wanted one.
-fn range_where(addr: u64, is_wanted: impl Fn(&str) -> bool) -> Option<AddrRange> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut ranges = maps
-        .lines()
-        .filter(|line| is_wanted(line))
-        .filter_map(parse_range);
-    ranges.find(|range| range.contains(addr))
-}
-
-/// The guest's addresses of a line's `start-end`.
-fn parse_range(line: &str) -> Option<AddrRange> {
-    let (start, end) = line.split_ascii_whitespace().next()?.split_once('-')?;
-    let address = |text| u64::from_str_radix(text, 16).ok().map(guest_addr);
-    AddrRange::new(address(start)?, address(end)?)
-}
-
-/// `55d0-55d1 r-xp 00001000 08:01 1234   /usr/bin/cat`.
-fn parse_line(line: &str) -> Option<Mapping> {
-    let range = parse_range(line)?;
-    let mut fields = line.split_ascii_whitespace().skip(1);
-    let permissions = fields.next()?;
-    let offset = fields.next()?;
-    let path_at = line.find('/')?;
-    let path = line[path_at..].trim_end_matches(" (deleted)").to_string();
-    if path.starts_with("/dev/") || path.starts_with("/memfd:") {
+/// The mapping of a file that has a name.
+fn mapping(line: &MapsLine<'_>) -> Option<Mapping> {
+    let path = line.opened_path();
+    if !path.starts_with('/') || path.starts_with("/dev/") || path.starts_with("/memfd:") {
         return None;
     }
     Some(Mapping {
-        range,
-        file_offset: u64::from_str_radix(offset, 16).ok()?,
-        build_id: build_id(&path).unwrap_or_default(),
-        path,
-        executable: permissions.contains('x'),
+        range: line.range,
+        file_offset: line.offset,
+        build_id: build_id(path).unwrap_or_default(),
+        path: path.to_owned(),
+        executable: line.has('x'),
     })
 }
 
@@ -160,29 +145,17 @@ pub(crate) struct SharedMapping {
 
 /// The shared mapping around `addr`, if it is one.
 pub(crate) fn shared_at(addr: u64) -> Option<SharedMapping> {
-    let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mut shared = maps.lines().filter_map(parse_shared);
-    shared.find(|mapping| mapping.range.contains(addr))
+    of_line_at(addr, shared)
 }
 
-/// `7f00-7f80 rw-s 00000000 00:01 1234   /dev/zero (deleted)`.
-fn parse_shared(line: &str) -> Option<SharedMapping> {
-    let range = parse_range(line)?;
-    let mut fields = line.split_ascii_whitespace().skip(1);
-    let permissions = fields.next().filter(|text| text.ends_with('s'))?;
-    let hexadecimal = |text: &str| u64::from_str_radix(text, 16).ok();
-    let offset = hexadecimal(fields.next()?)?;
-    let (major, minor) = fields.next()?.split_once(':')?;
-    let device = hexadecimal(major)? << 32 | hexadecimal(minor)?;
-    let inode = fields.next()?.parse().ok()?;
-    let path = line.find('/').map_or("", |at| &line[at..]);
-    Some(SharedMapping {
-        range,
-        offset,
-        device,
-        inode,
-        path: path.trim_end_matches(" (deleted)").to_string(),
-        is_writable: permissions.contains('w'),
+fn shared(line: &MapsLine<'_>) -> Option<SharedMapping> {
+    line.has('s').then(|| SharedMapping {
+        range: line.range,
+        offset: line.offset,
+        device: line.device,
+        inode: line.inode,
+        path: line.opened_path().to_owned(),
+        is_writable: line.has('w'),
     })
 }
 
@@ -215,7 +188,8 @@ mod tests {
 
     #[test]
     fn a_line_of_maps() {
-        let mapping = parse_line("7f00-7f80 r-xp 00002000 fe:00 99    /nowhere/a b.so (deleted)");
+        let mapping = |line| mapping(&MapsLine::parse(line)?);
+        let found = mapping("7f00-7f80 r-xp 00002000 fe:00 99    /nowhere/a b.so (deleted)");
         let expected = Mapping {
             range: AddrRange::new(0x7f00, 0x7f80).unwrap(),
             file_offset: 0x2000,
@@ -223,14 +197,15 @@ mod tests {
             build_id: vec![],
             executable: true,
         };
-        assert_eq!(mapping, Some(expected));
-        assert_eq!(parse_line("7f00-7f80 rw-p 00000000 00:00 0 [heap]"), None);
-        assert_eq!(parse_line("garbage"), None);
+        assert_eq!(found, Some(expected));
+        assert_eq!(mapping("7f00-7f80 rw-p 00000000 00:00 0 [heap]"), None);
+        assert_eq!(mapping("garbage"), None);
     }
 
     #[test]
     fn a_shared_line_of_maps() {
-        let found = parse_shared("7f00-7f80 rw-s 00001000 00:01 77    /dev/zero (deleted)");
+        let shared = |line| shared(&MapsLine::parse(line)?);
+        let found = shared("7f00-7f80 rw-s 00001000 00:01 77    /dev/zero (deleted)");
         let expected = SharedMapping {
             range: AddrRange::new(0x7f00, 0x7f80).unwrap(),
             offset: 0x1000,
@@ -240,7 +215,7 @@ mod tests {
             is_writable: true,
         };
         assert_eq!(found, Some(expected));
-        assert_eq!(parse_shared("7f00-7f80 rw-p 00001000 00:01 77    /x"), None);
+        assert_eq!(shared("7f00-7f80 rw-p 00001000 00:01 77    /x"), None);
     }
 
     #[test]

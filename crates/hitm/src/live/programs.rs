@@ -1,5 +1,6 @@
 //! Running processes: their cgroups, their mapped files.
 
+use hitm_base::MapsLine;
 use hitm_layout::Mapping;
 use hitm_live::procfs;
 
@@ -29,18 +30,12 @@ pub(super) fn mappings(pid: u32) -> Vec<Mapping> {
 
 /// Parses a line of proc_pid_maps(5), if it may hold code or a file's variables.
 fn mapping(line: &str) -> Option<Mapping> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let is_executable = words.next()?.as_bytes().get(2) == Some(&b'x');
-    let file_offset = hex(words.next()?)?;
-    let path = words.nth(2).unwrap_or_default().trim_start();
-    let is_of_file = path.starts_with('/');
-    (is_executable || is_of_file).then_some(Mapping {
-        start: hex(start)?,
-        end: hex(end)?,
-        file_offset,
-        path: path.to_owned(),
+    let line = MapsLine::parse(line)?;
+    (line.has('x') || line.path.starts_with('/')).then(|| Mapping {
+        start: line.range.start(),
+        end: line.range.end(),
+        file_offset: line.offset,
+        path: line.path.to_owned(),
         build_id: None,
     })
 }
@@ -62,7 +57,7 @@ mod tests {
         let anonymous = line.replace("r-xp", "rw-p").replace("/usr/lib/a b.so", "");
         assert_eq!(mapping(&anonymous), None);
         assert_eq!(
-            mapping("7f00-7f80 r-xp 0 0 0").map(|found| found.path),
+            mapping("7f00-7f80 r-xp 0 0:0 0").map(|found| found.path),
             Some(String::new())
         );
         assert_eq!(mapping("junk"), None);

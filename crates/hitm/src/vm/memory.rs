@@ -7,7 +7,7 @@
 //! ```
 //! Lines of another form are skipped: a missing name is no reason to lose a recording.
 
-use hitm_base::AddrRange;
+use hitm_base::{AddrRange, MapsLine};
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 
 use hitm_kernel::{DIRECT_MAP, PAGE_BYTES};
@@ -29,21 +29,15 @@ pub fn records(text: &str, on_host: &dyn Fn(&str) -> String) -> Vec<Record> {
     lines.collect()
 }
 
-/// `00400000-00401000 r-xp 00001000 00:02 1234   /hitm/bin/fifo_pool`
 fn mapping(line: &str, on_host: &dyn Fn(&str) -> String) -> Option<Mapping> {
-    let mut words = line.split_ascii_whitespace();
-    let (start, end) = words.next()?.split_once('-')?;
-    let permissions = words.next()?;
-    let file_offset = hexadecimal(words.next()?)?;
-    let (_device, _inode) = (words.next()?, words.next()?);
-    let path = words.next().unwrap_or_default();
-    let range = AddrRange::new(hexadecimal(start)?, hexadecimal(end)?)?;
+    let line = MapsLine::parse(line)?;
+    let range = line.range;
     (!range.is_empty() && range.end() <= USER_END).then(|| Mapping {
         range,
-        file_offset,
-        path: on_host(path),
+        file_offset: line.offset,
+        path: on_host(line.opened_path()),
         build_id: Vec::new(),
-        executable: permissions.contains('x'),
+        executable: line.has('x'),
     })
 }
 
