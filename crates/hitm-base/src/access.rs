@@ -20,6 +20,19 @@ pub enum AccessOp {
 }
 
 impl AccessOp {
+    /// All operations, each at the place of its number.
+    pub const ALL: [AccessOp; 4] = [
+        AccessOp::Load,
+        AccessOp::Store,
+        AccessOp::LockedRmw,
+        AccessOp::Fence,
+    ];
+
+    /// The operation with this number, if there is one.
+    pub fn of_number(number: u8) -> Option<AccessOp> {
+        AccessOp::ALL.get(usize::from(number)).copied()
+    }
+
     /// Returns true if the access needs the line exclusively.
     pub const fn is_write(self) -> bool {
         matches!(self, AccessOp::Store | AccessOp::LockedRmw)

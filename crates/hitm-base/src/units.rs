@@ -4,11 +4,24 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
+use serde::{Deserialize, Serialize};
 use zerocopy::{Immutable, IntoBytes};
 
 /// A point in virtual time, or a span of it, in cycles of the modelled clock.
 #[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, IntoBytes, Immutable,
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Default,
+    IntoBytes,
+    Immutable,
+    Serialize,
+    Deserialize,
 )]
 #[repr(transparent)]
 pub struct Cycles(pub u64);

@@ -24,7 +24,7 @@ impl Caveat {
         }
     }
 
-    /// What a reader of such a recording should know.
+    /// Sentence for readers of such a recording.
     pub fn text(self) -> &'static str {
         match self {
             Caveat::HostCpus => {

@@ -60,7 +60,7 @@ pub(crate) struct ChunkHeader {
     pub(crate) payload_crc: u32,
 }
 
-/// Why bytes are no chunk header.
+/// Reason for which bytes are no chunk header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderFault {
     Marker,

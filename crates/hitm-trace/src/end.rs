@@ -8,7 +8,7 @@ use crate::form::{Code, Signed, Stop, Written};
 use crate::shape::Shape;
 use crate::wire::Cursor;
 
-/// Why a recording ended.
+/// Reason for which a recording ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EndReason {
     /// The program exited.
@@ -110,7 +110,7 @@ written! {
     struct Numbers {
         /// The reason.
         code: u8 => Code(&REASONS);
-        /// What it says of itself, else 0.
+        /// Number that it gives for itself, else 0.
         value: i64 => Signed;
     }
 }

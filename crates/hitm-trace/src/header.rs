@@ -48,30 +48,35 @@ pub const VERSION: Version = Version {
 
 /// Everything that a recording was made with. The working directory and the environment are not
 /// stored: they name people and machines.
-#[derive(Debug, Clone, PartialEq, Eq)]
+///
+/// Written as JSON: the keys and their order are part of the format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The version of hitm that recorded.
     pub hitm_version: String,
     /// The recorded program and its arguments.
     pub args: Vec<String>,
-    /// The machine model, as the text of its TOML file.
-    pub machine_toml: String,
-    /// Cycles that a thread's clock may run ahead of the slowest.
-    pub window: Cycles,
-    /// Placement of threads on the modelled CPUs, in the words of the command line.
-    pub placement: String,
-    /// The seed of all random choices.
-    pub seed: u64,
     /// Architecture of the recorded program: `x86_64` or `aarch64`.
     pub arch: String,
     /// QEMU's version in its own words; empty when another tool recorded.
     pub qemu_version: String,
+    /// Placement of threads on the modelled CPUs, in the words of the command line.
+    pub placement: String,
+    /// The seed of all random choices.
+    pub seed: u64,
+    /// Cycles that a thread's clock may run ahead of the slowest.
+    #[serde(rename = "window_cycles")]
+    pub window: Cycles,
     /// The clock that cycles are counted in.
+    #[serde(rename = "clock_khz", with = "khz")]
     pub clock: Clock,
     /// Bytes in a page of the recorded program.
     pub page_size_bytes: u32,
+    /// The machine model, as the text of its TOML file.
+    pub machine_toml: String,
     /// Events and processes of another tool's samples, when the accesses are such. `None` when
     /// every access to a shared line is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
 }
 
@@ -127,7 +132,7 @@ pub struct SampledProcess {
     pub name: String,
 }
 
-/// Why the head of a file cannot be read.
+/// Reason for which the head of a file cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum HeaderError {
@@ -185,42 +190,47 @@ pub enum HeaderError {
     Io(#[from] io::Error),
 }
 
-/// The header as it is written: keys are part of the format.
-#[derive(Serialize, Deserialize)]
-struct HeaderJson {
+/// The header as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
     schema: u32,
-    hitm_version: String,
-    args: Vec<String>,
-    arch: String,
-    qemu_version: String,
-    placement: String,
-    seed: u64,
-    window_cycles: u64,
+    #[serde(flatten)]
+    header: &'a Header,
+}
+
+/// Members that are looked at before the others are read.
+#[derive(Deserialize)]
+struct Checked {
+    schema: u32,
     clock_khz: u64,
-    page_size_bytes: u32,
-    machine_toml: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    sampled: Option<Sampled>,
+}
+
+/// A clock as its frequency.
+mod khz {
+    use hitm_base::Clock;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "serde passes a reference"
+    )]
+    pub(super) fn serialize<S: Serializer>(clock: &Clock, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(clock.khz())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Clock, D::Error> {
+        u64::deserialize(from).map(Clock::from_khz)
+    }
 }
 
 impl Header {
     /// The head of a file, or an error when it would be too large.
     pub fn encode(&self) -> Result<Vec<u8>, HeaderError> {
-        let json = HeaderJson {
+        let written = Written {
             schema: SCHEMA,
-            hitm_version: self.hitm_version.clone(),
-            args: self.args.clone(),
-            arch: self.arch.clone(),
-            qemu_version: self.qemu_version.clone(),
-            placement: self.placement.clone(),
-            seed: self.seed,
-            window_cycles: self.window.0,
-            clock_khz: self.clock.khz(),
-            page_size_bytes: self.page_size_bytes,
-            machine_toml: self.machine_toml.clone(),
-            sampled: self.sampled.clone(),
+            header: self,
         };
-        let json = serde_json::to_vec_pretty(&json).map_err(|error| content(&error.to_string()))?;
+        let json = serde_json::to_vec_pretty(&written).map_err(of_json)?;
         if json.len() > JSON_LEN_MAX {
             return Err(HeaderError::TooLarge {
                 found: json.len(),
@@ -292,36 +302,23 @@ impl Header {
 }
 
 fn parse(json: &[u8]) -> Result<Header, HeaderError> {
-    let json: HeaderJson =
-        serde_json::from_slice(json).map_err(|error| content(&error.to_string()))?;
-    if json.schema != SCHEMA {
-        return Err(content(&format!(
-            "schema {}, expected {SCHEMA}",
-            json.schema
-        )));
+    let Checked { schema, clock_khz } = serde_json::from_slice(json).map_err(of_json)?;
+    if schema != SCHEMA {
+        return Err(content(format!("schema {schema}, expected {SCHEMA}")));
     }
-    if json.clock_khz == 0 {
-        return Err(content("clock_khz is 0, a clock needs a frequency"));
+    if clock_khz == 0 {
+        let message = "clock_khz is 0, a clock needs a frequency";
+        return Err(content(message.to_owned()));
     }
-    Ok(Header {
-        hitm_version: json.hitm_version,
-        args: json.args,
-        machine_toml: json.machine_toml,
-        window: Cycles(json.window_cycles),
-        placement: json.placement,
-        seed: json.seed,
-        arch: json.arch,
-        qemu_version: json.qemu_version,
-        clock: Clock::from_khz(json.clock_khz),
-        page_size_bytes: json.page_size_bytes,
-        sampled: json.sampled,
-    })
+    serde_json::from_slice(json).map_err(of_json)
 }
 
-fn content(message: &str) -> HeaderError {
-    HeaderError::Content {
-        message: message.to_owned(),
-    }
+fn of_json(error: serde_json::Error) -> HeaderError {
+    content(error.to_string())
+}
+
+fn content(message: String) -> HeaderError {
+    HeaderError::Content { message }
 }
 
 /// `len` bytes, or what there is of them. `len` has been checked against a limit.

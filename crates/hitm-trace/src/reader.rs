@@ -17,7 +17,7 @@ use crate::index::{TRAILER_LEN, TRAILER_MARKER, Trailer};
 use crate::window::Window;
 use crate::{DecodeError, DecodedBlock, Header, HeaderError, RawChunk, Version, Visitor};
 
-/// Why a file cannot be read on.
+/// Reason for which a file cannot be read on.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReadError {

@@ -206,7 +206,7 @@ written! {
     pub struct Waits {
         /// The thread.
         pub thread: ThreadId => THREAD;
-        /// How it waited.
+        /// Kind of the wait.
         pub kind: WaitKind => Whole;
         /// Address of the word that it waited for: a flag, or a lock's.
         pub word: u64 => ADDRESS;
@@ -349,13 +349,21 @@ written! {
     }
 }
 
+impl Counter {
+    /// A counter with this name.
+    pub fn new(name: impl Into<String>, value: u64) -> Counter {
+        let name = name.into();
+        Counter { name, value }
+    }
+}
+
 written! {
     /// The clean end of a recording.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub struct End {
         /// The latest virtual clock.
         pub time: Cycles => TIME;
-        /// Why it ended.
+        /// Reason for its end.
         pub reason: EndReason => Whole;
         /// Sums over all threads.
         pub totals: Totals => Whole;

@@ -9,7 +9,7 @@ use crate::chunk::{ChunkEncoder, ChunkKind};
 use crate::index::{ENTRIES_PER_CHUNK, IndexEntry, IndexState, Trailer};
 use crate::{Header, HeaderError};
 
-/// Why something was not written.
+/// Reason for which something was not written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {

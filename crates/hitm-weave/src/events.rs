@@ -131,7 +131,7 @@ fn unpack(cursor: &mut Cursor<'_>, last: &ThreadEvent) -> Result<ThreadEvent, De
             .map(|difference| undelta(before, difference))
     };
     Ok(ThreadEvent {
-        op: OPS[usize::from(op)],
+        op: AccessOp::ALL[usize::from(op)],
         size,
         insn: from(last.insn)?,
         stores: from(last.stores)?,
@@ -139,14 +139,6 @@ fn unpack(cursor: &mut Cursor<'_>, last: &ThreadEvent) -> Result<ThreadEvent, De
         code: CodeAddr(from(last.code.0)?),
     })
 }
-
-/// Operations by their number.
-const OPS: [AccessOp; 4] = [
-    AccessOp::Load,
-    AccessOp::Store,
-    AccessOp::LockedRmw,
-    AccessOp::Fence,
-];
 
 #[cfg(test)]
 mod tests {
@@ -162,17 +154,19 @@ mod tests {
 
     fn event() -> impl Strategy<Value = ThreadEvent> {
         let words = (any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>());
-        (words, any::<u8>(), 0..OPS.len(), 0u32..64).prop_map(|(words, size, op, shift)| {
-            let (insn, stores, addr, code) = words;
-            ThreadEvent {
-                insn: insn >> shift,
-                stores: stores >> shift,
-                addr: addr >> shift,
-                code: CodeAddr(code >> shift),
-                size,
-                op: OPS[op],
-            }
-        })
+        (words, any::<u8>(), 0..AccessOp::ALL.len(), 0u32..64).prop_map(
+            |(words, size, op, shift)| {
+                let (insn, stores, addr, code) = words;
+                ThreadEvent {
+                    insn: insn >> shift,
+                    stores: stores >> shift,
+                    addr: addr >> shift,
+                    code: CodeAddr(code >> shift),
+                    size,
+                    op: AccessOp::ALL[op],
+                }
+            },
+        )
     }
 
     #[test]
@@ -195,7 +189,7 @@ mod tests {
 
     #[test]
     fn operations_have_their_numbers() {
-        for (number, op) in OPS.into_iter().enumerate() {
+        for (number, op) in AccessOp::ALL.into_iter().enumerate() {
             assert_eq!(op as usize, number);
         }
     }

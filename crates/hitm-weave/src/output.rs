@@ -122,7 +122,7 @@ impl Output {
             }
         };
         let number = path.map(|path| path.0);
-        self.push(|producer| producer.push_access_on(number, callers, (access, outcome)));
+        self.push(|producer| producer.push_access_on(number, callers, access, outcome));
     }
 
     /// The line as it is written.
@@ -203,10 +203,7 @@ impl Output {
         let own = own
             .into_iter()
             .chain(without_callers.map(|count| ("accesses_without_callers", count)));
-        counters.extend(own.map(|(name, value)| Counter {
-            name: name.into(),
-            value,
-        }));
+        counters.extend(own.map(|(name, value)| Counter::new(name, value)));
         self.record(&Record::Counters(counters));
         self.record(&Record::End(End {
             time,
@@ -248,4 +245,35 @@ impl Output {
 /// A 48-bit address with its upper bits as the architecture demands them.
 fn sign_extended(addr: u64) -> u64 {
     ((addr << 16) as i64 >> 16) as u64
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::alloc::{Layout, alloc_zeroed};
+    use std::ptr::NonNull;
+
+    use hitm_trace::ring::{Consumer, RingConfig};
+
+    use super::*;
+
+    /// A ring in memory that is never freed, and the output into it.
+    pub(crate) fn output() -> (Consumer, Output) {
+        let config = RingConfig {
+            slot_count: 16,
+            slot_len: 4096,
+        };
+        let len = config.memory_len();
+        let layout = Layout::from_size_align(len, 4096).expect("pages");
+        // SAFETY: the layout is not empty.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
+        // SAFETY: nobody else has the memory, and it stays.
+        let (consumer, producer) = unsafe {
+            let consumer = Consumer::create(base, len, config, 1).expect("a ring");
+            (
+                consumer,
+                Producer::attach(base, len, 2).expect("a free ring"),
+            )
+        };
+        (consumer, Output::new(producer, |_| false))
+    }
 }

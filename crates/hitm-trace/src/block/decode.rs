@@ -274,7 +274,7 @@ impl State {
         cursor: &mut Cursor<'_>,
     ) -> Result<(Access, Outcome), DecodeFault> {
         let flags = cursor.byte()?;
-        let op = OPS[usize::from(head & HEAD_OP_MASK)];
+        let op = AccessOp::ALL[usize::from(head & HEAD_OP_MASK)];
         let size = match head >> HEAD_SIZE_SHIFT & SIZE_EXPLICIT {
             SIZE_EXPLICIT => cursor.byte()?,
             log2 => 1 << log2,

@@ -21,7 +21,7 @@ const ACCESS_LEN_MAX: usize = 4 + 11 * VARINT_LEN_MAX;
 /// Room for a path: kind, length, thread, reference, count, and the calls.
 const PATH_LEN_MAX: usize = 1 + (4 + PATH_CALLERS_MAX) * VARINT_LEN_MAX;
 
-/// Why a record was not encoded. Nothing was written, and the encoder is as it was.
+/// Reason for which a record was not encoded. Nothing was written, and the encoder is as it was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -157,7 +157,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
         &mut self,
         path: Option<u32>,
         callers: impl FnOnce(&mut Vec<CodeAddr>),
-        (access, outcome): (&Access, &Outcome),
+        access: &Access,
+        outcome: &Outcome,
     ) -> Result<(), EncodeError> {
         if !self.paths.is_last(access.thread, path) {
             check_access(access, outcome)?;
@@ -346,7 +347,7 @@ impl State {
             size if size.is_power_of_two() => size.trailing_zeros() as u8,
             _ => SIZE_EXPLICIT,
         };
-        let mut head = HEAD_ACCESS | op_number(access.op) | size_code << HEAD_SIZE_SHIFT;
+        let mut head = HEAD_ACCESS | access.op as u8 | size_code << HEAD_SIZE_SHIFT;
         let mut at = 2;
         if size_code == SIZE_EXPLICIT {
             out[at] = access.size;
@@ -458,15 +459,6 @@ impl State {
         self.losses.learn(op, outcome);
         out[0] |= HEAD_LOST;
         put_varint(out, at, outcome.lost.0)
-    }
-}
-
-const fn op_number(op: AccessOp) -> u8 {
-    match op {
-        AccessOp::Load => 0,
-        AccessOp::Store => 1,
-        AccessOp::LockedRmw => 2,
-        AccessOp::Fence => 3,
     }
 }
 

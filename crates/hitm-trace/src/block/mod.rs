@@ -82,19 +82,11 @@ const LINE_NEXT: u8 = 3;
 /// an access is an address.
 pub(crate) const LINE_MAX: u64 = u64::MAX / hitm_base::LINE_SIZE - 1;
 
-/// The operations by their number in a head byte.
-const OPS: [AccessOp; 4] = [
-    AccessOp::Load,
-    AccessOp::Store,
-    AccessOp::LockedRmw,
-    AccessOp::Fence,
-];
-
 /// The part of a stall that others caused, as it is expected: all of it where another CPU answered, less what
 /// a locked operation costs without others; the wait behind others elsewhere.
 #[derive(Debug, Clone, Copy, Default)]
 struct Losses {
-    /// What the last locked operation whose loss was given would have cost without others.
+    /// Cost without others of the last locked operation whose loss was given.
     alone: Cycles,
 }
 

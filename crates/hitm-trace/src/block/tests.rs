@@ -134,7 +134,7 @@ fn push_on(
         let (_, codes) = path.expect("a path that is not known has no chain");
         out.extend(codes.iter().map(|code| CodeAddr(*code)));
     };
-    encoder.push_access_on(path.map(|(path, _)| path), chain, (&access, &HITM))
+    encoder.push_access_on(path.map(|(path, _)| path), chain, &access, &HITM)
 }
 
 #[test]

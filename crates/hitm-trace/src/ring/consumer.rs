@@ -104,21 +104,10 @@ impl Consumer {
         }
     }
 
-    /// The producer's process, 0 before it joined.
-    pub fn producer_pid(&self) -> u32 {
-        self.shared.control().producer.pid.load(Ordering::Relaxed)
-    }
-
     /// Asks the producer to end the recording.
     pub fn request_stop(&self) {
         let consumer = &self.shared.control().consumer;
         consumer.is_stop_requested.store(1, Ordering::Release);
-    }
-
-    /// Tells the producer that this side is alive: to be called at least as often as it drains.
-    pub fn beat(&self) {
-        let consumer = &self.shared.control().consumer;
-        consumer.heartbeat.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Copies the current slot's committed bytes and frees it.

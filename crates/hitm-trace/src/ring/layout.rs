@@ -56,7 +56,7 @@ impl RingConfig {
     }
 }
 
-/// Why memory is no ring, or cannot become one.
+/// Reason for which memory is no ring, or cannot become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RingError {
@@ -119,7 +119,6 @@ pub(super) struct ConsumerWords {
     pub(super) pid: AtomicU32,
     pub(super) is_gone: AtomicU32,
     pub(super) is_stop_requested: AtomicU32,
-    pub(super) heartbeat: AtomicU64,
 }
 
 #[repr(C)]

@@ -10,7 +10,7 @@ use super::layout::*;
 use crate::Record;
 use crate::block::{BlockEncoder, EncodeError};
 
-/// Why a record is not in the ring. It was not taken, in part or in whole: push it again, or count
+/// Reason for which a record is not in the ring. It was not taken, in part or in whole: push it again, or count
 /// it as lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -101,27 +101,13 @@ impl Producer {
 
     /// Adds a record. It can be lost with the process until [`commit`](Self::commit).
     pub fn push(&mut self, record: &Record) -> Result<(), PushError> {
-        match self.encoder.push(record) {
-            Err(EncodeError::Full) => {
-                self.next_slot()?;
-                self.encoder.push(record).map_err(PushError::Unrecordable)
-            }
-            result => result.map_err(PushError::Unrecordable),
-        }
+        self.push_by(|encoder| encoder.push(record))
     }
 
     /// Adds an access: [`push`](Self::push) without building a [`Record`].
     #[inline]
     pub fn push_access(&mut self, access: &Access, outcome: &Outcome) -> Result<(), PushError> {
-        match self.encoder.push_access(access, outcome) {
-            Ok(()) => Ok(()),
-            Err(EncodeError::Full) => {
-                self.next_slot()?;
-                let result = self.encoder.push_access(access, outcome);
-                result.map_err(PushError::Unrecordable)
-            }
-            Err(error) => Err(PushError::Unrecordable(error)),
-        }
+        self.push_by(|encoder| encoder.push_access(access, outcome))
     }
 
     /// Adds an access of a function that was called on the path `path`:
@@ -130,18 +116,24 @@ impl Producer {
         &mut self,
         path: Option<u32>,
         callers: impl Fn(&mut Vec<CodeAddr>),
-        (access, outcome): (&Access, &Outcome),
+        access: &Access,
+        outcome: &Outcome,
     ) -> Result<(), PushError> {
-        let encoder = &mut self.encoder;
-        match encoder.push_access_on(path, &callers, (access, outcome)) {
-            Err(EncodeError::Full) => {
-                self.next_slot()?;
-                let encoder = &mut self.encoder;
-                let result = encoder.push_access_on(path, &callers, (access, outcome));
-                result.map_err(PushError::Unrecordable)
-            }
-            result => result.map_err(PushError::Unrecordable),
+        self.push_by(|encoder| encoder.push_access_on(path, &callers, access, outcome))
+    }
+
+    /// Adds something to this slot, or to the next one when this one is full.
+    #[inline]
+    fn push_by(
+        &mut self,
+        push: impl Fn(&mut BlockEncoder<SlotBuffer>) -> Result<(), EncodeError>,
+    ) -> Result<(), PushError> {
+        let mut result = push(&mut self.encoder);
+        if result == Err(EncodeError::Full) {
+            self.next_slot()?;
+            result = push(&mut self.encoder);
         }
+        result.map_err(PushError::Unrecordable)
     }
 
     /// Publishes what was pushed: from here on it survives this process. Two stores; meant to be
@@ -181,12 +173,6 @@ impl Producer {
     pub fn is_consumer_gone(&self) -> bool {
         let consumer = &self.shared.control().consumer;
         consumer.is_gone.load(Ordering::Acquire) != 0
-    }
-
-    /// The consumer's heartbeat: a number that changes as long as it drains or waits.
-    pub fn consumer_heartbeat(&self) -> u64 {
-        let consumer = &self.shared.control().consumer;
-        consumer.heartbeat.load(Ordering::Relaxed)
     }
 
     /// The consumer's process.

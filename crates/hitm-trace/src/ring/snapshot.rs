@@ -4,6 +4,7 @@ use hitm_base::Cycles;
 
 use super::layout::*;
 use crate::block::BlockMeta;
+use crate::wire::{u32_at, u64_at};
 
 /// Owner of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,13 +48,13 @@ impl<'a> RingSnapshot<'a> {
         if memory.len() < CONTROL_LEN {
             return Err(too_small(CONTROL_LEN));
         }
-        let found = word(memory, MAGIC_OFFSET);
+        let found = u64_at(memory, MAGIC_OFFSET);
         if found != RING_MAGIC {
             return Err(RingError::BadMagic { found });
         }
         let config = RingConfig {
-            slot_count: half(memory, SLOT_COUNT_OFFSET),
-            slot_len: half(memory, SLOT_LEN_OFFSET),
+            slot_count: u32_at(memory, SLOT_COUNT_OFFSET),
+            slot_len: u32_at(memory, SLOT_LEN_OFFSET),
         };
         config.check()?;
         match memory.len() < config.headers_len() {
@@ -71,34 +72,24 @@ impl<'a> RingSnapshot<'a> {
     pub fn slot(&self, block: u64) -> SlotView<'a> {
         let index = (block % u64::from(self.config.slot_count)) as usize;
         let header = &self.memory[CONTROL_LEN + index * SLOT_HEADER_LEN..][..SLOT_HEADER_LEN];
-        let (len, record_count) = unpack_commit(word(header, COMMITTED_OFFSET));
+        let (len, record_count) = unpack_commit(u64_at(header, COMMITTED_OFFSET));
         let slot_len = self.config.slot_len as usize;
         let slot = self
             .memory
             .get(self.config.headers_len() + index * slot_len..);
         let slot = slot.unwrap_or_default();
         SlotView {
-            state: match half(header, STATE_OFFSET) {
+            state: match u32_at(header, STATE_OFFSET) {
                 SLOT_FREE => SlotState::Free,
                 SLOT_FILLING => SlotState::Filling,
                 _ => SlotState::Full,
             },
             meta: BlockMeta {
                 record_count,
-                first_time: Cycles(word(header, FIRST_TIME_OFFSET)),
-                last_time: Cycles(word(header, LAST_TIME_OFFSET)),
+                first_time: Cycles(u64_at(header, FIRST_TIME_OFFSET)),
+                last_time: Cycles(u64_at(header, LAST_TIME_OFFSET)),
             },
             bytes: &slot[..slot.len().min(slot_len).min(len as usize)],
         }
     }
-}
-
-fn word(bytes: &[u8], offset: usize) -> u64 {
-    let bytes = bytes[offset..offset + 8].try_into();
-    u64::from_le_bytes(bytes.expect("the range has eight bytes"))
-}
-
-fn half(bytes: &[u8], offset: usize) -> u32 {
-    let bytes = bytes[offset..offset + 4].try_into();
-    u32::from_le_bytes(bytes.expect("the range has four bytes"))
 }

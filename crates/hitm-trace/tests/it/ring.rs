@@ -255,13 +255,10 @@ fn words_pass_in_both_directions() {
     assert_eq!(consumer.producer_state(), ProducerState::NotAttached);
     let producer = memory.producer().unwrap();
     assert_eq!(consumer.producer_state(), ProducerState::Running);
-    assert_eq!((consumer.producer_pid(), producer.consumer_pid()), (2, 1));
+    assert_eq!(producer.consumer_pid(), 1);
     assert!(!producer.stop_requested());
     consumer.request_stop();
     assert!(producer.stop_requested());
-    let before = producer.consumer_heartbeat();
-    consumer.beat();
-    assert_ne!(producer.consumer_heartbeat(), before);
     assert!(!producer.is_consumer_gone());
     drop(consumer);
     assert!(producer.is_consumer_gone());
