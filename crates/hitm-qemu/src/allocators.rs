@@ -50,8 +50,24 @@ struct Pending {
 impl Pending {
     /// Returns true for a call that the allocator makes for itself. A function of Go begins again once its
     /// stack has grown, at the same call.
-    fn is_around(&self, site: u64, stack: u64) -> bool {
-        self.site != site && stack < self.stack && self.stack - stack <= NESTED_MAX
+    fn is_around(&self, call: &Entered<'_>) -> bool {
+        let stack = call.registers.stack();
+        self.site != call.site && stack < self.stack && self.stack - stack <= NESTED_MAX
+    }
+}
+
+/// A call of an allocator that begins.
+#[derive(Clone, Copy)]
+struct Entered<'a> {
+    rule: &'a Rule,
+    registers: &'a Read,
+    /// Address to which it returns.
+    site: u64,
+}
+
+impl Entered<'_> {
+    fn argument(&self, number: u8) -> u64 {
+        self.registers.argument(self.rule.abi, number)
     }
 }
 
@@ -199,9 +215,14 @@ impl Allocators {
         if doubts > 0 {
             self.doubt_count.store(0, Ordering::Relaxed);
         }
+        let call = Entered {
+            rule,
+            registers: &registers,
+            site,
+        };
         match rule.abi {
-            Abi::C => self.entered_by(thread, rule, (&registers, site)),
-            Abi::Go => self.entered_by_goroutine(thread, rule, (&registers, site)),
+            Abi::C => self.entered_by(thread, call),
+            Abi::Go => self.entered_by_goroutine(thread, call),
         }
     }
 
@@ -233,45 +254,33 @@ impl Allocators {
         Some(site)
     }
 
-    fn entered_by(
-        &self,
-        thread: &mut ThreadCalls,
-        rule: &Rule,
-        (registers, site): (&Read, u64),
-    ) -> Option<u64> {
+    fn entered_by(&self, thread: &mut ThreadCalls, call: Entered<'_>) -> Option<u64> {
         let around = thread.pending.as_ref();
-        if around.is_some_and(|around| around.is_around(site, registers.stack())) {
+        if around.is_some_and(|around| around.is_around(&call)) {
             return None;
         }
-        let argument = |number: u8| registers.argument(rule.abi, number);
-        if rule.size.is_some() {
-            thread.pending = Some(self.pending(&mut thread.walker, rule, (registers, site)));
+        if call.rule.size.is_some() {
+            thread.pending = Some(self.pending(&mut thread.walker, call));
         }
-        rule.old.map(argument)
+        call.rule.old.map(|number| call.argument(number))
     }
 
-    fn entered_by_goroutine(
-        &self,
-        thread: &mut ThreadCalls,
-        rule: &Rule,
-        (registers, site): (&Read, u64),
-    ) -> Option<u64> {
-        let goroutine = registers.goroutine();
+    fn entered_by_goroutine(&self, thread: &mut ThreadCalls, call: Entered<'_>) -> Option<u64> {
+        let goroutine = call.registers.goroutine();
         let around = self.inner.lock().goroutines.remove(&goroutine);
-        let around = around.filter(|around| around.is_around(site, registers.stack()));
-        let pending =
-            around.unwrap_or_else(|| self.pending(&mut thread.walker, rule, (registers, site)));
+        let around = around.filter(|around| around.is_around(&call));
+        let pending = around.unwrap_or_else(|| self.pending(&mut thread.walker, call));
         self.inner.lock().goroutines.insert(goroutine, pending);
         None
     }
 
-    fn pending(
-        &self,
-        walker: &mut Walker,
-        rule: &Rule,
-        (registers, site): (&Read, u64),
-    ) -> Pending {
-        let argument = |number: u8| registers.argument(rule.abi, number);
+    fn pending(&self, walker: &mut Walker, call: Entered<'_>) -> Pending {
+        let Entered {
+            rule,
+            registers,
+            site,
+        } = call;
+        let argument = |number| call.argument(number);
         let size = rule.size.map_or(0, argument);
         let frame_at = |call| {
             let inner = self.inner.lock();
@@ -313,7 +322,7 @@ impl Allocators {
         let block = match call.out {
             None => registers.result(),
             Some(_) if registers.result() != 0 => return None,
-            Some(at) => guest_memory::read_words(at, 1)?[0],
+            Some(at) => guest_memory::read_word(at)?,
         };
         let block = AddrRange::with_len(block, call.size)
             .filter(|block| block.start() != 0 && !block.is_empty())?;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use hitm_base::{Clock, CpuId, Cycles};
 use hitm_trace::ring::Producer;
 use hitm_trace::{Counter, EndReason};
-use hitm_weave::{Doings, Group, Newcomer, Output, ProgramCpus, State, TakenLine, Weave};
+use hitm_weave::{Group, Newcomer, Output, ProgramCpus, State, Weave};
 
 use crate::first_touch::{FirstTouch, Tag};
 use crate::locks::{Rank, RankedMutex};
@@ -246,19 +246,8 @@ impl Inner {
     /// Takes over what the CPU did since it was here last.
     fn take_in(&mut self, vcpu: &mut Vcpu) {
         vcpu.keep_aside();
-        let taken: Vec<TakenLine> = vcpu.taken_lines().collect();
-        let doings = Doings {
-            taken: &taken,
-            events: &vcpu.events,
-            position: vcpu.position(),
-            accesses: vcpu.accesses(),
-            out_of_range: std::mem::take(&mut vcpu.out_of_range),
-            spins: &vcpu.spins.over,
-        };
-        self.group.take_in(vcpu.slot, doings);
-        vcpu.adoptions.clear();
-        vcpu.events.clear();
-        vcpu.spins.over.clear();
+        self.group.take_in(vcpu.slot, vcpu.doings());
+        vcpu.forget_doings();
     }
 }
 

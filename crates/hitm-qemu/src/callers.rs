@@ -35,14 +35,20 @@ const CONTEXTS_MAX: usize = 256;
 /// Place of an outermost call that has none of its own.
 const OUTERMOST: u64 = 1 << 62;
 
+/// A call that the thread makes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Called {
+    pub(crate) returns_to: CodeAddr,
+    /// The heap observer calls: nobody who reads a chain knows it.
+    pub(crate) is_hidden: bool,
+}
+
 /// A call that has not returned.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     /// Place of the return address.
     slot: u64,
-    returns_to: CodeAddr,
-    /// The heap observer called: nobody who reads a chain knows it.
-    is_hidden: bool,
+    call: Called,
     /// Number of the chain that ends here; [`PathId::EMPTY`] when nobody has asked for it.
     path: PathId,
 }
@@ -84,12 +90,12 @@ impl Stack {
     /// Position of the call that returns to `target` from `slot`.
     fn match_of(&self, slot: u64, target: u64) -> Option<usize> {
         let position = self.position(slot)?;
-        (local(self.frames[position].returns_to) == target).then_some(position)
+        (local(self.frames[position].call.returns_to) == target).then_some(position)
     }
 
     fn top_returns_to(&self, target: u64) -> bool {
         let top = self.frames.last();
-        top.is_some_and(|top| local(top.returns_to) == target)
+        top.is_some_and(|top| local(top.call.returns_to) == target)
     }
 }
 
@@ -168,9 +174,9 @@ impl Callers {
         }
     }
 
-    /// A call, which pushed its return address to `slot`; with it, if it is the heap observer's.
+    /// A call, which pushed its return address to `slot`.
     #[inline(always)]
-    pub(crate) fn called(&mut self, call: (CodeAddr, bool), slot: u64) {
+    pub(crate) fn called(&mut self, call: Called, slot: u64) {
         let is_deeper = self.stack.frames.last().is_some_and(|top| slot < top.slot);
         if !is_deeper || self.moved != Moved::No {
             self.settle_call(slot);
@@ -191,7 +197,7 @@ impl Callers {
     }
 
     /// A call that touches no memory.
-    pub(crate) fn called_by_link(&mut self, call: (CodeAddr, bool)) {
+    pub(crate) fn called_by_link(&mut self, call: Called) {
         self.moved = Moved::No;
         self.has_called = true;
         let top = self.stack.frames.last();
@@ -216,7 +222,7 @@ impl Callers {
             return;
         };
         let context = Context {
-            target: local(top.returns_to),
+            target: local(top.call.returns_to),
             slot: top.slot,
             end: self.stack.end,
         };
@@ -261,8 +267,11 @@ impl Callers {
             _ => frames[numbered - 1].path,
         };
         for frame in &mut frames[numbered..] {
-            if !frame.is_hidden {
-                path = self.tree.number((path, frame.returns_to));
+            if !frame.call.is_hidden {
+                path = self.tree.number(Call {
+                    before: path,
+                    code: frame.call.returns_to,
+                });
             }
             frame.path = path;
         }
@@ -275,13 +284,9 @@ impl Callers {
         self.tree.calls_from(told)
     }
 
-    fn push(&mut self, (returns_to, is_hidden): (CodeAddr, bool), slot: u64) {
-        self.stack.frames.push(Frame {
-            slot,
-            returns_to,
-            is_hidden,
-            path: PathId::EMPTY,
-        });
+    fn push(&mut self, call: Called, slot: u64) {
+        let path = PathId::EMPTY;
+        self.stack.frames.push(Frame { slot, call, path });
     }
 
     /// Makes ready for a call at `slot`: on which stack that is, and which calls have ended without a
@@ -357,8 +362,13 @@ impl Callers {
             // The call of a return address is the instruction before it. Blocks are told without their
             // image's number, which all code has in common.
             let top = self.stack.frames.last();
-            let image = top.map_or(0, |top| top.returns_to.0 - local(top.returns_to));
-            self.push((CodeAddr(image + self.block.0 + 1), false), slot);
+            let code = top.map_or(CodeAddr(0), |top| top.call.returns_to);
+            let image = code.0 - local(code);
+            let call = Called {
+                returns_to: CodeAddr(image + self.block.0 + 1),
+                is_hidden: false,
+            };
+            self.push(call, slot);
         }
     }
 
@@ -391,7 +401,7 @@ impl Callers {
     fn settle_link(&mut self, target: u64) {
         self.moved = Moved::No;
         let frames = &mut self.stack.frames;
-        let returns_there = |frame: &Frame| local(frame.returns_to) == target;
+        let returns_there = |frame: &Frame| local(frame.call.returns_to) == target;
         if let Some(position) = frames.iter().rposition(returns_there) {
             frames.truncate(position);
         }
@@ -450,6 +460,13 @@ mod tests {
 
     const NO_BLOCK: CodeAddr = CodeAddr(9);
 
+    fn called(returns_to: u64, is_hidden: bool) -> Called {
+        Called {
+            returns_to: CodeAddr(returns_to),
+            is_hidden,
+        }
+    }
+
     impl Program {
         fn new() -> Program {
             Program {
@@ -460,7 +477,7 @@ mod tests {
 
         fn call(&mut self, returns_to: u64, slot: u64) {
             self.memory.insert(slot, returns_to);
-            self.callers.called((CodeAddr(returns_to), false), slot);
+            self.callers.called(called(returns_to, false), slot);
             self.callers.block_begins(NO_BLOCK, false);
         }
 
@@ -589,12 +606,12 @@ mod tests {
         // One that comes before the first instruction of what is called, or is called itself.
         let mut program = Program::new();
         program.call(10, 0x8000);
-        program.callers.called((CodeAddr(20), false), 0x7f00);
+        program.callers.called(called(20, false), 0x7f00);
         program.callers.block_begins(CodeAddr(700), true);
         assert_eq!(program.chain(), [20, 10]);
         program.call(710, 0x7b00);
         // Another signal while it runs.
-        program.callers.called((CodeAddr(720), false), 0x7a00);
+        program.callers.called(called(720, false), 0x7a00);
         program.callers.block_begins(CodeAddr(700), true);
         program.callers.signal_returns();
         assert_eq!(program.chain(), [720, 710, 20, 10]);
@@ -606,7 +623,7 @@ mod tests {
     fn calls_of_the_heap_observer_are_in_no_chain() {
         let mut program = Program::new();
         program.call(10, 0x8000);
-        program.callers.called((CodeAddr(20), true), 0x7f00);
+        program.callers.called(called(20, true), 0x7f00);
         program.call(30, 0x7e00);
         assert_eq!(program.chain(), [30, 10]);
         program.ret(0x7e00);
@@ -631,7 +648,7 @@ mod tests {
     fn calls_by_link_return_by_their_address() {
         let mut callers = Callers::new();
         for code in [10, 20, 30, 40] {
-            callers.called_by_link((CodeAddr(code), false));
+            callers.called_by_link(called(code, false));
             callers.block_begins(NO_BLOCK, false);
         }
         let depth = |callers: &Callers| callers.stack.frames.len();
@@ -656,7 +673,11 @@ mod tests {
         program.call(20, 0x7f00);
         program.chain();
         let calls: Vec<Call> = program.callers.take_new_calls().collect();
-        assert_eq!(calls, [(PathId(1), CodeAddr(20))]);
+        let call = Call {
+            before: PathId(1),
+            code: CodeAddr(20),
+        };
+        assert_eq!(calls, [call]);
         let mut child = program.callers.forked();
         assert_eq!(child.take_new_calls().count(), 2);
     }

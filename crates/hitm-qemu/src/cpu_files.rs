@@ -5,14 +5,17 @@
 
 use std::ffi::c_int;
 use std::fmt::Write as _;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd as _;
 
 use hitm_base::{CpuId, Topology};
 
 use crate::cpus::Cpus;
 
 /// The longest of these files that is read: /proc/stat of thousands of CPUs has less.
-const BYTES_MAX: usize = 16 << 20;
+const BYTES_MAX: u64 = 16 << 20;
 
 /// A file that tells of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,43 +128,31 @@ fn is_read_only(fd: c_int) -> bool {
 
 fn read_all(fd: c_int) -> Vec<u8> {
     let mut all = Vec::new();
-    let mut part = vec![0u8; 1 << 16];
-    while all.len() < BYTES_MAX {
-        // SAFETY: the buffer is as long as it says.
-        let count = unsafe { libc::read(fd, part.as_mut_ptr().cast(), part.len()) };
-        match usize::try_from(count) {
-            Ok(0) | Err(_) => break,
-            Ok(count) => all.extend_from_slice(&part[..count]),
-        }
-    }
+    // SAFETY: the descriptor is open, and stays so: it is the program's.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    // What there is before an error counts.
+    let _ = (&*file).take(BYTES_MAX).read_to_end(&mut all);
     all
 }
 
 /// Puts a file with these contents behind a descriptor; false if that is not possible.
 fn replace(fd: c_int, contents: &[u8]) -> bool {
-    // SAFETY: system calls on descriptors of our own, and one that takes over the program's.
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: a plain system call.
+    let memory = unsafe { libc::memfd_create(c"hitm-cpus".as_ptr(), flags) };
+    if memory < 0 {
+        return false;
+    }
+    // SAFETY: the descriptor is new.
+    let mut file = unsafe { File::from_raw_fd(memory) };
+    let is_written = file.write_all(contents).and_then(|()| file.rewind());
+    // SAFETY: system calls on a descriptor of our own, and one that takes over the program's.
     unsafe {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        let memory = libc::memfd_create(c"hitm-cpus".as_ptr(), flags);
-        if memory < 0 {
-            return false;
-        }
-        let mut rest = contents;
-        while !rest.is_empty() {
-            let count = libc::write(memory, rest.as_ptr().cast(), rest.len());
-            match usize::try_from(count) {
-                Ok(0) | Err(_) => break,
-                Ok(count) => rest = &rest[count..],
-            }
-        }
         let seals = libc::F_SEAL_WRITE | libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
         libc::fcntl(memory, libc::F_ADD_SEALS, seals);
-        libc::lseek(memory, 0, libc::SEEK_SET);
         let closes = libc::fcntl(fd, libc::F_GETFD) & libc::FD_CLOEXEC != 0;
         let flags = if closes { libc::O_CLOEXEC } else { 0 };
-        let is_done = rest.is_empty() && libc::dup3(memory, fd, flags) == fd;
-        libc::close(memory);
-        is_done
+        is_written.is_ok() && libc::dup3(memory, fd, flags) == fd
     }
 }
 

@@ -163,7 +163,7 @@ unsafe extern "C" fn answer(
     ) && let Some(answer) = ANSWER.take()
     {
         // SAFETY: QEMU's own call, with its own memory.
-        return unsafe { give(answer, (number, [a1, a2, a3])) };
+        return unsafe { give(answer, number, [a1, a2, a3]) };
     }
     // SAFETY: QEMU's own call.
     unsafe { system_call(number, [a1, a2, a3, a4, a5, a6]) }
@@ -171,7 +171,7 @@ unsafe extern "C" fn answer(
 
 /// # Safety
 /// The arguments are those of a system call.
-unsafe fn give(answer: Answer, (number, args): (c_long, [u64; 3])) -> c_long {
+unsafe fn give(answer: Answer, number: c_long, args: [u64; 3]) -> c_long {
     // SAFETY: as the caller says.
     let of_host = || unsafe { system_call(number, [args[0], args[1], args[2], 0, 0, 0]) };
     match (number, answer) {

@@ -180,7 +180,7 @@ fn strings(mut array: u64) -> Option<Vec<CString>> {
         return Some(found);
     }
     while found.len() < STRINGS_MAX {
-        let addr = guest_memory::read_words(array, 1)?[0];
+        let addr = guest_memory::read_word(array)?;
         if addr == 0 {
             return Some(found);
         }

@@ -194,7 +194,7 @@ impl FirstTouch {
             cell.store(FOREIGN, Ordering::Relaxed);
             return Touch::Foreign;
         }
-        touch_slowly(cell, (me, is_write), self.epoch.is_some())
+        touch_slowly(cell, me, is_write, self.epoch.is_some())
     }
 
     /// Returns true if accesses to the line of `addr` have been recorded.
@@ -288,7 +288,7 @@ impl FirstTouch {
 
 /// The accesses that change the cell.
 #[inline(never)]
-fn touch_slowly(cell: &AtomicU32, (me, is_write): (Toucher, bool), may_go: bool) -> Touch {
+fn touch_slowly(cell: &AtomicU32, me: Toucher, is_write: bool, may_go: bool) -> Touch {
     let mut seen = cell.load(Ordering::Relaxed);
     loop {
         if seen == SHARED {
@@ -300,7 +300,7 @@ fn touch_slowly(cell: &AtomicU32, (me, is_write): (Toucher, bool), may_go: bool)
         if seen & (TAG | KNOWN) == READ_SHARED && !is_write {
             return Touch::ReadShared(seen >> EPOCH_SHIFT);
         }
-        let (next, touch) = next_cell(seen, (me, is_write), may_go);
+        let (next, touch) = next_cell(seen, me, is_write, may_go);
         match cell.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return touch,
             Err(now) => seen = now,
@@ -310,7 +310,7 @@ fn touch_slowly(cell: &AtomicU32, (me, is_write): (Toucher, bool), may_go: bool)
 
 /// The cell of a line that is not shared after `me` has touched it, and what that was. `may_go`: lines
 /// may be handed over and read-shared.
-fn next_cell(seen: u32, (me, is_write): (Toucher, bool), may_go: bool) -> (u32, Touch) {
+fn next_cell(seen: u32, me: Toucher, is_write: bool, may_go: bool) -> (u32, Touch) {
     let written = if is_write { WRITTEN } else { 0 };
     if seen == 0 {
         return (me.0 | written, Touch::Private);

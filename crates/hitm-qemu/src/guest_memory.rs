@@ -77,31 +77,37 @@ pub(crate) unsafe fn read_mapped(addr: u64) -> u64 {
 /// # Safety
 /// It has used `size` bytes there.
 pub(crate) unsafe fn value_at(addr: u64, size: u64) -> u64 {
-    let (at, len) = (host_addr(addr) as *const u8, size.min(8) as usize);
-    let mut value = [0; 8];
+    let at = host_addr(addr) as *const u8;
     // SAFETY: the guest has readable memory there, or its own access would have failed. Others may write there:
     // whichever bytes are read, they are compared and no more.
-    unsafe { std::ptr::copy_nonoverlapping(at, value.as_mut_ptr(), len) };
-    u64::from_le_bytes(value)
+    value_of(size, |value| unsafe {
+        at.copy_to_nonoverlapping(value.as_mut_ptr(), value.len())
+    })
 }
 
 /// The same, whether the guest still has memory there or not.
 pub(crate) fn value_now(addr: u64, size: u64) -> Option<u64> {
-    let mut value = [0; 8];
     let bytes = read(addr, size.min(8) as usize)?;
-    value[..bytes.len()].copy_from_slice(&bytes);
-    Some(u64::from_le_bytes(value))
+    Some(value_of(size, |value| value.copy_from_slice(&bytes)))
+}
+
+/// The number that the first bytes make, at most eight, which `read` fills in.
+fn value_of(size: u64, read: impl FnOnce(&mut [u8])) -> u64 {
+    let mut value = [0; 8];
+    read(&mut value[..size.min(8) as usize]);
+    u64::from_le_bytes(value)
+}
+
+/// The word at `addr`.
+pub(crate) fn read_word(addr: u64) -> Option<u64> {
+    value_now(addr, 8)
 }
 
 /// The words at `addr`.
 pub(crate) fn read_words(addr: u64, count: usize) -> Option<Vec<u64>> {
     let bytes = read(addr, count * 8)?;
-    let words = bytes.chunks_exact(8);
-    Some(
-        words
-            .map(|word| u64::from_le_bytes(word.try_into().expect("chunks of 8")))
-            .collect(),
-    )
+    let (words, _) = bytes.as_chunks();
+    Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
 /// Writes words to `addr`, where the guest has memory that it may write to.
@@ -153,13 +159,16 @@ pub(crate) fn read_name(addr: u64) -> String {
 /// The CPUs of a `cpu_set_t` of `len` bytes.
 pub(crate) fn read_cpu_set(addr: u64, len: u64) -> Vec<CpuId> {
     let len = (len as usize).min(Topology::CPUS_MAX / 8);
-    let bytes = read(addr, len).unwrap_or_default();
-    let bits = bytes.iter().enumerate().flat_map(|(index, byte)| {
-        (0..8)
-            .filter(move |bit| byte >> bit & 1 == 1)
-            .map(move |bit| index * 8 + bit)
+    cpus_of(read(addr, len).unwrap_or_default())
+}
+
+/// The CPUs of a mask.
+pub(crate) fn cpus_of(mask: impl IntoIterator<Item = u8>) -> Vec<CpuId> {
+    let bits = mask.into_iter().enumerate().flat_map(|(index, byte)| {
+        let bits = (0..8).filter(move |bit| byte >> bit & 1 == 1);
+        bits.map(move |bit| CpuId((index * 8 + bit) as u16))
     });
-    bits.map(|cpu| CpuId(cpu as u16)).collect()
+    bits.collect()
 }
 
 #[cfg(test)]

@@ -118,33 +118,19 @@ impl Default for Heap {
 }
 
 impl Heap {
-    /// Notes a new block, with the return addresses of its allocation and the type that the allocator was told.
-    pub(crate) fn allocated(
-        &self,
-        range: AddrRange,
-        (stack, told_type): (Vec<CodeAddr>, Option<u64>),
-        (thread, time): (ThreadId, Cycles),
-    ) -> HeapObject {
+    /// Notes a new block.
+    pub(crate) fn allocated(&self, object: &HeapObject) {
         let mut inner = self.inner.lock();
-        let index = inner.intern(&stack);
-        inner.remove_arena_of(range);
-        inner.blocks.insert(
-            range.start(),
-            Block {
-                range,
-                time,
-                thread,
-                stack: index,
-                told_type,
-            },
-        );
-        HeapObject {
-            range,
-            time,
-            thread,
+        let stack = inner.intern(&object.stack);
+        inner.remove_arena_of(object.range);
+        let block = Block {
+            range: object.range,
+            time: object.time,
+            thread: object.thread,
             stack,
-            told_type,
-        }
+            told_type: object.told_type,
+        };
+        inner.blocks.insert(object.range.start(), block);
     }
 
     /// Keeps the table as it is until the guard goes.
@@ -223,13 +209,21 @@ mod tests {
         assert_eq!(inside, [false, true, true, false]);
     }
 
+    fn object(addr: u64, size: u64) -> HeapObject {
+        HeapObject {
+            range: AddrRange::with_len(addr, size).unwrap(),
+            time: Cycles(7),
+            thread: ThreadId(0),
+            stack: Vec::new(),
+            told_type: None,
+        }
+    }
+
     #[test]
     fn a_line_names_every_block_on_it() {
         let heap = Heap::default();
-        let at = (ThreadId(0), Cycles(7));
         for (addr, size) in [(0x1000, 48), (0x1030, 48), (0x1060, 16)] {
-            let range = AddrRange::with_len(addr, size).unwrap();
-            heap.allocated(range, (Vec::new(), None), at);
+            heap.allocated(&object(addr, size));
         }
         let on = |line: u64| -> Vec<u64> {
             heap.objects_on(LineAddr::of(line))
@@ -248,8 +242,7 @@ mod tests {
     fn what_an_allocator_maps_is_no_block_beside_its_parts() {
         let heap = Heap::default();
         for (addr, size) in [(0x10000, 0x10000), (0x10100, 64), (0x10140, 64)] {
-            let range = AddrRange::with_len(addr, size).unwrap();
-            heap.allocated(range, (Vec::new(), None), (ThreadId(0), Cycles(7)));
+            heap.allocated(&object(addr, size));
         }
         let on_line = heap.objects_on(LineAddr::of(0x10140));
         let sizes: Vec<u64> = on_line.iter().map(|object| object.range.len()).collect();

@@ -11,7 +11,7 @@ type Mask = [u64; 128];
 static ALL: OnceLock<Mask> = OnceLock::new();
 
 thread_local! {
-    /// Where the thread stays; none if it roams.
+    /// Host CPU on which the thread stays; none if it roams.
     static STAYS: Cell<Option<u32>> = const { Cell::new(None) };
 }
 

@@ -1,6 +1,7 @@
 //! Parts of the command line that takes another program into the recording: written by `hitm record` beside the
 //! header, one `key=value` a line.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use hitm_base::CpuId;
@@ -44,14 +45,10 @@ impl Launch {
             .all(|path| Path::new(path).exists())
     }
 
-    /// Reads the text with its length in eight bytes before it.
+    /// Reads the text, with its length before it.
     pub(crate) fn read(bytes: &[u8]) -> Launch {
         let mut launch = Launch::default();
-        let Some((length, text)) = bytes.split_first_chunk::<8>() else {
-            return launch;
-        };
-        let length = u64::from_le_bytes(*length) as usize;
-        let text = String::from_utf8_lossy(&text[..length.min(text.len())]);
+        let text = sized_text(bytes).unwrap_or_default();
         for (key, value) in text.lines().filter_map(|line| line.split_once('=')) {
             match key {
                 "qemu" => launch.qemu = value.into(),
@@ -72,6 +69,13 @@ impl Launch {
         }
         launch
     }
+}
+
+/// A text with its length in eight bytes before it.
+pub(crate) fn sized_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    let (length, text) = bytes.split_first_chunk::<8>()?;
+    let length = u64::from_le_bytes(*length) as usize;
+    Some(String::from_utf8_lossy(&text[..length.min(text.len())]))
 }
 
 /// `REALTIME,MONOTONIC` in nanoseconds.

@@ -11,11 +11,10 @@ use std::time::Duration;
 
 use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr};
 use hitm_trace::{HeapObject, Loss, Mapping, PROCESS_SHIFT, Record};
+use hitm_weave::Slot;
 use hitm_weave::board::{
-    Answer, Channel, DoneSoFar, Futex, Message, PackedDoings, Port, Request, pack_calls,
-    pack_records,
+    Answer, Channel, Futex, Message, Port, Request, pack_calls, pack_doings, pack_records,
 };
-use hitm_weave::{Slot, TakenLine};
 
 use crate::clock::{self, Clock};
 use crate::first_touch::{FirstTouch, Tag};
@@ -96,7 +95,8 @@ impl Link {
     /// # Safety
     /// As for [`Port::attach`], and the mutex stays mapped as well.
     pub(crate) unsafe fn new(
-        (base, guard): (NonNull<u8>, NonNull<u8>),
+        base: NonNull<u8>,
+        guard: NonNull<u8>,
         first_touch: &'static FirstTouch,
         heap: &'static Heap,
         clock: Option<Clock>,
@@ -665,9 +665,8 @@ impl Link {
         self.say_blocks(vcpu);
         self.say_calls(vcpu, channel);
         let upper = u64::from(self.process()) << PROCESS_SHIFT;
-        let mut taken: Vec<TakenLine> = vcpu.taken_lines().collect();
-        for line in &mut taken {
-            line.line = LineAddr::of(line.line.first_byte() | upper);
+        for taken in &mut vcpu.taken {
+            taken.line = LineAddr::of(taken.line.first_byte() | upper);
         }
         for event in &mut vcpu.events {
             // Shared memory has a number of its own already.
@@ -683,21 +682,14 @@ impl Link {
             }
         }
         let path_memory = vcpu.take_paths();
-        let mut done = DoneSoFar {
-            position: vcpu.position(),
-            accesses: vcpu.accesses(),
-            out_of_range: std::mem::take(&mut vcpu.out_of_range),
-            spins: &vcpu.spins.over,
-        };
-        let (mut lines, mut events) = (taken.as_slice(), vcpu.events.as_slice());
         let mut paths = path_memory.as_slice();
         let mut bytes = std::mem::take(&mut vcpu.packed);
+        let mut doings = vcpu.doings();
         loop {
-            let (line_count, event_count) = PackedDoings::pack(lines, events, &done, &mut bytes);
-            done.spins = &[];
-            paths = add_paths(&mut bytes, line_count, (paths, event_count));
-            (lines, events) = (&lines[line_count..], &events[event_count..]);
-            let is_last = lines.is_empty() && events.is_empty();
+            let (line_count, event_count) = pack_doings(&doings, &mut bytes);
+            paths = add_paths(&mut bytes, line_count, paths, event_count);
+            doings = doings.after(line_count, event_count);
+            let is_last = doings.taken.is_empty() && doings.events.is_empty();
             let message = match is_last {
                 true => Message::new(request, args),
                 false => Message::new(Request::Take, &[]),
@@ -708,9 +700,7 @@ impl Link {
             }
         }
         vcpu.packed = bytes;
-        vcpu.adoptions.clear();
-        vcpu.events.clear();
-        vcpu.spins.over.clear();
+        vcpu.forget_doings();
         vcpu.reuse_paths(path_memory);
         Some(channel)
     }
@@ -727,7 +717,7 @@ impl Link {
 
     /// Tells of the heap blocks on the lines that the thread took over.
     fn say_blocks(&self, vcpu: &Vcpu) {
-        let lines = vcpu.adoptions.iter().map(|adoption| adoption.line);
+        let lines = vcpu.taken.iter().map(|taken| taken.line);
         let blocks = lines.flat_map(|line| self.heap.objects_on(line));
         let records: Vec<Record> = blocks.filter_map(|block| self.block(block)).collect();
         if !records.is_empty() {

@@ -8,7 +8,7 @@ use hitm_weave::PathId;
 use hitm_weave::board::pack_paths;
 
 use crate::arch::{Flow, SystemCalls};
-use crate::callers::Callers;
+use crate::callers::{Called, Callers};
 use crate::guest_memory;
 use crate::vcpu::{MemInsn, Vcpu};
 
@@ -80,8 +80,7 @@ impl Handlers {
             callers.signal_returns();
         } else if number == calls.rt_sigaction && args[1] != 0 {
             // The handler is the first word of the kernel's structure on all architectures.
-            let action = guest_memory::read_words(args[1], 1);
-            self.add(action.map_or(0, |words| words[0]));
+            self.add(guest_memory::read_word(args[1]).unwrap_or(0));
         }
     }
 
@@ -108,9 +107,12 @@ impl Handlers {
 }
 
 impl MemInsn {
-    /// Address to which a call returns.
-    fn next(&self) -> CodeAddr {
-        CodeAddr(self.code.0 + u64::from(self.len))
+    /// The call that the instruction makes.
+    fn call(&self) -> Called {
+        Called {
+            returns_to: CodeAddr(self.code.0 + u64::from(self.len)),
+            is_hidden: self.is_observers,
+        }
     }
 }
 
@@ -123,10 +125,8 @@ impl Vcpu {
         }
         if let Some(callers) = &mut self.callers {
             match is_call {
-                true => callers.called((insn.next(), insn.is_observers), addr),
-                false => callers.returned(addr, |at| {
-                    guest_memory::read_words(at, 1).map(|words| words[0])
-                }),
+                true => callers.called(insn.call(), addr),
+                false => callers.returned(addr, guest_memory::read_word),
             }
         }
     }
@@ -140,7 +140,7 @@ impl Vcpu {
             return;
         };
         match flow {
-            Flow::Call => callers.called_by_link((insn.next(), insn.is_observers)),
+            Flow::Call => callers.called_by_link(insn.call()),
             Flow::Return => callers.returns_by_link(),
             Flow::SetsStack => callers.stack_moves(),
             Flow::SavesStack => callers.context_saved(),
@@ -183,7 +183,8 @@ impl Vcpu {
 pub(crate) fn add_paths<'a>(
     bytes: &mut [u8],
     lines: usize,
-    (paths, accesses): (&'a [PathId], usize),
+    paths: &'a [PathId],
+    accesses: usize,
 ) -> &'a [PathId] {
     let (now, later) = paths.split_at(accesses.min(paths.len()));
     if !now.is_empty() {

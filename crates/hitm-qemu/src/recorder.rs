@@ -31,7 +31,7 @@ use crate::heap::{Heap, Observer};
 use crate::launch::Launch;
 use crate::link::{HostView, Link};
 use crate::paths::{Block, Handlers};
-use crate::vcpu::{MemInsn, Vcpu, VcpuTable};
+use crate::vcpu::{GuestAccess, MemInsn, Vcpu, VcpuTable};
 use crate::{guard, mappings, timers, waits};
 
 use company::Company;
@@ -70,6 +70,16 @@ unsafe impl Send for Recorder {}
 // SAFETY: as above.
 unsafe impl Sync for Recorder {}
 
+/// An access, as QEMU tells it.
+#[derive(Clone, Copy)]
+struct Accessed {
+    /// Its size and direction.
+    info: u32,
+    addr: u64,
+    /// Argument of the instruction's callback: [`MemInsn::of_argument`].
+    insn: *const c_void,
+}
+
 /// The program that this process runs.
 #[derive(Debug)]
 struct Program {
@@ -80,7 +90,8 @@ struct Program {
 
 impl Recorder {
     fn new(
-        (id, api): (PluginId, Api),
+        id: PluginId,
+        api: Api,
         target: &str,
         config: ProgramConfig,
     ) -> Result<Recorder, String> {
@@ -95,7 +106,7 @@ impl Recorder {
         // SAFETY: QEMU has one thread while it loads plugins.
         let clock = clock.filter(|_| unsafe { waits::install() } && timers::install());
         // SAFETY: board and mutex are mapped for ever.
-        let link = unsafe { Link::new((config.board, config.guard), first_touch, heap, clock)? };
+        let link = unsafe { Link::new(config.board, config.guard, first_touch, heap, clock)? };
         let has_callers = config.launch.has_callers;
         Ok(Recorder {
             api,
@@ -219,37 +230,27 @@ impl Recorder {
         self.link.record_mappings(vcpu, &mappings::present(), false);
     }
 
-    /// An access: where, and by which callback's argument.
     #[inline(always)]
-    fn accessed(
-        &self,
-        vcpu: &mut Vcpu,
-        (info, addr, argument): (u32, u64, *const c_void),
-        op: AccessOp,
-    ) {
-        if !vcpu.count(addr, op, self.api.access_size(info)) {
-            self.access_slowly(vcpu, (info, addr, argument), op);
+    fn accessed(&self, vcpu: &mut Vcpu, access: Accessed, op: AccessOp) {
+        if !vcpu.count(access.addr, op, self.api.access_size(access.info)) {
+            self.access_slowly(vcpu, access, op);
         }
     }
 
     /// An access that may have to be recorded: out of the way of all the others.
     #[inline(never)]
-    fn access_slowly(
-        &self,
-        vcpu: &mut Vcpu,
-        (info, addr, argument): (u32, u64, *const c_void),
-        op: AccessOp,
-    ) {
+    fn access_slowly(&self, vcpu: &mut Vcpu, access: Accessed, op: AccessOp) {
+        let Accessed { info, addr, insn } = access;
         // Its stacks, on which it also runs code that is not its own.
         if self.observer.contains(addr) {
             return;
         }
         // SAFETY: callbacks get the argument that `instrument_insn` registered.
-        let insn = unsafe { MemInsn::of_argument(argument) };
+        let insn = unsafe { MemInsn::of_argument(insn) };
         let size = self.api.access_size(info);
         // SAFETY: the guest has just used these bytes.
         let value = || Some(unsafe { guest_memory::value_at(addr, size) });
-        vcpu.access_slowly(insn, (addr, op, size), value);
+        vcpu.access_slowly(insn, GuestAccess { addr, op, size }, value);
     }
 
     fn start_locking_block(&self, vcpu: &mut Vcpu, block: Block) {

@@ -125,7 +125,8 @@ unsafe fn write_code(place: NonNull<u8>, code: &[u8]) -> bool {
     protect(libc::PROT_READ | libc::PROT_EXEC)
 }
 
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
 mod tests {
     use super::*;
 

@@ -67,7 +67,7 @@ pub(crate) struct Look {
     pub(crate) at: Place,
 }
 
-/// How far a thread is.
+/// Progress of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Place {
     pub(crate) insn: u64,
@@ -198,7 +198,7 @@ impl Spins {
         }
     }
 
-    /// What the thread did last is no part of its program.
+    /// Forgets what the thread did last, which is no part of its program.
     pub(crate) fn forget(&mut self) {
         self.run.len = 0;
     }

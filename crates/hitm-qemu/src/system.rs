@@ -40,7 +40,8 @@ use crate::arch::{Architecture, Machine, Ordering, x86_64};
 use crate::barrier::{Barrier, BarrierConfig};
 use crate::config::{Config, Start};
 use crate::first_touch::FirstTouch;
-use crate::vcpu::{MemInsn, Vcpu, VcpuTable, op_of};
+use crate::launch::sized_text;
+use crate::vcpu::{GuestAccess, MemInsn, Vcpu, VcpuTable, op_of};
 
 /// Longest time that a CPU stays parked before it runs a block. Longer than for programs: with many
 /// more CPUs than the host has, one that is merely waiting for its turn must not break the barrier.
@@ -233,23 +234,14 @@ impl System {
         }
     }
 
-    fn access(&self, index: c_uint, (info, vaddr, op): (u32, u64, AccessOp), insn: &MemInsn) {
-        let addr = vaddr & ADDRESS_MASK;
-        let addr = if addr < MACHINE.kernel_half {
+    fn access(&self, index: c_uint, mut access: KernelAccess, insn: &MemInsn) {
+        if access.addr < MACHINE.kernel_half {
             self.user_accesses[index as usize].add_one();
-            match self.system_api.reached(info, vaddr) {
-                Reached::Memory(phys) => MACHINE.direct_map + phys,
+            match self.system_api.reached(access.info, access.vaddr) {
+                Reached::Memory(phys) => access.addr = MACHINE.direct_map + phys,
                 Reached::Device | Reached::Unknown => return,
             }
-        } else {
-            addr
-        };
-        let access = KernelAccess {
-            info,
-            vaddr,
-            addr,
-            op,
-        };
+        }
         match self.relocation.get() {
             Some(moves) => self.access_moved(index, moves, &access, insn),
             None => self.access_in_place(index, &access, insn),
@@ -270,7 +262,8 @@ impl System {
         let event_count = vcpu.events.len();
         let size = self.api.access_size(info);
         if !vcpu.count(addr, op, size) {
-            vcpu.access_slowly(insn, (addr, op, size), || self.system_api.value(info));
+            let access = GuestAccess { addr, op, size };
+            vcpu.access_slowly(insn, access, || self.system_api.value(info));
         }
         // Only what would be recorded is worth the question.
         if may_be_device
@@ -306,20 +299,18 @@ impl System {
         moves.pieces(whole.0, whole.1, |to, size| match (to, size) == whole {
             true => self.access_in_place(index, access, insn),
             false => {
-                let vcpu = self.vcpu(index);
-                vcpu.access(insn, (to, op, size), || self.system_api.value(info));
+                let access = GuestAccess { addr: to, op, size };
+                let value = || self.system_api.value(info);
+                self.vcpu(index).access(insn, access, value);
             }
         });
     }
 
-    /// Takes over which members are moved: the length of a text in eight bytes, and the text.
+    /// Takes over which members are moved.
     fn learn_moves(&self) {
-        let Some((length, text)) = self.moves.and_then(|bytes| bytes.split_first_chunk::<8>())
-        else {
+        let Some(text) = self.moves.and_then(sized_text) else {
             return;
         };
-        let length = u64::from_le_bytes(*length) as usize;
-        let text = String::from_utf8_lossy(&text[..length.min(text.len())]);
         let relocation = Relocation::parse(&text, ADDRESS_MASK);
         let _ = self
             .relocation
@@ -327,24 +318,21 @@ impl System {
     }
 
     fn finish(&self, reason: EndReason) {
-        let count = |name: &str, value: u64| Counter {
-            name: name.into(),
-            value,
-        };
         let of_devices = self.device_accesses.load(MemoryOrdering::Relaxed);
         let of_users = self.user_accesses.iter().map(OwnCount::get).sum();
         self.barrier.add_counters([
-            count("device_accesses_left_out", of_devices),
-            count("user_accesses", of_users),
+            Counter::new("device_accesses_left_out", of_devices),
+            Counter::new("user_accesses", of_users),
         ]);
         if self.relocation.get().is_some_and(Relocation::has_slabs) && self.system_api.has_values()
         {
             let later = self.later_slabs.load(MemoryOrdering::Relaxed);
-            self.barrier.add_counters([count(LATER_MOVED_SLABS, later)]);
+            self.barrier
+                .add_counters([Counter::new(LATER_MOVED_SLABS, later)]);
         }
         let calls = self.calls.iter().map(|(at, calls)| {
             let name = format!("{CALLS_OF}{at:x}");
-            count(&name, calls.load(MemoryOrdering::Relaxed))
+            Counter::new(name, calls.load(MemoryOrdering::Relaxed))
         });
         self.barrier.add_counters(calls);
         self.barrier.finish(reason);
@@ -440,14 +428,19 @@ unsafe extern "C" fn memory_accessed<const ON_STACK: bool>(
     let Some(op) = op_of(insn, system.api.is_store(info)) else {
         return;
     };
+    let addr = vaddr & ADDRESS_MASK;
     if op == AccessOp::Store {
-        system
-            .vcpu(index)
-            .note_store(vaddr & ADDRESS_MASK, ON_STACK);
+        system.vcpu(index).note_store(addr, ON_STACK);
     }
     // SAFETY: the argument is the one that `instrument_insn` registered.
     let insn = unsafe { MemInsn::of_argument(insn) };
-    system.access(index, (info, vaddr, op), insn);
+    let access = KernelAccess {
+        info,
+        vaddr,
+        addr,
+        op,
+    };
+    system.access(index, access, insn);
 }
 
 unsafe extern "C" fn fence_runs(index: c_uint, insn: *mut c_void) {

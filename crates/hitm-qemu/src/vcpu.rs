@@ -5,13 +5,14 @@ use std::ffi::{c_uint, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use hitm_base::{AccessOp, AddrRange, CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
+use hitm_trace::Adoption;
 use hitm_weave::board::Channel;
-use hitm_weave::{Position, Slot, TakenLine, ThreadEvent};
+use hitm_weave::{Doings, Position, Slot, ThreadEvent};
 
 use crate::allocators::ThreadCalls;
 use crate::callers::Callers;
 use crate::clock::Clock;
-use crate::first_touch::{FirstTouch, Former, Near, Tag, Touch, Toucher};
+use crate::first_touch::{FirstTouch, Near, Tag, Touch, Toucher};
 use crate::spins::{LAST_STORES, LastStores, Look, Place, Spins};
 use crate::timers::Timer;
 use crate::turns::Turns;
@@ -36,11 +37,13 @@ struct LastLook {
     stores: u64,
 }
 
-/// A line that this thread took from another, which alone had used it.
+/// An access of the guest's.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Adoption {
-    pub(crate) line: LineAddr,
-    pub(crate) former: Former,
+pub(crate) struct GuestAccess {
+    pub(crate) addr: u64,
+    pub(crate) op: AccessOp,
+    /// Bytes.
+    pub(crate) size: u64,
 }
 
 /// One instruction that touches memory, made when its block is translated.
@@ -184,7 +187,8 @@ pub(crate) struct Vcpu {
     pub(crate) spins: Spins,
     pub(crate) out_of_range: u64,
     pub(crate) events: Vec<ThreadEvent>,
-    pub(crate) adoptions: Vec<Adoption>,
+    /// Lines that it took over since it was heard of last.
+    pub(crate) taken: Vec<Adoption>,
     /// Its way to `hitm record`; none on a machine's CPU, and after its end.
     pub(crate) channel: Option<Channel>,
     /// Its virtual clock when it was let go last.
@@ -266,7 +270,7 @@ impl Vcpu {
             spins: Spins::default(),
             out_of_range: 0,
             events: Vec::with_capacity(1024),
-            adoptions: Vec::new(),
+            taken: Vec::new(),
             channel: None,
             clock: now,
             released_at: 0,
@@ -443,15 +447,15 @@ impl Vcpu {
         }
     }
 
-    /// An access of `size` bytes; `value` is asked for what is there now.
+    /// An access; `value` is asked for what is there now.
     pub(crate) fn access(
         &mut self,
         insn: &MemInsn,
-        (addr, op, size): (u64, AccessOp, u64),
+        access: GuestAccess,
         value: impl FnOnce() -> Option<u64>,
     ) {
-        if !self.count(addr, op, size) {
-            self.access_slowly(insn, (addr, op, size), value);
+        if !self.count(access.addr, access.op, access.size) {
+            self.access_slowly(insn, access, value);
         }
     }
 
@@ -467,9 +471,10 @@ impl Vcpu {
     pub(crate) fn access_slowly(
         &mut self,
         insn: &MemInsn,
-        (addr, op, size): (u64, AccessOp, u64),
+        access: GuestAccess,
         value: impl FnOnce() -> Option<u64>,
     ) {
+        let GuestAccess { addr, op, size } = access;
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
         self.near = self.first_touch.near(addr);
         let is_private = touch == Touch::Private;
@@ -486,7 +491,8 @@ impl Vcpu {
                 Touch::Foreign => self.first_touch.shared_addr(addr),
                 _ => None,
             };
-            self.look(insn, (shared.unwrap_or(addr), op, size, is_private), value);
+            let addr = shared.unwrap_or(addr);
+            self.look(insn, GuestAccess { addr, ..access }, is_private, value);
         }
         if is_private && is_in_line(addr, size) {
             return;
@@ -518,9 +524,12 @@ impl Vcpu {
                     }
                 }
                 Touch::TakenFrom(former) => {
-                    let line = LineAddr::of(addr);
                     self.note_locked(op, addr);
-                    self.adoptions.push(Adoption { line, former });
+                    self.taken.push(Adoption {
+                        line: LineAddr::of(addr),
+                        owner: ThreadId(former.owner.first_thread()),
+                        is_written: former.written,
+                    });
                 }
             }
             self.push_event(insn, addr, size, op);
@@ -532,7 +541,7 @@ impl Vcpu {
         self.stores.wrapping_sub(self.stack_stores)
     }
 
-    /// How far the thread is at an instruction of its block.
+    /// Progress of the thread at an instruction of its block.
     fn place_of(&self, insn: &MemInsn) -> Place {
         Place {
             insn: self.block_start + u64::from(insn.index),
@@ -572,18 +581,20 @@ impl Vcpu {
     fn look(
         &mut self,
         insn: &MemInsn,
-        (word, op, size, is_private): (u64, AccessOp, u64, bool),
+        access: GuestAccess,
+        is_private: bool,
         value: impl FnOnce() -> Option<u64>,
     ) {
+        let GuestAccess { addr, op, size } = access;
         if op == AccessOp::Store {
             return self.spins.end();
         }
-        let is_again = is_private || op == AccessOp::LockedRmw || self.looks_again(insn, word);
+        let is_again = is_private || op == AccessOp::LockedRmw || self.looks_again(insn, addr);
         let Some(value) = is_again.then(value).flatten() else {
             return;
         };
         let look = Look {
-            addr: word,
+            addr,
             code: insn.code,
             size,
             is_locked: op == AccessOp::LockedRmw,
@@ -641,13 +652,24 @@ impl Vcpu {
         }
     }
 
-    /// The lines that the thread took over since it was heard of last.
-    pub(crate) fn taken_lines(&self) -> impl Iterator<Item = TakenLine> + '_ {
-        self.adoptions.iter().map(|adoption| TakenLine {
-            line: adoption.line,
-            owner: ThreadId(adoption.former.owner.first_thread()),
-            is_written: adoption.former.written,
-        })
+    /// Its work since it was heard of last.
+    pub(crate) fn doings(&self) -> Doings<'_> {
+        Doings {
+            taken: &self.taken,
+            events: &self.events,
+            position: self.position(),
+            accesses: self.accesses(),
+            out_of_range: self.out_of_range,
+            spins: &self.spins.over,
+        }
+    }
+
+    /// Its work was told.
+    pub(crate) fn forget_doings(&mut self) {
+        self.taken.clear();
+        self.events.clear();
+        self.spins.over.clear();
+        self.out_of_range = 0;
     }
 
     /// A full fence.
@@ -689,6 +711,12 @@ mod tests {
         is_observers: false,
     };
 
+    const STORE: GuestAccess = GuestAccess {
+        addr: ADDR,
+        op: AccessOp::Store,
+        size: 8,
+    };
+
     fn threads() -> [Vcpu; 2] {
         let epoch = Cycles(10_000);
         let first_touch = Box::leak(Box::new(FirstTouch::with_hand_over(epoch)));
@@ -704,7 +732,7 @@ mod tests {
         let mut threads = threads();
         let mut counts = |op: AccessOp, by: usize| {
             threads[by].start_block(1);
-            threads[by].access(&INSN, (ADDR, op, 8), || None);
+            threads[by].access(&INSN, GuestAccess { op, ..STORE }, || None);
             [0, 1].map(|index| threads[index].events.len())
         };
         assert_eq!(counts(AccessOp::Load, 0), [0, 0], "private");
@@ -726,20 +754,20 @@ mod tests {
         let [mut thread, _] = threads();
         thread.release(100, Cycles::ZERO);
         assert!(thread.start_block(90));
-        thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
+        thread.access(&INSN, STORE, || None);
         thread.pause();
         assert!(thread.start_block(PAUSED_INSNS), "further than its budget");
         assert!(!thread.start_block(1), "it looks again");
         thread.run_paused();
         assert!(thread.start_block(1));
-        thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
+        thread.access(&INSN, STORE, || None);
         // An unwinding under way, which ends after the recording is on again.
         thread.set_aside();
         thread.resume(thread.block_insns());
         thread.take_up();
         let counted = (thread.insns, thread.accesses(), thread.stores, thread.limit);
         assert_eq!(counted, (91, 1, 1, 100), "it is in a block of one");
-        thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
+        thread.access(&INSN, STORE, || None);
         assert!(thread.start_block(9) && !thread.is_paused());
         assert_eq!((thread.block_start, thread.stores), (91, 2));
     }
@@ -748,10 +776,10 @@ mod tests {
     fn accesses_that_qemu_makes_by_helpers_are_not_the_programs() {
         let [mut thread, mut other] = threads();
         other.start_block(1);
-        other.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
+        other.access(&INSN, STORE, || None);
         let at = |index| MemInsn { index, ..INSN };
         let count = |thread: &mut Vcpu, index| {
-            thread.access(&at(index), (ADDR, AccessOp::Store, 8), || None);
+            thread.access(&at(index), STORE, || None);
             thread.events.len()
         };
         thread.start_block(4);
@@ -774,7 +802,7 @@ mod tests {
         thread.release(100, Cycles::ZERO);
         let work = |thread: &mut Vcpu| {
             assert!(thread.start_block(90));
-            thread.access(&INSN, (ADDR, AccessOp::Store, 8), || None);
+            thread.access(&INSN, STORE, || None);
             thread.push_event(&INSN, ADDR, 8, AccessOp::Store);
             (
                 thread.insns,

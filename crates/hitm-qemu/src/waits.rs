@@ -11,8 +11,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{clockid_t, timespec};
 
-use crate::clock::{NANOS_PER_SECOND, timespec_of};
+use crate::clock::timespec_of;
 use crate::library::fail;
+use crate::parker;
 use crate::safe_syscall;
 
 /// Time-outs of the host's, doubled from the first to the last.
@@ -113,8 +114,8 @@ unsafe extern "C" fn system_call(
     match wait.kind {
         Kind::Sleep => wait.sleep(make),
         Kind::Futex => wait.at_futex(args, make),
-        Kind::Pointer(timeout) => wait.in_slices((number, args), timeout, make),
-        Kind::Millis => wait.in_millis((number, args), make),
+        Kind::Pointer(timeout) => wait.in_slices(number, args, timeout, make),
+        Kind::Millis => wait.in_millis(number, args, make),
     }
 }
 
@@ -153,7 +154,7 @@ impl Wait {
             0 => 0,
             1 => fail(libc::ETIMEDOUT),
             _ if error() == libc::ENOSYS => {
-                self.in_slices((libc::SYS_futex, args), timeout_of_futex(operation), make)
+                self.in_slices(libc::SYS_futex, args, timeout_of_futex(operation), make)
             }
             _ if error() == libc::EAGAIN && self.is_over() => fail(libc::ETIMEDOUT),
             answer => answer,
@@ -163,7 +164,8 @@ impl Wait {
     /// Makes a call with time-outs of the host's until it ends for another reason, or the time is over.
     fn in_slices(
         self,
-        (number, mut args): (c_long, [u64; 6]),
+        number: c_long,
+        mut args: [u64; 6],
         timeout: Timeout,
         make: impl Fn(c_long, [u64; 6]) -> c_long,
     ) -> c_long {
@@ -188,7 +190,8 @@ impl Wait {
 
     fn in_millis(
         self,
-        (number, mut args): (c_long, [u64; 6]),
+        number: c_long,
+        mut args: [u64; 6],
         make: impl Fn(c_long, [u64; 6]) -> c_long,
     ) -> c_long {
         loop {
@@ -221,10 +224,7 @@ pub(crate) fn timeout_of_futex(operation: u64) -> Timeout {
 
 /// The host's time after a span.
 fn host_time_after(nanos: u64, clock: clockid_t) -> timespec {
-    let mut now = timespec_of(0);
-    // SAFETY: a place for the time.
-    unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &mut now) };
-    timespec_of(now.tv_sec as u64 * NANOS_PER_SECOND + now.tv_nsec as u64 + nanos)
+    timespec_of(parker::nanos_of(clock) + nanos)
 }
 
 /// A word to wait at (`struct futex_waitv`).
@@ -284,16 +284,18 @@ mod tests {
         assert_eq!(wait(Kind::Futex).at_futex(args, make), -1);
         assert_eq!(error(), libc::ETIMEDOUT);
         let bits = (libc::FUTEX_WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME) as u64;
-        let ends = |call, timeout| wait(Kind::Pointer(timeout)).in_slices(call, timeout, make);
-        let call = (libc::SYS_futex, [at, bits, 7, 0, 0, 1]);
-        assert_eq!(ends(call, timeout_of_futex(bits)), -1);
+        let ends = |number, args, timeout| {
+            wait(Kind::Pointer(timeout)).in_slices(number, args, timeout, make)
+        };
+        let args = [at, bits, 7, 0, 0, 1];
+        assert_eq!(ends(libc::SYS_futex, args, timeout_of_futex(bits)), -1);
         assert_eq!(error(), libc::ETIMEDOUT);
         let poll = Timeout {
             place: 2,
             expired: 0,
             until: None,
         };
-        assert_eq!(ends((libc::SYS_ppoll, [0; 6]), poll), 0);
+        assert_eq!(ends(libc::SYS_ppoll, [0; 6], poll), 0);
     }
 
     #[test]

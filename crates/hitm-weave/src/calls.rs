@@ -27,8 +27,14 @@ impl PathId {
     pub const UNKNOWN: PathId = PathId(u32::MAX);
 }
 
-/// One call: the chain that it lengthens, and where it returns to.
-pub type Call = (PathId, CodeAddr);
+/// One call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// The chain that it lengthens.
+    pub before: PathId,
+    /// Address to which it returns.
+    pub code: CodeAddr,
+}
 
 /// Call chains that share their beginnings.
 ///
@@ -39,17 +45,17 @@ pub struct CallTree {
 }
 
 impl CallTree {
-    /// Number of a chain with one more call, which returns to `code`.
+    /// Number of the chain that ends with this call.
     #[inline]
-    pub fn number(&mut self, (before, code): Call) -> PathId {
-        if before == PathId::UNKNOWN {
+    pub fn number(&mut self, call: Call) -> PathId {
+        if call.before == PathId::UNKNOWN {
             return PathId::UNKNOWN;
         }
         if self.calls.len() >= NODES_MAX {
-            let known = self.calls.get_index_of(&(before, code));
+            let known = self.calls.get_index_of(&call);
             return known.map_or(PathId::UNKNOWN, |index| PathId(index as u32 + 1));
         }
-        let (index, _) = self.calls.insert_full((before, code));
+        let (index, _) = self.calls.insert_full(call);
         PathId(index as u32 + 1)
     }
 
@@ -73,11 +79,11 @@ impl CallTree {
         let mut at = path;
         for _ in 0..max {
             let call = (at.0 as usize).checked_sub(1);
-            let Some((before, code)) = call.and_then(|index| self.calls.get_index(index)) else {
+            let Some(call) = call.and_then(|index| self.calls.get_index(index)) else {
                 return;
             };
-            out.push(*code);
-            at = *before;
+            out.push(call.code);
+            at = call.before;
         }
     }
 }
@@ -115,17 +121,14 @@ pub(crate) struct Paths {
 impl Paths {
     /// A thread tells calls that are below calls it has told, or below none.
     pub(crate) fn told(&mut self, thread: ThreadId, calls: &[Call]) -> Result<(), UnknownCall> {
-        let index = thread.0 as usize;
-        if self.threads.len() <= index {
-            self.threads.resize_with(index + 1, ThreadPaths::default);
-        }
-        let (tree, thread) = (&mut self.tree, &mut self.threads[index]);
-        for (before, code) in calls {
-            let before = thread.common(*before).ok_or(UnknownCall)?;
+        let thread = of_thread(&mut self.threads, thread);
+        for call in calls {
+            let before = thread.common(call.before).ok_or(UnknownCall)?;
             if thread.numbers.len() >= NODES_MAX {
                 return Err(UnknownCall);
             }
-            thread.numbers.push(tree.number((before, *code)));
+            let number = self.tree.number(Call { before, ..*call });
+            thread.numbers.push(number);
         }
         Ok(())
     }
@@ -136,11 +139,7 @@ impl Paths {
         thread: ThreadId,
         paths: impl Iterator<Item = PathId>,
     ) -> Result<(), UnknownCall> {
-        let index = thread.0 as usize;
-        if self.threads.len() <= index {
-            self.threads.resize_with(index + 1, ThreadPaths::default);
-        }
-        let thread = &mut self.threads[index];
+        let thread = of_thread(&mut self.threads, thread);
         for path in paths {
             let path = thread.common(path).ok_or(UnknownCall)?;
             match thread.waiting.back_mut() {
@@ -170,6 +169,15 @@ impl Paths {
     }
 }
 
+/// The thread's chains, made at its first call.
+fn of_thread(threads: &mut Vec<ThreadPaths>, thread: ThreadId) -> &mut ThreadPaths {
+    let index = thread.0 as usize;
+    if threads.len() <= index {
+        threads.resize_with(index + 1, ThreadPaths::default);
+    }
+    &mut threads[index]
+}
+
 impl ThreadPaths {
     fn common(&self, own: PathId) -> Option<PathId> {
         match own {
@@ -183,9 +191,11 @@ impl ThreadPaths {
 mod tests {
     use super::*;
 
-    fn calls(calls: &[(u32, u64)]) -> Vec<Call> {
-        let call = |(before, code): &(u32, u64)| (PathId(*before), CodeAddr(*code));
-        calls.iter().map(call).collect()
+    fn call(before: u32, code: u64) -> Call {
+        Call {
+            before: PathId(before),
+            code: CodeAddr(code),
+        }
     }
 
     fn pushed(paths: &mut Paths, thread: u32, accesses: &[u32]) -> Result<(), UnknownCall> {
@@ -202,11 +212,10 @@ mod tests {
     fn threads_have_numbers_of_their_own_and_chains_in_common() {
         let mut paths = Paths::default();
         let (one, other) = (ThreadId(0), ThreadId(2));
-        paths.told(one, &calls(&[(0, 10), (1, 20)])).unwrap();
+        paths.told(one, &[call(0, 10), call(1, 20)]).unwrap();
         pushed(&mut paths, 0, &[2, 2, 1]).unwrap();
-        paths
-            .told(other, &calls(&[(0, 30), (0, 10), (2, 20)]))
-            .unwrap();
+        let told = [call(0, 30), call(0, 10), call(2, 20)];
+        paths.told(other, &told).unwrap();
         pushed(&mut paths, 2, &[3]).unwrap();
         let first = paths.take(one).unwrap();
         assert_eq!(callers(&paths, first), [20, 10]);
@@ -228,21 +237,21 @@ mod tests {
     #[test]
     fn a_call_below_one_that_was_not_told_is_refused() {
         let mut paths = Paths::default();
-        assert!(paths.told(ThreadId(0), &calls(&[(1, 10)])).is_err());
+        assert!(paths.told(ThreadId(0), &[call(1, 10)]).is_err());
         assert!(pushed(&mut paths, 0, &[1]).is_err());
     }
 
     #[test]
     fn a_full_tree_knows_what_it_has() {
         let mut tree = CallTree::default();
-        let first = tree.number((PathId::EMPTY, CodeAddr(0)));
+        let first = tree.number(call(0, 0));
         for code in 1..NODES_MAX as u64 {
-            tree.number((PathId::EMPTY, CodeAddr(code)));
+            tree.number(call(0, code));
         }
-        let more = tree.number((PathId::EMPTY, CodeAddr(u64::MAX)));
+        let more = tree.number(call(0, u64::MAX));
         assert_eq!(more, PathId::UNKNOWN);
-        assert_eq!(tree.number((more, CodeAddr(0))), PathId::UNKNOWN);
-        assert_eq!(tree.number((PathId::EMPTY, CodeAddr(0))), first);
+        assert_eq!(tree.number(call(more.0, 0)), PathId::UNKNOWN);
+        assert_eq!(tree.number(call(0, 0)), first);
         assert_eq!(tree.len(), NODES_MAX);
     }
 }

@@ -19,7 +19,7 @@
 use std::collections::VecDeque;
 
 use hitm_base::machine::CoreModel;
-use hitm_base::{Access, Cycles, DataSource, Outcome};
+use hitm_base::{Access, Cycles, Outcome};
 use hitm_coherence::core::PendingLoad;
 use hitm_coherence::directory::{Grant, LineId};
 
@@ -147,27 +147,26 @@ impl Thread {
         limit.is_some()
     }
 
-    /// Adds a load that its own core answers. It is over `at_once`, or retires in order.
+    /// Adds a load that its own core answers with `grant`. It is over `at_once`, or retires in order.
     pub(crate) fn push_hit(
         &mut self,
         load: PendingLoad,
-        (source, latency): (DataSource, Cycles),
+        grant: Grant,
         at_once: bool,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         if at_once {
             let outcome = Outcome {
-                source,
-                latency,
+                source: grant.source,
+                latency: grant.done - load.access.time,
                 queued: Cycles::ZERO,
                 // Others took its line before it could retire.
                 stall: load.lost,
                 lost: load.lost,
             };
-            self.emit(load.ordinal, (&load.access, &outcome), sink);
+            self.emit(load.ordinal, &load.access, &outcome, sink);
             return;
         }
-        let grant = Grant::own(source, load.access.time + latency);
         self.push_load(PendingLoad {
             grant: Some(grant),
             merged: true,

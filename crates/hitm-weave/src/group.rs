@@ -104,22 +104,11 @@ pub struct Newcomer {
     pub process: u32,
 }
 
-/// A line that a thread took from another one, which alone had used it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TakenLine {
-    /// The line.
-    pub line: LineAddr,
-    /// The other thread.
-    pub owner: ThreadId,
-    /// True if it had written to the line.
-    pub is_written: bool,
-}
-
 /// Work of a thread since it was heard of last.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Doings<'a> {
-    /// Lines that it took over.
-    pub taken: &'a [TakenLine],
+    /// Lines that it took over from others, each of which alone had used its line.
+    pub taken: &'a [Adoption],
     /// Its accesses, in program order.
     pub events: &'a [ThreadEvent],
     /// Place that it has reached.
@@ -130,6 +119,19 @@ pub struct Doings<'a> {
     pub out_of_range: u64,
     /// Its waits that are over since then.
     pub spins: &'a [Spin],
+}
+
+impl<'a> Doings<'a> {
+    /// The rest, after so many lines and events were told.
+    pub fn after(self, line_count: usize, event_count: usize) -> Doings<'a> {
+        Doings {
+            taken: &self.taken[line_count..],
+            events: &self.events[event_count..],
+            out_of_range: 0,
+            spins: &[],
+            ..self
+        }
+    }
 }
 
 /// Counts about the recording.
@@ -265,7 +267,7 @@ impl Group {
             unsure: None,
             sleep: None,
             last_used: [(LineAddr(0), CodeAddr(0)); LAST_USED],
-            log: WorkLog::default(),
+            log: WorkLog::of(thread),
             mask,
         });
         self.present_count += 1;
@@ -306,25 +308,19 @@ impl Group {
         for taken in doings.taken {
             let owner = Slot(taken.owner.0 as usize);
             self.weave.adopt(taken.line, owner, taken.is_written);
-            adoptions.push(Adoption {
-                line: self.output.written_line(taken.line),
-                owner: taken.owner,
-                is_written: taken.is_written,
-            });
+            let line = self.output.written_line(taken.line);
+            adoptions.push(Adoption { line, ..*taken });
         }
-        self.weave.push(slot, doings.events, doings.position);
-        let thread = ThreadId(slot.0 as u32);
+        let (events, position) = (doings.events, doings.position);
+        self.weave.push(slot, events, position);
         let output = &mut self.output;
         let member = &mut self.members[slot.0];
-        member.log.note(
-            thread,
-            &adoptions,
-            (doings.events, doings.position),
-            &mut |work| output.record(&Record::Work(work)),
-        );
+        member.log.note(&adoptions, events, position, &mut |work| {
+            output.record(&Record::Work(work));
+        });
         member.accesses = doings.accesses;
-        let last = doings.events.len().saturating_sub(LAST_USED);
-        for event in &doings.events[last..] {
+        let last = events.len().saturating_sub(LAST_USED);
+        for event in &events[last..] {
             member.last_used.rotate_left(1);
             member.last_used[LAST_USED - 1] = (LineAddr::of(event.addr), event.code);
         }

@@ -11,19 +11,28 @@ use crate::ThreadEvent;
 const PART_MAX: usize = 1024;
 
 /// The place that the log of one thread has reached.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct WorkLog {
+    thread: ThreadId,
     last: Position,
 }
 
 impl WorkLog {
-    /// Makes records of what is about to be pushed for `thread`: `events` up to `frontier`, after
+    /// The log of a thread that has done nothing.
+    pub fn of(thread: ThreadId) -> WorkLog {
+        WorkLog {
+            thread,
+            last: Position::default(),
+        }
+    }
+
+    /// Makes records of what is about to be pushed for the thread: `events` up to `frontier`, after
     /// `adoptions` were made known.
     pub fn note(
         &mut self,
-        thread: ThreadId,
         adoptions: &[Adoption],
-        (events, frontier): (&[ThreadEvent], Position),
+        events: &[ThreadEvent],
+        frontier: Position,
         out: &mut impl FnMut(Work),
     ) {
         let part_count = adoptions.len().max(events.len()).div_ceil(PART_MAX).max(1);
@@ -34,7 +43,7 @@ impl WorkLog {
             let steps = self.steps(events.next().unwrap_or_default());
             let ahead = stretch(self.last, frontier);
             out(Work {
-                thread,
+                thread: self.thread,
                 adoptions,
                 steps,
                 ahead,

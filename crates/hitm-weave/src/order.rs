@@ -22,7 +22,8 @@ impl ProgramOrder {
     pub(crate) fn finished(
         &mut self,
         ordinal: u64,
-        (access, outcome): (&Access, &Outcome),
+        access: &Access,
+        outcome: &Outcome,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         if ordinal > self.next {
@@ -73,7 +74,7 @@ mod tests {
                     code: CodeAddr(0),
                 };
                 let outcome = Outcome::by_source(DataSource::L1, Cycles(1), Cycles(0), Cycles(0));
-                order.finished(*number, (&access, &outcome), &mut |access, _| out.push(access.time.0));
+                order.finished(*number, &access, &outcome, &mut |access, _| out.push(access.time.0));
             }
             prop_assert_eq!(out, (0..40).collect::<Vec<_>>());
             prop_assert_eq!(order.next(), 40);

@@ -83,7 +83,7 @@ impl Pages {
         })
     }
 
-    /// Why a page could not be written or read, once.
+    /// Reason for which a page could not be written or read, told once.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         self.with(|kept| kept.failure.take())
     }

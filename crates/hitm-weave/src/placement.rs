@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use hitm_base::{CpuId, Topology};
+use thiserror::Error;
 
 /// Layout of threads over the machine, in order of their creation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,23 +18,12 @@ pub enum Placement {
     List(Vec<CpuId>),
 }
 
-/// Why a text is no placement.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Reason for which a text is no placement.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("found '{found}', expected 'spread', 'compact' or CPU numbers like '0,2,8-11'")]
 pub struct PlacementError {
     found: String,
 }
-
-impl fmt::Display for PlacementError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let found = &self.found;
-        write!(
-            f,
-            "found '{found}', expected 'spread', 'compact' or CPU numbers like '0,2,8-11'"
-        )
-    }
-}
-
-impl std::error::Error for PlacementError {}
 
 impl FromStr for Placement {
     type Err = PlacementError;

@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 
 pub use slabs::{PageMemory, SlabCache};
 use slabs::{Part, Slabs};
+use zerocopy::transmute;
 
 /// Bytes that stay together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,53 +173,28 @@ impl Relocation {
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         if !self.slabs.caches.is_empty() {
-            let memory = &self.slabs.memory;
-            let _ = writeln!(
-                text,
-                "memory {:x} {:x} {:x} {:x} {:x}",
-                memory.direct_map,
-                memory.descriptors,
-                memory.descriptor_bytes,
-                memory.cache_offset,
-                memory.pages
-            );
+            let numbers: [u64; 5] = transmute!(self.slabs.memory);
+            write_line("memory", &numbers, &mut text);
         }
         for (index, spans) in self.maps.iter().enumerate() {
-            text.push_str("map\n");
-            for span in spans {
-                let MovedSpan { from, to, size } = span;
-                let _ = writeln!(text, "span {from:x} {to:x} {size:x}");
+            write_line("map", &[], &mut text);
+            for &MovedSpan { from, to, size } in spans {
+                write_line("span", &[from, to, size], &mut text);
             }
             for object in self.objects.iter().filter(|object| object.map == index) {
-                let (start, fresh) = (object.start, object.fresh);
-                let size = object.end - start;
-                let _ = writeln!(text, "object {start:x} {size:x} {fresh:x}");
+                let size = object.end - object.start;
+                write_line("object", &[object.start, size, object.fresh], &mut text);
             }
             let maps = self.cache_maps.iter().enumerate();
             for (number, _) in maps.filter(|(_, map)| **map == index) {
-                self.write_cache(number, &mut text);
+                let numbers: [u64; 8] = transmute!(self.slabs.caches[number]);
+                write_line("cache", &numbers, &mut text);
+                for page in self.slabs.slabs_of(number) {
+                    write_line("slab", &[page], &mut text);
+                }
             }
         }
         text
-    }
-
-    fn write_cache(&self, number: usize, text: &mut String) {
-        let cache = &self.slabs.caches[number];
-        let _ = writeln!(
-            text,
-            "cache {:x} {:x} {:x} {:x} {:x} {:x} {:x} {:x}",
-            cache.address,
-            cache.pages,
-            cache.objects,
-            cache.stride,
-            cache.offset,
-            cache.size,
-            cache.fresh,
-            cache.fresh_stride
-        );
-        for page in self.slabs.slabs_of(number) {
-            let _ = writeln!(text, "slab {page:x}");
-        }
     }
 
     /// Returns true if an access at `addr` may touch a moved object. Quick; false is certain.
@@ -315,53 +291,29 @@ impl Relocation {
     }
 }
 
+fn write_line(kind: &str, numbers: &[u64], text: &mut String) {
+    text.push_str(kind);
+    for number in numbers {
+        let _ = write!(text, " {number:x}");
+    }
+    text.push('\n');
+}
+
 fn memory_of(numbers: &[u64], mask: u64) -> Option<PageMemory> {
-    let &[
-        direct_map,
-        descriptors,
-        descriptor_bytes,
-        cache_offset,
-        pages,
-    ] = numbers
-    else {
-        return None;
-    };
-    let memory = PageMemory {
-        direct_map: direct_map & mask,
-        descriptors: descriptors & mask,
-        descriptor_bytes,
-        cache_offset,
-        pages,
-    };
-    (descriptor_bytes > 0 && pages <= PAGES_MAX).then_some(memory)
+    let numbers: [u64; 5] = numbers.try_into().ok()?;
+    let mut memory: PageMemory = transmute!(numbers);
+    memory.direct_map &= mask;
+    memory.descriptors &= mask;
+    (memory.descriptor_bytes > 0 && memory.pages <= PAGES_MAX).then_some(memory)
 }
 
 /// A cache's own address is a value that the kernel stores, and keeps all bits.
 fn cache_of(numbers: &[u64], mask: u64) -> Option<SlabCache> {
-    let &[
-        address,
-        pages,
-        objects,
-        stride,
-        offset,
-        size,
-        fresh,
-        fresh_stride,
-    ] = numbers
-    else {
-        return None;
-    };
-    let cache = SlabCache {
-        address,
-        pages,
-        objects,
-        stride,
-        offset,
-        size,
-        fresh: fresh & mask,
-        fresh_stride,
-    };
-    (pages.is_power_of_two() && stride > 0 && offset < stride).then_some(cache)
+    let numbers: [u64; 8] = numbers.try_into().ok()?;
+    let mut cache: SlabCache = transmute!(numbers);
+    cache.fresh &= mask;
+    let fits = cache.pages.is_power_of_two() && cache.offset < cache.stride;
+    fits.then_some(cache)
 }
 
 #[cfg(test)]

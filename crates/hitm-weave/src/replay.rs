@@ -24,7 +24,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use crate::filter::{Filter, Touch, Toucher};
-use crate::{Slot, TemporaryFiles, ThreadEvent, ThreadTotals, Weave};
+use crate::{Slot, TemporaryFiles, ThreadEvent, ThreadTotals, Wake, Weave};
 pub use ahead::ReadAhead;
 use arrivals::{Arrivals, Arrived};
 pub use error::ReplayError;
@@ -367,8 +367,11 @@ impl<R: Relocate> Replay<R> {
     fn wake(&mut self, slot: Slot, waker: &Waker) -> Result<(), ReplayError> {
         let insn = in_range(waker.thread, "the waking instruction", waker.insn)?;
         in_range(waker.thread, "the delay", waker.delay.unsigned_abs())?;
-        let by = self.slot(waker.thread)?;
-        self.weave.wake(slot, (by, insn), waker.delay);
+        let by = Wake {
+            slot: self.slot(waker.thread)?,
+            insn,
+        };
+        self.weave.wake(slot, by, waker.delay);
         Ok(())
     }
 

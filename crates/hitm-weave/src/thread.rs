@@ -152,7 +152,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    pub(crate) fn new((id, cpu): (ThreadId, CpuId), machine: &Machine, pages: Pages) -> Thread {
+    pub(crate) fn new(id: ThreadId, cpu: CpuId, machine: &Machine, pages: Pages) -> Thread {
         let core = &machine.core;
         Thread {
             id,
@@ -378,7 +378,7 @@ impl Thread {
         let mut outcome = grant.outcome(latency, wait, Cycles::ZERO);
         outcome.stall += load.lost;
         outcome.lost += load.lost;
-        self.emit(load.ordinal, (&load.access, &outcome), sink);
+        self.emit(load.ordinal, &load.access, &outcome, sink);
     }
 
     /// The next event's load, before it has asked for its line.
@@ -408,13 +408,14 @@ impl Thread {
     pub(crate) fn emit(
         &mut self,
         ordinal: u64,
-        (access, outcome): (&Access, &Outcome),
+        access: &Access,
+        outcome: &Outcome,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
         self.totals.accesses += 1;
         self.totals.stall += outcome.stall;
         self.totals.contention_stall += outcome.lost;
-        self.order.finished(ordinal, (access, outcome), sink);
+        self.order.finished(ordinal, access, outcome, sink);
     }
 
     /// Returns true if every access that was woven in has been handed to the sink.

@@ -14,6 +14,7 @@ use hitm_coherence::tree::WinnerTree;
 
 use crate::pages::{Pages, TemporaryFiles};
 use crate::thread::{Blocked, Next, PendingWake, Return, Thread, ThreadEvent, ThreadTotals};
+use crate::wakes::Wake;
 
 /// A thread's place in a [`Weave`], in order of [`Weave::add_thread`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +55,7 @@ impl Weave {
         self.pages.set_limit(bytes, files);
     }
 
-    /// Why the temporary file could not be written or read, once. Events may be lost.
+    /// The failure to write or read the temporary file, told once. Events may be lost.
     pub fn events_failure(&self) -> Option<io::Error> {
         self.pages.failure()
     }
@@ -71,7 +72,7 @@ impl Weave {
 
     /// Adds a thread on `cpu`, present, with its clock at the present time.
     pub fn add_thread(&mut self, id: ThreadId, cpu: CpuId) -> Slot {
-        let mut thread = Thread::new((id, cpu), self.directory.machine(), self.pages.clone());
+        let mut thread = Thread::new(id, cpu, self.directory.machine(), self.pages.clone());
         thread.add_delay(self.now);
         self.threads.push(thread);
         let slot = Slot(self.tree.push(self.now));
@@ -117,14 +118,15 @@ impl Weave {
         self.rekey(slot);
     }
 
-    /// The thread was woken by the instruction `insn` of `waker`: it is back that much later than its
-    /// waker was there. It has no budget until all is priced that it and its waker did before.
-    pub fn wake(&mut self, slot: Slot, (waker, insn): (Slot, u64), delay: i64) {
+    /// The thread was woken: it is back that much later than its waker was there. It has no budget until
+    /// all is priced that it and its waker did before.
+    pub fn wake(&mut self, slot: Slot, by: Wake, delay: i64) {
         self.forget_wake_of(slot);
-        let by = &mut self.threads[waker.0];
-        by.wakes.push_back(PendingWake { slot, insn, delay });
-        self.threads[slot.0].returns = Some(Return::After(waker));
-        self.rekey(waker);
+        let wakes = &mut self.threads[by.slot.0].wakes;
+        let insn = by.insn;
+        wakes.push_back(PendingWake { slot, insn, delay });
+        self.threads[slot.0].returns = Some(Return::After(by.slot));
+        self.rekey(by.slot);
     }
 
     /// Returns true for a thread that was woken and is not back.
@@ -390,11 +392,11 @@ impl Weave {
             return;
         };
         if let Head::Granted(issued, grant) = thread.stores.head {
-            self.commit_run(slot, now, (grant, grant.done - issued), sink);
+            self.commit_run(slot, grant, grant.done - issued, sink);
             return;
         }
         if let Some((source, latency)) = self.directory.hit(thread.cpu, line, true) {
-            self.commit_run(slot, now, (Grant::own(source, now), latency), sink);
+            self.commit_run(slot, Grant::own(source, now), latency, sink);
             return;
         }
         let grant = self.request(slot, line, now, true);
@@ -404,17 +406,18 @@ impl Weave {
         };
     }
 
-    /// Commits the store at the head, whose line is here, and those behind it whose lines are here
-    /// too: one a cycle. The line is not given away meanwhile. (The next owner's snoop needs longer
+    /// Commits the store at the head, whose line is here now that the grant is done, and those behind it whose
+    /// lines are here too: one a cycle. The line is not given away meanwhile. (The next owner's snoop needs longer
     /// to arrive than the whole buffer needs to commit: about half a transfer's occupancy against
     /// one cycle a store.)
     fn commit_run(
         &mut self,
         slot: Slot,
-        now: Cycles,
-        (mut grant, mut latency): (Grant, Cycles),
+        mut grant: Grant,
+        mut latency: Cycles,
         sink: &mut impl FnMut(&Access, &Outcome),
     ) {
+        let now = grant.done;
         let thread = &mut self.threads[slot.0];
         let Some(&PendingStore { line, .. }) = thread.stores.oldest() else {
             return;
@@ -432,7 +435,7 @@ impl Weave {
             }
             thread.stores.pop();
             let outcome = grant.outcome(latency, store.stall, Cycles::ZERO);
-            thread.emit(store.ordinal, (&store.access, &outcome), sink);
+            thread.emit(store.ordinal, &store.access, &outcome, sink);
             (grant, latency) = (Grant::own(DataSource::L1, now), Cycles(1));
             committed += 1;
         }
@@ -501,7 +504,7 @@ impl Weave {
                     forwarded: true,
                     ..load
                 },
-                (DataSource::StoreBuffer, STORE_FORWARD_LATENCY),
+                Grant::own(DataSource::StoreBuffer, now + STORE_FORWARD_LATENCY),
                 at_once,
                 sink,
             );
@@ -514,7 +517,7 @@ impl Weave {
         } else if let Some(grant) = thread.take_fill(line, now) {
             thread.push_load(PendingLoad { grant, ..load });
         } else if let Some((source, latency)) = self.directory.hit(access.cpu, line, false) {
-            thread.push_hit(load, (source, latency), at_once, sink);
+            thread.push_hit(load, Grant::own(source, now + latency), at_once, sink);
         } else if thread.has_no_fill_buffer(now) {
             wait_for_oldest_load(thread, now, sink);
             return false;
@@ -614,7 +617,7 @@ impl Weave {
         let wait = grant.done - access.time;
         thread.add_delay(wait);
         let outcome = grant.outcome(wait, wait, self.locked_hit);
-        thread.emit(ordinal, (&access, &outcome), sink);
+        thread.emit(ordinal, &access, &outcome, sink);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::paths::Block;
 use crate::system;
 use crate::vcpu::{MemInsn, op_of};
 
-use super::{Recorder, fork};
+use super::{Accessed, Recorder, fork};
 
 /// The one recorder of this process.
 pub(super) static RECORDER: OnceLock<Recorder> = OnceLock::new();
@@ -63,7 +63,7 @@ unsafe fn start(
     }
     // SAFETY: the arguments are QEMU's.
     let config = unsafe { config::read_program(argc, argv)? };
-    let recorder = Recorder::new((id, api), &target, config)?;
+    let recorder = Recorder::new(id, api, &target, config)?;
     RECORDER.get_or_init(|| recorder);
     fork::observe()?;
     // SAFETY: the plugin is QEMU's.
@@ -144,7 +144,11 @@ pub(super) unsafe extern "C" fn memory_accessed<const ON_STACK: bool>(
     let Some(vcpu) = recorder.vcpus.get(index) else {
         return;
     };
-    let accessed = (info, addr, insn.cast_const());
+    let accessed = Accessed {
+        info,
+        addr,
+        insn: insn.cast_const(),
+    };
     // Each way has code of its own, in which the operation is a constant.
     match op_of(insn, recorder.api.is_store(info)) {
         Some(AccessOp::Load) => recorder.accessed(vcpu, accessed, AccessOp::Load),
@@ -278,7 +282,7 @@ pub(crate) unsafe extern "C" fn allocator_returned(
     let registers = unsafe { Registers::new(state) };
     let (calls, site) = (&mut vcpu.allocations, site.addr() as u64);
     if let Some(handed) = recorder.allocators.returned(calls, site, registers) {
-        recorder.allocated(vcpu, handed.block, (handed.callers, handed.told_type));
+        recorder.allocated(vcpu, handed.block, handed.callers, handed.told_type);
     }
 }
 
@@ -324,7 +328,7 @@ unsafe extern "C" fn syscall_begins(
 
 unsafe extern "C" fn syscall_returns(_: PluginId, index: c_uint, number: i64, result: i64) {
     let Some(recorder) = recording() else { return };
-    recorder.end_syscall(index, recorder.vcpu(index), (number, result));
+    recorder.end_syscall(index, recorder.vcpu(index), number, result);
     locks::none_is_held("the end of a system call");
 }
 

@@ -22,7 +22,7 @@ use super::callbacks::register;
 /// milliseconds.
 const LOOKED_AT_MAX: u64 = 8 << 30;
 
-/// Who may see what the process does to its memory.
+/// Company of the process: who may see what it does to its memory.
 #[derive(Debug)]
 pub(super) struct Company {
     id: PluginId,

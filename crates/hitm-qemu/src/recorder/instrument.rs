@@ -123,18 +123,18 @@ impl Recorder {
             is_observers: true,
         }
         .into_argument();
-        self.follow(insn, flow, (data, OBSERVER_ON_STACK));
+        self.follow(insn, flow, data, OBSERVER_ON_STACK);
     }
 
-    /// Registers what tells of an instruction's flow. Calls and returns by the stack have the callbacks
-    /// `of_stack`; true if the instruction has one of those.
+    /// Registers what tells of an instruction's flow. True if it calls or returns by the stack: those have
+    /// callbacks of their own.
     fn follow(
         &self,
         insn: *mut Insn,
         flow: Flow,
-        (data, of_stack): (*const c_void, [MemCb; 2]),
+        data: *const c_void,
+        [calls, returns]: [MemCb; 2],
     ) -> bool {
-        let [calls, returns] = of_stack;
         let on_stack = match flow {
             Flow::Call => Some(calls),
             Flow::Return => Some(returns),
@@ -181,7 +181,7 @@ impl Recorder {
         .into_argument();
         if self.launch.has_callers {
             let flow = (instructions.flow)(bytes);
-            if self.follow(insn, flow, (data, ON_STACK)) {
+            if self.follow(insn, flow, data, ON_STACK) {
                 return Ordering::Plain;
             }
         }

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_uint};
 use std::fs::File;
 
 use hitm_base::{AddrRange, CodeAddr, CpuId, ThreadId};
+use hitm_trace::HeapObject;
 
 use crate::exec::{Call, Plan};
 use crate::guest::Syscall;
@@ -17,7 +18,7 @@ use super::{Recorder, fork};
 
 /// `CLONE_VM`: the new task shares memory, so it is a thread.
 const CLONE_VM: u64 = libc::CLONE_VM as u64;
-/// Why a program runs unrecorded that QEMU cannot be started for.
+/// Reason told of a program that QEMU cannot be started for, and that runs unrecorded.
 const NO_EMULATOR: &str = "no emulator";
 /// Lines of a new block that are looked up in the first-touch table; larger blocks are fresh
 /// mappings, which nobody has shared.
@@ -146,7 +147,7 @@ impl Recorder {
         memory::open(&self.launch.memory, identity).or_else(|| memory::receive(identity, ask))
     }
 
-    pub(super) fn end_syscall(&self, index: c_uint, vcpu: &mut Vcpu, (number, result): (i64, i64)) {
+    pub(super) fn end_syscall(&self, index: c_uint, vcpu: &mut Vcpu, number: i64, result: i64) {
         let Some(InSyscall { kind, args }) = vcpu.syscall.take() else {
             return;
         };
@@ -165,7 +166,7 @@ impl Recorder {
             // A thread's end returns when a signal came first; the program asks again.
             Syscall::ThreadExit => self.link.rejoin(vcpu, WaitEnd::Other),
             Syscall::MayBlock => {
-                let end = self.end_wait(vcpu, (number, result), &args);
+                let end = self.end_wait(vcpu, number, result, &args);
                 self.link.rejoin(vcpu, end);
             }
             Syscall::Short => {
@@ -225,7 +226,10 @@ impl Recorder {
         };
         if self.cpus.is_asked() {
             let words = self.cpus.possible_count().div_ceil(64);
-            let mask = || cpus_of(&self.link.affinity(vcpu, 0, words).unwrap_or_default());
+            let mask = || {
+                let words = self.link.affinity(vcpu, 0, words).unwrap_or_default();
+                guest_memory::cpus_of(words.into_iter().flat_map(u64::to_le_bytes))
+            };
             cpu_files::opened(fd, &path.to_string_lossy(), &self.cpus, mask);
         }
     }
@@ -261,7 +265,7 @@ impl Recorder {
             Some(HeapNote::Allocated) => {
                 // The program may tell what it likes: a block that wraps is none.
                 if let Some(range) = AddrRange::with_len(addr, size) {
-                    self.allocated(vcpu, range, (heap::stack_of_note(stack, depth), None));
+                    self.allocated(vcpu, range, heap::stack_of_note(stack, depth), None);
                 }
             }
             Some(HeapNote::Freed) => self.heap.freed(addr),
@@ -276,10 +280,17 @@ impl Recorder {
         &self,
         vcpu: &Vcpu,
         range: AddrRange,
-        site: (Vec<CodeAddr>, Option<u64>),
+        stack: Vec<CodeAddr>,
+        told_type: Option<u64>,
     ) {
-        let thread = ThreadId(vcpu.slot.0 as u32);
-        let object = self.heap.allocated(range, site, (thread, vcpu.clock));
+        let object = HeapObject {
+            range,
+            time: vcpu.clock,
+            thread: ThreadId(vcpu.slot.0 as u32),
+            stack,
+            told_type,
+        };
+        self.heap.allocated(&object);
         // Memory whose accesses were recorded before it was freed and is handed out again.
         let lines = (range.start()..range.end()).step_by(hitm_base::LINE_SIZE as usize);
         let mut lines = lines.take(SHARED_CHECK_LINES);
@@ -290,11 +301,4 @@ impl Recorder {
             self.link.record(vcpu, record.as_slice());
         }
     }
-}
-
-/// The CPUs of a mask.
-fn cpus_of(words: &[u64]) -> Vec<CpuId> {
-    let is_in = |cpu: &usize| words[cpu / 64] >> (cpu % 64) & 1 == 1;
-    let cpus = (0..words.len() * 64).filter(is_in);
-    cpus.map(|cpu| CpuId(cpu as u16)).collect()
 }

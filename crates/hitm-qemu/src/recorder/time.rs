@@ -68,7 +68,7 @@ impl Recorder {
         if let Some(question) = self.architecture.calls.question(number, args) {
             self.link.count_cpu(vcpu);
             let now = self.link.now(vcpu);
-            self.answer_question(clock, question, (now, vcpu.cpu_time(clock)));
+            self.answer_question(clock, question, now, vcpu.cpu_time(clock));
         }
     }
 
@@ -124,11 +124,11 @@ impl Recorder {
             && let Some(question) = self.architecture.calls.question(number, args)
         {
             let now = self.link.latest();
-            self.answer_question(clock, question, (now, now));
+            self.answer_question(clock, question, now, now);
         }
     }
 
-    fn answer_question(&self, clock: &Clock, question: Question, (now, cpu): (Cycles, Cycles)) {
+    fn answer_question(&self, clock: &Clock, question: Question, now: Cycles, cpu: Cycles) {
         let skipped = self.link.skipped(host_nanos());
         let read = |kind| match kind {
             Kind::Realtime | Kind::Monotonic => clock.read(kind, now, cpu) + skipped,
@@ -175,7 +175,8 @@ impl Recorder {
     pub(super) fn end_wait(
         &self,
         vcpu: &Vcpu,
-        (number, result): (i64, i64),
+        number: i64,
+        result: i64,
         args: &[u64; 6],
     ) -> WaitEnd {
         const INTERRUPTED: i64 = -(libc::EINTR as i64);

@@ -48,7 +48,7 @@ library! {
     TIMER_DELETE = "timer_delete" as timer_delete: fn(id: *mut c_void) -> c_int, delete;
     TIMER_SETTIME = "timer_settime" as timer_settime:
         fn(id: *mut c_void, flags: c_int, new: *const itimerspec, old: *mut itimerspec) -> c_int,
-        |now, id, flags, new, old| set_posix(&now, posix(id), flags, new, old);
+        |now, id, flags, new, old| set_by_spec(&now, posix(id), flags, new, old);
     TIMER_GETTIME = "timer_gettime" as timer_gettime: fn(id: *mut c_void, old: *mut itimerspec) -> c_int,
         |now, id, old| match times_of(posix(id), &now) {
             Some(times) => { put(old, spec_of(times)); 0 }
@@ -57,7 +57,7 @@ library! {
     TIMERFD_CREATE = "timerfd_create" as timerfd_create: fn(clock: c_int, flags: c_int) -> c_int, create_fd;
     TIMERFD_SETTIME = "timerfd_settime" as timerfd_settime:
         fn(fd: c_int, flags: c_int, new: *const itimerspec, old: *mut itimerspec) -> c_int,
-        |now, fd, flags, new, old| set_fd(&now, fd, flags, new, old);
+        |now, fd, flags, new, old| set_by_spec(&now, Timer::Fd(fd), flags, new, old);
     TIMERFD_GETTIME = "timerfd_gettime" as timerfd_gettime: fn(fd: c_int, old: *mut itimerspec) -> c_int,
         |now, fd, old| match times_of(Timer::Fd(fd), &now) {
             Some(times) => { put(old, spec_of(times)); 0 }
@@ -186,67 +186,38 @@ fn create_fd(now: Now, clock: c_int, flags: c_int) -> c_int {
     fd
 }
 
-fn set_posix(
+/// timer_settime(2) and timerfd_settime(2).
+fn set_by_spec(
     now: &Now,
     timer: Timer,
     flags: c_int,
     new: *const itimerspec,
     old: *mut itimerspec,
 ) -> c_int {
-    let clock = TIMERS
-        .lock()
-        .settings
-        .get(&timer)
-        .map(|setting| setting.clock);
-    match (clock, read(new)) {
-        (Some(clock), Some((value, interval))) => {
+    const { assert!(libc::TFD_TIMER_ABSTIME == libc::TIMER_ABSTIME) };
+    let (clock, number) = match timer {
+        Timer::Fd(fd) => (clock_of(fd).and_then(Kind::of), libc::SYS_timerfd_settime),
+        _ => {
+            let known = TIMERS.lock();
+            let clock = known.settings.get(&timer).map(|setting| setting.clock);
+            (clock, libc::SYS_timer_settime)
+        }
+    };
+    match (clock, read(new), timer) {
+        (Some(_), None, Timer::Posix(_)) => fail(libc::EINVAL),
+        // What a descriptor has counted is forgotten, as always.
+        (Some(clock), Some((value, interval)), _)
+            if matches!(timer, Timer::Posix(_)) || set_host(timer, Times::default()) =>
+        {
             let next = next_of(value, flags & libc::TIMER_ABSTIME != 0, clock, now);
-            put(
-                old,
-                spec_of(set(now, timer, clock, Rings { next, interval })),
-            );
-            0
-        }
-        (Some(_), None) => fail(libc::EINVAL),
-        (None, _) => {
-            let id = timer.number() as u32 as usize;
-            let args = [
-                id,
-                flags as usize,
-                new.expose_provenance(),
-                old.expose_provenance(),
-            ];
-            host(libc::SYS_timer_settime, args) as c_int
-        }
-    }
-}
-
-fn set_fd(
-    now: &Now,
-    fd: c_int,
-    flags: c_int,
-    new: *const itimerspec,
-    old: *mut itimerspec,
-) -> c_int {
-    let (timer, clock) = (Timer::Fd(fd), clock_of(fd).and_then(Kind::of));
-    match (clock, read(new)) {
-        // What it has counted is forgotten, as always.
-        (Some(clock), Some((value, interval))) if set_host(timer, Times::default()) => {
-            let next = next_of(value, flags & libc::TFD_TIMER_ABSTIME != 0, clock, now);
-            put(
-                old,
-                spec_of(set(now, timer, clock, Rings { next, interval })),
-            );
+            let before = set(now, timer, clock, Rings { next, interval });
+            put(old, spec_of(before));
             0
         }
         _ => {
-            let args = [
-                fd as usize,
-                flags as usize,
-                new.expose_provenance(),
-                old.expose_provenance(),
-            ];
-            host(libc::SYS_timerfd_settime, args) as c_int
+            let id = timer.number() as u32 as usize;
+            let (new, old) = (new.expose_provenance(), old.expose_provenance());
+            host(number, [id, flags as usize, new, old]) as c_int
         }
     }
 }

@@ -14,13 +14,13 @@ const PATH_AT: usize = EVENT_BYTES - 4;
 /// Hands calls to `send` in parts that fit a buffer each.
 pub fn pack_calls(calls: impl Iterator<Item = Call>, mut send: impl FnMut(&[u8])) {
     let mut bytes = Vec::new();
-    for (before, code) in calls {
+    for call in calls {
         if bytes.len() + CALL_BYTES > BUFFER_LEN {
             send(&bytes);
             bytes.clear();
         }
-        bytes.extend(before.0.to_le_bytes());
-        bytes.extend(code.0.to_le_bytes());
+        bytes.extend(call.before.0.to_le_bytes());
+        bytes.extend(call.code.0.to_le_bytes());
     }
     if !bytes.is_empty() {
         send(&bytes);
@@ -32,8 +32,10 @@ pub fn unpack_calls(bytes: &[u8]) -> Result<Vec<Call>, BadMessage> {
     let (calls, rest) = bytes.as_chunks::<CALL_BYTES>();
     let call = |bytes: &[u8; CALL_BYTES]| {
         let [b0, b1, b2, b3, code @ ..] = *bytes;
-        let before = PathId(u32::from_le_bytes([b0, b1, b2, b3]));
-        (before, CodeAddr(u64::from_le_bytes(code)))
+        Call {
+            before: PathId(u32::from_le_bytes([b0, b1, b2, b3])),
+            code: CodeAddr(u64::from_le_bytes(code)),
+        }
     };
     match rest.is_empty() {
         true => Ok(calls.iter().map(call).collect()),
@@ -63,14 +65,18 @@ pub fn unpack_paths(bytes: &[u8], taken: usize) -> impl Iterator<Item = PathId> 
 #[cfg(test)]
 mod tests {
     use hitm_base::{AccessOp, LineAddr, ThreadId};
+    use hitm_trace::Adoption;
 
     use super::*;
-    use crate::board::{DoneSoFar, PackedDoings, unpack_doings};
-    use crate::{Position, TakenLine, ThreadEvent};
+    use crate::board::{pack_doings, unpack_doings};
+    use crate::{Doings, Position, ThreadEvent};
 
     #[test]
     fn calls_come_over_in_parts() {
-        let call = |n: u32| (PathId(n), CodeAddr(1 << 48 | u64::from(n)));
+        let call = |n: u32| Call {
+            before: PathId(n),
+            code: CodeAddr(1 << 48 | u64::from(n)),
+        };
         let (mut found, mut parts) = (Vec::new(), 0);
         pack_calls((0..5000).map(call), |bytes| {
             assert!(bytes.len() <= BUFFER_LEN);
@@ -95,23 +101,23 @@ mod tests {
         };
         let events: Vec<ThreadEvent> = (0..20).map(event).collect();
         let paths: Vec<PathId> = (0..20).map(|n| PathId(u32::MAX - n)).collect();
-        let taken = [TakenLine {
+        let taken = [Adoption {
             line: LineAddr(4),
             owner: ThreadId(0),
             is_written: true,
         }];
-        let done = DoneSoFar {
-            position: Position {
-                insn: 30,
-                stores: 0,
-            },
-            ..DoneSoFar::default()
+        let start = Position::default();
+        let doings = Doings {
+            taken: &taken,
+            events: &events,
+            position: Position { insn: 30, ..start },
+            ..Doings::default()
         };
         let mut bytes = Vec::new();
-        PackedDoings::pack(&taken, &events, &done, &mut bytes);
+        pack_doings(&doings, &mut bytes);
         pack_paths(&mut bytes, 1, &paths);
-        let since = (Position::default(), Position::default());
-        assert_eq!(unpack_doings(&bytes, since).unwrap().events, events);
+        let unpacked = unpack_doings(&bytes, start, start).unwrap();
+        assert_eq!(unpacked.events, events);
         assert!(unpack_paths(&bytes, 1).eq(paths));
         assert_eq!(unpack_paths(&bytes[..9], 1).count(), 0);
     }

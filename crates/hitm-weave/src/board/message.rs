@@ -1,15 +1,15 @@
 //! Messages of processes, as bytes. The recorder trusts none of it: a program may write astray.
 
 use hitm_base::{AccessOp, CodeAddr, LINE_SIZE, LineAddr, ThreadId};
-use hitm_trace::{BlockEncoder, COUNT_MAX, EncodeError, Record, Visitor, decode_block};
+use hitm_trace::{Adoption, BlockEncoder, COUNT_MAX, EncodeError, Record, Visitor, decode_block};
 use thiserror::Error;
+use zerocopy::{TryFromBytes, try_transmute};
 
 use super::layout::BUFFER_LEN;
-use crate::group::TakenLine;
-use crate::{Position, Spin, ThreadEvent};
+use crate::{Doings, Position, Spin, ThreadEvent};
 
 /// Kind of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, TryFromBytes)]
 #[repr(u32)]
 pub enum Request {
     /// This process begins. Arguments: its pid as it knows it, 1 if it is a fork, of which process, 1 if
@@ -95,43 +95,8 @@ pub enum Request {
 pub const INTERVAL_TIMER: u64 = 0;
 
 impl Request {
-    const ALL: [Request; 31] = [
-        Request::Attach,
-        Request::Enter,
-        Request::Wait,
-        Request::TimedOut,
-        Request::Leave,
-        Request::Rejoin,
-        Request::Take,
-        Request::Wake,
-        Request::ThreadExit,
-        Request::Woken,
-        Request::Created,
-        Request::Stack,
-        Request::Pin,
-        Request::Rename,
-        Request::Records,
-        Request::ProcessExit,
-        Request::Forking,
-        Request::Forked,
-        Request::Exec,
-        Request::Unfollowed,
-        Request::UnfollowedFork,
-        Request::Object,
-        Request::Close,
-        Request::ProcessGone,
-        Request::Stays,
-        Request::Calls,
-        Request::Affinity,
-        Request::Memory,
-        Request::NoNamespace,
-        Request::SetTimer,
-        Request::NextTimer,
-    ];
-
     pub(super) fn from_number(number: u32) -> Option<Request> {
-        let index = (number as usize).checked_sub(1)?;
-        Request::ALL.get(index).copied()
+        try_transmute!(number).ok()
     }
 }
 
@@ -180,82 +145,69 @@ pub(super) const TAKEN_BYTES: usize = 16;
 pub(super) const EVENT_BYTES: usize = 40;
 const SPIN_WORDS: usize = 6;
 
-/// A thread's work as a message: lines taken over, accesses, and how far it is.
+/// The same as [`Doings`], as a message has told it.
 #[derive(Debug, Default, Clone)]
 pub struct PackedDoings {
-    /// Lines that it took over.
-    pub taken: Vec<TakenLine>,
-    /// Its accesses.
-    pub events: Vec<ThreadEvent>,
-    /// Place that it has reached.
-    pub position: Position,
-    /// All its accesses so far.
-    pub accesses: u64,
-    /// Accesses outside the program's memory.
-    pub out_of_range: u64,
-    /// Its waits that are over.
-    pub spins: Vec<Spin>,
-}
-
-/// How far a thread is, and what it counts.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct DoneSoFar<'a> {
-    /// Place that it has reached.
-    pub position: Position,
-    /// All its accesses so far.
-    pub accesses: u64,
-    /// Accesses outside the program's memory, since it was heard of last.
-    pub out_of_range: u64,
-    /// Its waits that are over since then. Those that do not fit a message are left out.
-    pub spins: &'a [Spin],
+    taken: Vec<Adoption>,
+    pub(crate) events: Vec<ThreadEvent>,
+    pub(crate) spins: Vec<Spin>,
+    position: Position,
+    accesses: u64,
+    out_of_range: u64,
 }
 
 impl PackedDoings {
-    /// Appends the first `taken` lines and `events` that fit to `out`; how many of each did.
-    pub fn pack(
-        taken: &[TakenLine],
-        events: &[ThreadEvent],
-        done: &DoneSoFar<'_>,
-        out: &mut Vec<u8>,
-    ) -> (usize, usize) {
-        let spins = &done.spins[..done.spins.len().min(Spin::KINDS_MAX)];
-        let room = BUFFER_LEN - (HEAD_WORDS + spins.len() * SPIN_WORDS) * 8;
-        let taken_count = taken.len().min(room / 2 / TAKEN_BYTES);
-        let event_room = (room - taken_count * TAKEN_BYTES) / EVENT_BYTES;
-        // Lines are taken over before the accesses that took them.
-        let event_count = match taken_count == taken.len() {
-            true => events.len().min(event_room),
-            false => 0,
-        };
-        out.clear();
-        let head = [
-            done.position.insn,
-            done.position.stores,
-            done.accesses,
-            done.out_of_range,
-            taken_count as u64,
-            event_count as u64,
-            spins.len() as u64,
-        ];
-        push_words(out, head);
-        for line in &taken[..taken_count] {
-            let owner = u64::from(line.owner.0) << 1 | u64::from(line.is_written);
-            push_words(out, [line.line.0, owner]);
+    /// Doings as the message has told them.
+    pub(crate) fn doings(&self) -> Doings<'_> {
+        Doings {
+            taken: &self.taken,
+            events: &self.events,
+            position: self.position,
+            accesses: self.accesses,
+            out_of_range: self.out_of_range,
+            spins: &self.spins,
         }
-        for event in &events[..event_count] {
-            let kind = u64::from(event.op as u8) << 8 | u64::from(event.size);
-            push_words(
-                out,
-                [event.insn, event.stores, event.addr, event.code.0, kind],
-            );
-        }
-        for spin in spins {
-            let counts = [spin.count, spin.insns, spin.locked];
-            push_words(out, [spin.word, spin.queue.unwrap_or(0), spin.code.0]);
-            push_words(out, counts);
-        }
-        (taken_count, event_count)
     }
+}
+
+/// Puts as many lines and events as fit into `out`; how many of each did. Spins that do not fit are left out.
+pub fn pack_doings(doings: &Doings<'_>, out: &mut Vec<u8>) -> (usize, usize) {
+    let Doings { taken, events, .. } = doings;
+    let spins = &doings.spins[..doings.spins.len().min(Spin::KINDS_MAX)];
+    let room = BUFFER_LEN - (HEAD_WORDS + spins.len() * SPIN_WORDS) * 8;
+    let taken_count = taken.len().min(room / 2 / TAKEN_BYTES);
+    let event_room = (room - taken_count * TAKEN_BYTES) / EVENT_BYTES;
+    // Lines are taken over before the accesses that took them.
+    let event_count = match taken_count == taken.len() {
+        true => events.len().min(event_room),
+        false => 0,
+    };
+    out.clear();
+    let head = [
+        doings.position.insn,
+        doings.position.stores,
+        doings.accesses,
+        doings.out_of_range,
+        taken_count as u64,
+        event_count as u64,
+        spins.len() as u64,
+    ];
+    push_words(out, head);
+    for line in &taken[..taken_count] {
+        let owner = u64::from(line.owner.0) << 1 | u64::from(line.is_written);
+        push_words(out, [line.line.0, owner]);
+    }
+    for event in &events[..event_count] {
+        let kind = u64::from(event.op as u8) << 8 | u64::from(event.size);
+        let words = [event.insn, event.stores, event.addr, event.code.0, kind];
+        push_words(out, words);
+    }
+    for spin in spins {
+        let counts = [spin.count, spin.insns, spin.locked];
+        push_words(out, [spin.word, spin.queue.unwrap_or(0), spin.code.0]);
+        push_words(out, counts);
+    }
+    (taken_count, event_count)
 }
 
 fn push_words<const N: usize>(out: &mut Vec<u8>, words: [u64; N]) {
@@ -264,18 +216,12 @@ fn push_words<const N: usize>(out: &mut Vec<u8>, words: [u64; N]) {
     }
 }
 
-const OPS: [AccessOp; 4] = [
-    AccessOp::Load,
-    AccessOp::Store,
-    AccessOp::LockedRmw,
-    AccessOp::Fence,
-];
-
 /// Reads the work of a thread that was at `since` before, after an access at `last`: the block
 /// of instructions that it is in counts as done.
 pub fn unpack_doings(
     bytes: &[u8],
-    (since, last): (Position, Position),
+    since: Position,
+    mut last: Position,
 ) -> Result<PackedDoings, BadMessage> {
     let mut words = bytes
         .chunks_exact(8)
@@ -299,18 +245,17 @@ pub fn unpack_doings(
     };
     for _ in 0..taken_count {
         let (line, owner) = (next()?, next()?);
-        doings.taken.push(TakenLine {
+        doings.taken.push(Adoption {
             line: LineAddr(line),
             owner: ThreadId(u32::try_from(owner >> 1).map_err(|_| BadMessage)?),
             is_written: owner & 1 == 1,
         });
     }
-    let mut last = last;
     for _ in 0..event_count {
         let [insn, stores, addr, code] = [next()?, next()?, next()?, next()?];
         let kind = next()?;
         // The upper half is the access's call chain ([`super::unpack_paths`]).
-        let op = *OPS.get(usize::from((kind >> 8) as u8)).ok_or(BadMessage)?;
+        let op = AccessOp::of_number((kind >> 8) as u8).ok_or(BadMessage)?;
         let size = kind as u8;
         let is_in_line = addr % LINE_SIZE + u64::from(size) <= LINE_SIZE;
         let is_sized = (size == 0) == (op == AccessOp::Fence);

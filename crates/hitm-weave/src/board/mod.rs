@@ -17,7 +17,7 @@ mod server;
 pub use calls::{pack_calls, pack_paths, unpack_calls, unpack_paths};
 pub use layout::{BOARD_LEN, BUFFER_LEN, board_len};
 pub use message::{
-    BadMessage, DoneSoFar, INTERVAL_TIMER, Message, PackedDoings, Request, pack_records,
+    BadMessage, INTERVAL_TIMER, Message, PackedDoings, Request, pack_doings, pack_records,
     unpack_doings, unpack_records,
 };
 pub use port::{Answer, Channel, Port};

@@ -5,7 +5,7 @@ use hitm_base::{AccessOp, CodeAddr};
 use hitm_trace::Loss;
 
 use super::*;
-use crate::{Position, Spin, ThreadEvent};
+use crate::{Doings, Position, Spin, ThreadEvent};
 
 const FUTEX: Futex = Futex {
     wait: |word, value, time| {
@@ -107,51 +107,46 @@ fn what_a_thread_did_comes_over_in_parts_and_nonsense_is_refused() {
         insns: 1999,
         locked: 1,
     };
-    let done = DoneSoFar {
+    let done = Doings {
+        events: &events,
         position: Position {
             insn: 2000,
             stores: 1000,
         },
         accesses: 1,
-        out_of_range: 0,
         spins: &[spin],
+        ..Doings::default()
     };
     let mut bytes = Vec::new();
-    let (_, count) = PackedDoings::pack(&[], &events, &done, &mut bytes);
+    let (_, count) = pack_doings(&done, &mut bytes);
     assert!(count < 1000 && bytes.len() <= BUFFER_LEN);
-    let since = (Position::default(), Position::default());
-    let first = unpack_doings(&bytes, since).unwrap();
+    let unpack = |bytes: &[u8]| unpack_doings(bytes, Position::default(), Position::default());
+    let first = unpack(&bytes).unwrap();
     assert_eq!(first.events, events[..count]);
     assert_eq!(first.spins, [spin]);
     let longer = [Spin {
         insns: 2001,
         ..spin
     }];
-    let impossible = DoneSoFar {
+    let impossible = Doings {
+        events: &[],
         spins: &longer,
         ..done
     };
-    PackedDoings::pack(&[], &[], &impossible, &mut bytes);
-    assert_eq!(unpack_doings(&bytes, since).unwrap_err(), BadMessage);
-    let done = DoneSoFar { spins: &[], ..done };
-    let (_, rest) = PackedDoings::pack(&[], &events[count..], &done, &mut bytes);
+    pack_doings(&impossible, &mut bytes);
+    assert_eq!(unpack(&bytes).unwrap_err(), BadMessage);
+    let (_, rest) = pack_doings(&done.after(0, count), &mut bytes);
     assert_eq!(count + rest, 1000);
-    assert_eq!(
-        unpack_doings(&bytes, since).unwrap().events,
-        events[count..]
-    );
+    assert_eq!(unpack(&bytes).unwrap().events, events[count..]);
     let later = Position {
         insn: 2001,
         stores: 0,
     };
-    assert_eq!(
-        unpack_doings(&bytes, (later, later)).unwrap_err(),
-        BadMessage
-    );
-    assert_eq!(unpack_doings(&bytes[..60], since).unwrap_err(), BadMessage);
+    assert_eq!(unpack_doings(&bytes, later, later).unwrap_err(), BadMessage);
+    assert_eq!(unpack(&bytes[..60]).unwrap_err(), BadMessage);
     let op = bytes.len() - 8 + 1;
     bytes[op] = 9;
-    assert_eq!(unpack_doings(&bytes, since).unwrap_err(), BadMessage);
+    assert_eq!(unpack(&bytes).unwrap_err(), BadMessage);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use hitm_base::{Cycles, ThreadId};
 use hitm_trace::Waker;
 
 use super::{Group, State};
-use crate::Slot;
+use crate::{Slot, Wake};
 
 /// End of a thread's wait.
 #[derive(Debug, Clone, Copy)]
@@ -147,7 +147,7 @@ impl Group {
                 delay,
             }),
         );
-        self.weave.wake(slot, (slot, insn), delay);
+        self.weave.wake(slot, Wake { slot, insn }, delay);
         self.present_count += 1;
         self.park(slot);
         true

@@ -70,10 +70,7 @@ impl Group {
         ];
         let counters = named
             .into_iter()
-            .map(|(name, value)| Counter {
-                name: name.into(),
-                value,
-            })
+            .map(|(name, value)| Counter::new(name, value))
             .chain(self.further_counters.drain(..))
             .collect();
         self.output.finish(&exits, reason, counters);

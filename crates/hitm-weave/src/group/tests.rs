@@ -1,35 +1,14 @@
 //! Turns of threads that fight over a lock.
 
-use std::alloc::{Layout, alloc_zeroed};
-use std::ptr::NonNull;
-
 use hitm_base::Machine;
 use hitm_base::machine::preset;
 use hitm_coherence::directory::Capacity;
-use hitm_trace::ring::{Consumer, Producer, RingConfig};
 
 use super::*;
+use crate::output::tests::output;
 use crate::{ProgramCpus, Wake};
 
 const WINDOW: Cycles = Cycles(10_000);
-
-/// A recording that nobody reads, in memory that is never freed.
-fn output() -> Output {
-    let config = RingConfig {
-        slot_count: 16,
-        slot_len: 4096,
-    };
-    let len = config.memory_len();
-    let layout = Layout::from_size_align(len, 4096).expect("pages");
-    // SAFETY: the layout is not empty.
-    let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
-    // SAFETY: nobody else has the memory, and it stays.
-    let producer = unsafe {
-        Consumer::create(base, len, config, 1).expect("a ring");
-        Producer::attach(base, len, 2).expect("a free ring")
-    };
-    Output::new(producer, |_| false)
-}
 
 fn group(thread_count: u32) -> Group {
     let machine = preset("broadwell-4s").expect("a preset");
@@ -37,7 +16,7 @@ fn group(thread_count: u32) -> Group {
     let weave = Weave::new(machine, Capacity::Finite);
     let mut group = Group::new(
         weave,
-        output(),
+        output().1,
         ProgramCpus::all([0, 1, 2].map(CpuId).into()),
     );
     for seat in 0..thread_count {
@@ -54,14 +33,9 @@ fn group(thread_count: u32) -> Group {
 /// The thread runs up to instruction `insn`, and waits.
 fn run_to(group: &mut Group, slot: Slot, insn: u64, for_turn: bool) {
     group.unpark(slot);
-    let position = Position { insn, stores: 0 };
     let doings = Doings {
-        taken: &[],
-        events: &[],
-        position,
-        accesses: 0,
-        out_of_range: 0,
-        spins: &[],
+        position: Position { insn, stores: 0 },
+        ..Doings::default()
     };
     group.take_in(slot, doings);
     match for_turn {

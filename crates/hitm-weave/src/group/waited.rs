@@ -82,7 +82,7 @@ impl Sum {
     }
 }
 
-/// Who sleeps and who wakes at a futex.
+/// Sleepers and wakers at a futex.
 #[derive(Debug, Clone, Default)]
 struct Users {
     /// Sleeps that a wake ended.

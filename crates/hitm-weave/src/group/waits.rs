@@ -135,7 +135,7 @@ impl Group {
                 delay,
             }),
         );
-        self.weave.wake(slot, (wake.slot, wake.insn), delay);
+        self.weave.wake(slot, wake, delay);
     }
 
     /// Returns true if a woken thread waits until its waker's time is known.

@@ -8,10 +8,13 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
 use super::PAGE_BYTES;
 
 /// The memory of a machine, and where its pages are described.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct PageMemory {
     /// Address of page 0 in the direct map.
     pub direct_map: u64,
@@ -26,7 +29,8 @@ pub struct PageMemory {
 }
 
 /// A slab cache whose objects, or one structure in each of them, have moved members.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
 pub struct SlabCache {
     /// Address of the kernel's `kmem_cache`.
     pub address: u64,

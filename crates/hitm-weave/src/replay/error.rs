@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::{COUNT_MAX, FRESH, FRESH_END, THREADS_MAX, WAITING_BYTES_MAX};
 
-/// Why a recording cannot be run again.
+/// Reason for which a recording cannot be run again.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ReplayError {

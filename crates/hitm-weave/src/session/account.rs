@@ -6,7 +6,7 @@ use hitm_trace::{EndReason, Loss};
 
 use super::Caveats;
 
-/// What a session has found out about its processes.
+/// Account of what a session has found out about its processes.
 #[derive(Debug, Default)]
 pub struct Account {
     /// End of the last program of the first process.

@@ -1,7 +1,6 @@
 //! Ends: of threads, of processes, and of the recording.
 
-use hitm_trace::Caveat;
-use hitm_trace::{Counter, EndReason, Loss, ProcessExit, Record};
+use hitm_trace::{Caveat, Counter, EndReason, Loss, ProcessExit, Record};
 
 use super::{Action, Host, Session};
 use crate::Slot;
@@ -198,18 +197,14 @@ impl Session {
 
     fn counters(&self) -> Vec<Counter> {
         let left_alone = self.account.left_alone.iter();
-        let left_alone = left_alone.map(|(text, count)| (format!("not_followed:{text}"), *count));
+        let left_alone =
+            left_alone.map(|(text, count)| Counter::new(format!("not_followed:{text}"), *count));
         let named = [
-            ("refused_messages", self.bad_messages),
-            ("program_cpus", self.group.seen_cpu_count()),
+            Counter::new("refused_messages", self.bad_messages),
+            Counter::new("program_cpus", self.group.seen_cpu_count()),
         ];
         let caveats = &self.account.caveats;
-        let caveats = Caveat::ALL.map(|caveat| (caveat.counter(), caveats.count(caveat)));
-        let named = named.into_iter().chain(caveats);
-        let named = named.map(|(name, value)| (name.to_owned(), value));
-        left_alone
-            .chain(named)
-            .map(|(name, value)| Counter { name, value })
-            .collect()
+        let caveats = Caveat::ALL.map(|one| Counter::new(one.counter(), caveats.count(one)));
+        left_alone.chain(named).chain(caveats).collect()
     }
 }

@@ -117,7 +117,7 @@ impl Session {
         self.account
     }
 
-    /// What the driver is to do, in this order, since the last call.
+    /// Actions for the driver, in this order, since the last call.
     pub fn take_actions(&mut self) -> Vec<Action> {
         std::mem::take(&mut self.actions)
     }

@@ -8,7 +8,7 @@ use super::{Action, Host, Session, Speaker};
 use crate::board::{
     BadMessage, Message, Request, unpack_calls, unpack_doings, unpack_paths, unpack_records,
 };
-use crate::{Doings, Position, Slot, State, Wake};
+use crate::{Position, Slot, State, Wake};
 
 /// A recorded thread.
 #[derive(Debug)]
@@ -242,7 +242,8 @@ impl Session {
     /// Takes over the accesses of a thread.
     fn take_in(&mut self, slot: Slot, bytes: &[u8]) -> Result<(), BadMessage> {
         let thread = &self.threads[slot.0];
-        let doings = unpack_doings(bytes, (thread.position, thread.last))?;
+        let doings = unpack_doings(bytes, thread.position, thread.last)?;
+        let doings = doings.doings();
         let owners = doings.taken.iter().map(|taken| taken.owner.0 as usize);
         if owners.max() >= Some(self.threads.len()) {
             return Err(BadMessage);
@@ -250,25 +251,14 @@ impl Session {
         let thread = &mut self.threads[slot.0];
         thread.position = doings.position;
         if let Some(last) = doings.events.last() {
-            thread.last = Position {
-                insn: last.insn,
-                stores: last.stores,
-            };
+            thread.last = last.position();
         }
         if self.config.has_callers {
-            let paths = unpack_paths(bytes, doings.taken.len()).zip(&doings.events);
+            let paths = unpack_paths(bytes, doings.taken.len()).zip(doings.events);
             let paths = paths.filter(|(_, event)| event.op != AccessOp::Fence);
             let taken = self.group.take_paths(slot, paths.map(|(path, _)| path));
             taken.map_err(|_| BadMessage)?;
         }
-        let doings = Doings {
-            taken: &doings.taken,
-            events: &doings.events,
-            position: doings.position,
-            accesses: doings.accesses,
-            out_of_range: doings.out_of_range,
-            spins: &doings.spins,
-        };
         self.group.take_in(slot, doings);
         Ok(())
     }

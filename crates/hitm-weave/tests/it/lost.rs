@@ -16,7 +16,7 @@ const MEMBERS: usize = 6;
 /// a transfer, whatever the layout.
 const ROUNDS: usize = 150;
 
-/// What one thread does again and again: operation, member, and instructions before it.
+/// Loop of one thread: operation, member, and instructions before it.
 type Body = Vec<(AccessOp, usize, u64)>;
 
 /// The line of each member.

@@ -6,7 +6,7 @@ use hitm_base::{
 use hitm_coherence::directory::Capacity;
 use hitm_trace::{Adoption, Record, Step, Stretch, ThreadStart, Turn, Visitor, Waker, Work};
 use hitm_weave::replay::{FRESH, Relocate, Replay, ReplayError, Unmoved};
-use hitm_weave::{Position, Slot, ThreadTotals, Weave, WorkLog};
+use hitm_weave::{Position, Slot, ThreadTotals, Wake, Weave, WorkLog};
 use proptest::prelude::*;
 
 use crate::properties::{CPUS, machines, programs, small_machine};
@@ -23,7 +23,9 @@ impl Recorder {
     fn new(machine: Machine, thread_count: usize) -> Recorder {
         let mut recorder = Recorder {
             weave: Weave::new(machine, Capacity::Finite),
-            logs: vec![WorkLog::default(); thread_count],
+            logs: (0..thread_count as u32)
+                .map(|thread| WorkLog::of(ThreadId(thread)))
+                .collect(),
             records: Vec::new(),
         };
         for thread in 0..thread_count as u32 {
@@ -55,12 +57,9 @@ impl Recorder {
             is_written: true,
         };
         let records = &mut self.records;
-        self.logs[0].note(
-            ThreadId(0),
-            &[adoption],
-            (&[], Position::default()),
-            &mut |work| records.push(Record::Work(work)),
-        );
+        self.logs[0].note(&[adoption], &[], Position::default(), &mut |work| {
+            records.push(Record::Work(work));
+        });
     }
 
     fn push(&mut self, thread: usize, program: &Program, range: std::ops::Range<usize>) {
@@ -74,8 +73,7 @@ impl Recorder {
         let events = &program.events[range];
         self.weave.push(Slot(thread), events, frontier);
         let records = &mut self.records;
-        let id = ThreadId(thread as u32);
-        self.logs[thread].note(id, &[], (events, frontier), &mut |work| {
+        self.logs[thread].note(&[], events, frontier, &mut |work| {
             records.push(Record::Work(work));
         });
     }
@@ -105,7 +103,11 @@ impl Recorder {
     /// The thread returns when the time of its waker's instruction is known.
     fn wake(&mut self, thread: usize, waker: usize, insn: u64) {
         const DELAY: i64 = 70;
-        self.weave.wake(Slot(thread), (Slot(waker), insn), DELAY);
+        let by = Wake {
+            slot: Slot(waker),
+            insn,
+        };
+        self.weave.wake(Slot(thread), by, DELAY);
         self.records.push(Record::Turn(Turn::Returned {
             thread: ThreadId(thread as u32),
             waker: Some(Waker {

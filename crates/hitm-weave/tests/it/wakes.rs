@@ -1,7 +1,7 @@
 //! Threads that others wake: they begin at the time of the wake, as soon as that is known.
 
 use hitm_base::{Cycles, Machine};
-use hitm_weave::Slot;
+use hitm_weave::{Slot, Wake};
 
 use crate::run::{Program, Run, machine};
 
@@ -26,6 +26,14 @@ fn run() -> Run {
     run
 }
 
+/// Thread 0 wakes others by this instruction.
+fn first_at(insn: u64) -> Wake {
+    Wake {
+        slot: Slot(0),
+        insn,
+    }
+}
+
 /// The waker's wait before its wake counts, and the one after it does not.
 #[test]
 fn a_woken_thread_begins_at_the_time_of_the_wake() {
@@ -38,7 +46,7 @@ fn a_woken_thread_begins_at_the_time_of_the_wake() {
 
     let mut run = run();
     let program = before.load(SHARED + 64).work(600);
-    run.weave.wake(Slot(1), (Slot(0), 500), DELAY);
+    run.weave.wake(Slot(1), first_at(500), DELAY);
     run.advance();
     assert_eq!(
         run.weave.budget(Slot(1), WINDOW),
@@ -61,7 +69,7 @@ fn what_a_woken_thread_did_before_is_priced_first() {
     run.weave.leave(Slot(1));
     let waker = Program::default().work(5000);
     run.weave.push(Slot(0), &waker.events, waker.end);
-    run.weave.wake(Slot(1), (Slot(0), 1000), 0);
+    run.weave.wake(Slot(1), first_at(1000), 0);
     run.advance();
     assert!(run.weave.is_returning(Slot(1)), "thread 2 is slower");
     let slow = Program::default().work(9000);
@@ -74,12 +82,12 @@ fn what_a_woken_thread_did_before_is_priced_first() {
 #[test]
 fn a_waker_that_is_gone_wakes_all_the_same() {
     let mut run = run();
-    run.weave.wake(Slot(1), (Slot(0), 500), DELAY);
+    run.weave.wake(Slot(1), first_at(500), DELAY);
     run.weave.leave(Slot(0));
     assert!(!run.weave.is_returning(Slot(1)));
     // And one that is gone before it is back does not come back.
     let mut run = self::run();
-    run.weave.wake(Slot(1), (Slot(0), 500), DELAY);
+    run.weave.wake(Slot(1), first_at(500), DELAY);
     run.weave.leave(Slot(1));
     run.weave.leave(Slot(0));
     run.advance();

@@ -39,12 +39,18 @@ fn a_process_joins_and_its_threads_wait_for_one_another() {
     .assert_eq(&world.transcript());
 }
 
-#[test]
-fn threads_get_their_seats_in_the_order_of_their_creation() {
+/// A process with a thread that creates two others, of which the second one comes first.
+fn with_an_early_thread() -> World {
     let mut world = World::new().with_process(7, &[50]);
     world.asks(50, Request::Created, &[51]);
     world.asks(50, Request::Created, &[52]);
     world.asks(52, Request::Enter, &[52, 2]);
+    world
+}
+
+#[test]
+fn threads_get_their_seats_in_the_order_of_their_creation() {
+    let mut world = with_an_early_thread();
     world.asks(51, Request::Enter, &[51, 1]);
     expect![[r#"
         50 Created 51
@@ -61,19 +67,12 @@ fn threads_get_their_seats_in_the_order_of_their_creation() {
 
 #[test]
 fn a_thread_that_came_early_begins_when_the_earlier_one_is_given_up() {
-    let mut world = World::new().with_process(7, &[50]);
-    world.asks(50, Request::Created, &[51]);
-    world.asks(50, Request::Created, &[52]);
-    world.asks(52, Request::Enter, &[52, 2]);
+    let mut world = with_an_early_thread();
+    world.transcript();
     world.kernel.gone.insert(51);
     world.looks(1);
     world.looks(2);
     expect![[r#"
-        50 Created 51
-            answer 50:
-        50 Created 52
-            answer 50:
-        52 Enter 52 2
         look at 1 s
         look at 2 s
             answer 52: 1 0 2
@@ -83,17 +82,10 @@ fn a_thread_that_came_early_begins_when_the_earlier_one_is_given_up() {
 
 #[test]
 fn a_thread_that_came_early_goes_with_its_process() {
-    let mut world = World::new().with_process(7, &[50]);
-    world.asks(50, Request::Created, &[51]);
-    world.asks(50, Request::Created, &[52]);
-    world.asks(52, Request::Enter, &[52, 2]);
+    let mut world = with_an_early_thread();
+    world.transcript();
     world.does(50, 10, Request::ProcessExit, &[3]);
     expect![[r#"
-        50 Created 51
-            answer 50:
-        50 Created 52
-            answer 50:
-        52 Enter 52 2
         50 ProcessExit 3
             dismiss 50
             answer 52: max

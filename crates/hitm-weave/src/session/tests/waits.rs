@@ -85,13 +85,19 @@ fn a_thread_that_waits_again_is_late_no_more() {
     .assert_eq(&world.transcript());
 }
 
-#[test]
-fn the_others_wait_for_a_woken_thread_until_it_is_back() {
+/// Two threads, of which the second one has woken the first, and waits.
+fn one_is_woken() -> World {
     let mut world = World::new().with_process(7, &[50, 51]);
     world.does(50, 100, Request::Leave, &[1, FUTEX]);
     world.asks(51, Request::Wake, &[FUTEX, 150]);
     world.asks(51, Request::Woken, &[1, FUTEX]);
     world.waits(51, 200);
+    world
+}
+
+#[test]
+fn the_others_wait_for_a_woken_thread_until_it_is_back() {
+    let mut world = one_is_woken();
     world.asks(50, Request::Rejoin, &[1, FUTEX]);
     expect![[r#"
         50 Leave 1 64
@@ -113,11 +119,8 @@ fn the_others_wait_for_a_woken_thread_until_it_is_back() {
 
 #[test]
 fn a_woken_thread_that_sleeps_on_is_given_up_at_the_second_look() {
-    let mut world = World::new().with_process(7, &[50, 51]);
-    world.does(50, 100, Request::Leave, &[1, FUTEX]);
-    world.asks(51, Request::Wake, &[FUTEX, 150]);
-    world.asks(51, Request::Woken, &[1, FUTEX]);
-    world.waits(51, 200);
+    let mut world = one_is_woken();
+    world.transcript();
     world.looks(1);
     world.kernel.asleep.insert(50);
     world.looks(2);
@@ -128,14 +131,6 @@ fn a_woken_thread_that_sleeps_on_is_given_up_at_the_second_look() {
     world.looks(4);
     world.looks(5);
     expect![[r#"
-        50 Leave 1 64
-            answer 50:
-        51 Wake 64 150
-            answer 51:
-        51 Woken 1 64
-            answer 51:
-        51 Wait
-            take 51
         look at 1 s
         look at 2 s
         look at 3 s

@@ -1,20 +1,19 @@
 //! A host with processes that say what a test lets them say.
 
-use std::alloc::{Layout, alloc_zeroed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::ptr::NonNull;
 use std::time::Duration;
 
 use hitm_base::machine::preset;
 use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, Machine};
 use hitm_coherence::directory::Capacity;
 use hitm_trace::Record;
-use hitm_trace::ring::{Consumer, Producer, RingConfig};
+use hitm_trace::ring::Consumer;
 
 use super::super::{Action, Config, Host, Session, Status};
-use crate::board::{DoneSoFar, Incoming, Message, PackedDoings, Request, unpack_records};
-use crate::{Group, Output, Position, ProgramCpus, ThreadEvent, Weave};
+use crate::board::{Incoming, Message, Request, pack_doings, unpack_records};
+use crate::output::tests::output;
+use crate::{Doings, Group, Position, ProgramCpus, ThreadEvent, Weave};
 
 /// A kernel in which all processes of `named` run, awake.
 #[derive(Debug, Default)]
@@ -165,7 +164,7 @@ impl World {
         }
     }
 
-    /// What was said and done since the last call.
+    /// Transcript since the last call.
     pub(super) fn transcript(&mut self) -> String {
         std::mem::take(&mut self.transcript)
     }
@@ -210,16 +209,13 @@ fn tell_record(record: &Record, told: &mut String) {
 
 /// The bytes of a message about a thread that has come so far, and has accessed nothing.
 pub(super) fn work(insns: u64) -> Vec<u8> {
-    let done = DoneSoFar {
+    packed(&Doings {
         position: Position {
             insn: insns,
             stores: 0,
         },
-        ..DoneSoFar::default()
-    };
-    let mut bytes = Vec::new();
-    PackedDoings::pack(&[], &[], &done, &mut bytes);
-    bytes
+        ..Doings::default()
+    })
 }
 
 /// The same of one that stores to one address, an instruction each.
@@ -233,16 +229,20 @@ pub(super) fn stores(addr: u64, count: u64) -> Vec<u8> {
         op: AccessOp::Store,
     };
     let events: Vec<ThreadEvent> = (1..=count).map(event).collect();
-    let done = DoneSoFar {
+    packed(&Doings {
+        events: &events,
         position: Position {
             insn: count,
             stores: count,
         },
         accesses: count,
-        ..DoneSoFar::default()
-    };
+        ..Doings::default()
+    })
+}
+
+fn packed(doings: &Doings<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    PackedDoings::pack(&[], &events, &done, &mut bytes);
+    pack_doings(doings, &mut bytes);
     bytes
 }
 
@@ -283,25 +283,4 @@ fn told(action: &Action) -> String {
             socket,
         } => format!("send memory to {pid} by {socket}, answer {channel}"),
     }
-}
-
-/// A ring in memory that is never freed, and the output into it.
-fn output() -> (Consumer, Output) {
-    let config = RingConfig {
-        slot_count: 16,
-        slot_len: 4096,
-    };
-    let len = config.memory_len();
-    let layout = Layout::from_size_align(len, 4096).expect("pages");
-    // SAFETY: the layout is not empty.
-    let base = NonNull::new(unsafe { alloc_zeroed(layout) }).expect("memory");
-    // SAFETY: nobody else has the memory, and it stays.
-    let (consumer, producer) = unsafe {
-        let consumer = Consumer::create(base, len, config, 1).expect("a ring");
-        (
-            consumer,
-            Producer::attach(base, len, 2).expect("a free ring"),
-        )
-    };
-    (consumer, Output::new(producer, |_| false))
 }
