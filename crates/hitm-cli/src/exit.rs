@@ -81,7 +81,7 @@ impl Exit {
                 VmError::NoEmulator
                 | VmError::NoSuchEmulator { .. }
                 | VmError::OldEmulator { .. }
-                | VmError::NoLibrary { .. }
+                | VmError::Tools(_)
                 | VmError::NoKernelPackage { .. }
                 | VmError::Download { .. },
             ) => Exit::Missing,

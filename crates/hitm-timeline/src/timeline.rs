@@ -101,7 +101,7 @@ pub struct Use {
     pub is_handed_over: bool,
 }
 
-/// Where a line came from.
+/// Origin of a line.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Giver {
     pub(crate) thread: u32,

@@ -179,8 +179,8 @@ fn totals_text(totals: &Totals, broken: usize) -> String {
 
 fn script(args: &SweepArgs, jobs: NonZeroUsize) -> Result<String> {
     let program = std::env::current_exe().context("cannot find the path of hitm")?;
-    let size = (args.tasks.get(), jobs.get());
-    Ok(slurm_script(&program, &args.plan, &args.output, size))
+    let (tasks, cpus) = (args.tasks.get(), jobs.get());
+    Ok(slurm_script(&program, &args.plan, &args.output, tasks, cpus))
 }
 
 /// Hands the script to sbatch.

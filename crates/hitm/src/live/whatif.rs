@@ -195,7 +195,7 @@ fn spawn(
         let (load, seen) = (load.clone(), Rc::clone(&seen));
         let spec = spec("load", number, load.nice);
         kernel.spawn_in(group, &spec, move |thread| async move {
-            run_load(&thread, &load, (number, &seen)).await;
+            run_load(&thread, &load, number, &seen).await;
         })?;
     }
     for other in &demand.others {
@@ -261,7 +261,7 @@ async fn run_always(thread: &Thread) {
 
 /// Runs and sleeps with the thread's mean times, each scaled by 0.5 to 1.5: assumed, since counters
 /// have the mean alone.
-async fn run_load(thread: &Thread, load: &ThreadDemand, (number, seen): (usize, &RefCell<Seen>)) {
+async fn run_load(thread: &Thread, load: &ThreadDemand, number: usize, seen: &RefCell<Seen>) {
     let kernel = thread.kernel();
     let (look, off) = (kernel.cycles(LOOK), kernel.cycles(OFF));
     let mut random = kernel.engine().random(&format!("what-if load {number}"));

@@ -154,7 +154,8 @@ impl Control {
     /// The recording is off unless it is to begin `AtOnce`. Times count from [`Control::start`] on.
     pub(super) fn new(
         pipe: Option<Pipe>,
-        (begin, duration): (Begin, Option<Duration>),
+        begin: Begin,
+        duration: Option<Duration>,
         switch: Switch,
     ) -> Control {
         switch.set_paused(begin != Begin::AtOnce, host_nanos());

@@ -36,7 +36,7 @@ pub(super) fn send(file: &File, pid: u32, fd: RawFd) -> io::Result<()> {
     }
 }
 
-/// What another process has as its descriptor `fd` (pidfd_getfd(2)). Linux asks for the rights of a debugger.
+/// The file that another process has as its descriptor `fd` (pidfd_getfd(2)). Linux asks for the rights of a debugger.
 fn take(pid: u32, fd: RawFd) -> io::Result<OwnedFd> {
     let process = owned(call(libc::SYS_pidfd_open, [pid as libc::c_long, 0, 0]))?;
     let fd = [process.as_raw_fd().into(), fd.into(), 0];

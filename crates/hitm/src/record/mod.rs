@@ -42,8 +42,8 @@ pub use sink::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use target::find_in_path;
 pub use target::{Architecture, Target, TargetError};
-pub(crate) use tools::library_directory;
 pub use tools::{Qemu, Tools, ToolsError};
+pub(crate) use tools::{library, version_of};
 
 /// Default window. Windows of 1,000 and 10,000 give the same HITM counts, and one of 100,000 loses
 /// a quarter of them. 10,000 costs half of what 1,000 does.
@@ -115,7 +115,7 @@ pub enum News<'a> {
     Note(&'a str),
 }
 
-/// Why nothing, or not everything, was recorded.
+/// Reason for which nothing, or not everything, was recorded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -187,13 +187,26 @@ pub fn record(config: &RecordConfig, news: &mut dyn FnMut(News<'_>)) -> Result<E
     let cpus = cpus(config)?;
     let target = Target::find(&config.command)?;
     let tools = Tools::find(target.architecture, config.qemu.as_deref())?;
-    let header = header(config, &target, &tools);
-    let result = run::run(config, (&target, &tools), (&header, &cpus), news);
+    let prepared = Prepared {
+        config,
+        cpus,
+        target,
+        tools,
+    };
+    let result = run::run(&prepared, news);
     if let Err(RecordError::NotStarted { .. }) = result {
         // It may be QEMU that does not load the recorder.
-        tools.qemu.check()?;
+        prepared.tools.qemu.check()?;
     }
     result
+}
+
+/// A recording that can begin.
+struct Prepared<'a> {
+    config: &'a RecordConfig,
+    cpus: ProgramCpus,
+    target: Target,
+    tools: Tools,
 }
 
 fn cpus(config: &RecordConfig) -> Result<ProgramCpus, RecordError> {
@@ -206,19 +219,22 @@ fn cpus(config: &RecordConfig) -> Result<ProgramCpus, RecordError> {
     })
 }
 
-fn header(config: &RecordConfig, target: &Target, tools: &Tools) -> Header {
-    let (machine, machine_toml) = &config.machine;
-    Header {
-        hitm_version: env!("CARGO_PKG_VERSION").to_string(),
-        args: config.command.clone(),
-        machine_toml: machine_toml.clone(),
-        window: config.window,
-        placement: config.placement.to_string(),
-        seed: 0,
-        arch: target.architecture.name().to_string(),
-        qemu_version: tools.qemu.version.clone(),
-        clock: machine.clock,
-        page_size_bytes: 4096,
-        sampled: None,
+impl Prepared<'_> {
+    fn header(&self) -> Header {
+        let config = self.config;
+        let (machine, machine_toml) = &config.machine;
+        Header {
+            hitm_version: env!("CARGO_PKG_VERSION").to_string(),
+            args: config.command.clone(),
+            machine_toml: machine_toml.clone(),
+            window: config.window,
+            placement: config.placement.to_string(),
+            seed: 0,
+            arch: self.target.architecture.name().to_string(),
+            qemu_version: self.tools.qemu.version.clone(),
+            clock: machine.clock,
+            page_size_bytes: 4096,
+            sampled: None,
+        }
     }
 }

@@ -16,10 +16,10 @@ use hitm_files::limits;
 use hitm_recording::generated;
 use hitm_trace::Caveat;
 use hitm_trace::ring::{Consumer, ProducerState};
-use hitm_trace::{EndReason, Header, Loss};
+use hitm_trace::{EndReason, Loss};
 use hitm_weave::board::Switch;
 use hitm_weave::session::{self, Account, Session};
-use hitm_weave::{Group, Output, Placement, ProgramCpus, Weave};
+use hitm_weave::{Group, Output, Placement, Weave};
 
 use super::command::command;
 use super::control::{Begin, Control, Pipe};
@@ -30,9 +30,7 @@ use super::lifeline::Lifeline;
 use super::region::Region;
 use super::signals::Signals;
 use super::sink::{Progress, Sink};
-use super::target::Target;
-use super::tools::Tools;
-use super::{News, ProgramClock, RecordConfig, RecordError};
+use super::{News, Prepared, ProgramClock, RecordError};
 
 /// Time that the engine sleeps while the ring is full.
 const RING_FULL_WAIT: Duration = Duration::from_micros(100);
@@ -61,11 +59,11 @@ pub struct Ended {
     pub unknown_commands: u64,
     /// Answers that programs got from the host, and refusals.
     pub caveats: Vec<Caveat>,
-    /// Who asked for the recording's end; none when the program ended by itself.
+    /// The one that asked for the recording's end; none when the program ended by itself.
     pub stopped_by: Option<StoppedBy>,
 }
 
-/// Who asked for a recording's end.
+/// The one that asked for a recording's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoppedBy {
     /// A signal to this process.
@@ -83,12 +81,12 @@ fn stopped_by(signals: &Signals, control: &Control) -> Option<StoppedBy> {
     }
 }
 
-pub(crate) fn run(
-    config: &RecordConfig,
-    (target, tools): (&Target, &Tools),
-    (header, cpus): (&Header, &ProgramCpus),
+pub(super) fn run(
+    prepared: &Prepared<'_>,
     news: &mut dyn FnMut(News<'_>),
 ) -> Result<Ended, RecordError> {
+    let Prepared { config, tools, .. } = prepared;
+    let header = prepared.header();
     let system = |what: &str| {
         let what = what.to_string();
         move |source| RecordError::System {
@@ -104,20 +102,18 @@ pub(crate) fn run(
     })?;
     let mut region = Region::create_with_board(&encoded)
         .map_err(system("make the memory that is shared with QEMU"))?;
-    let mut sink = Sink::create(&config.output, header)?;
+    let mut sink = Sink::create(&config.output, &header)?;
     let signals = Signals::catch();
     // SAFETY: the region is mapped until the end of this function, which drops what comes later first.
     let _lifeline = unsafe { Lifeline::hold(region.guard()) }
         .map_err(system("make a mutex that processes share"))?;
     let shared = Arc::new(Shared::default());
-    let (engine, switch) =
-        engine((config, cpus), &region, &shared).map_err(system("start a thread"))?;
-    let mut control = Control::new(pipe, (config.begin, config.duration), switch);
-    let launch = launch((config, cpus), tools, &region);
+    let (engine, switch) = engine(prepared, &region, &shared).map_err(system("start a thread"))?;
+    let mut control = Control::new(pipe, config.begin, config.duration, switch);
     region
-        .write_text(&launch)
+        .write_text(&launch(prepared, &region))
         .map_err(system("make the memory that is shared with QEMU"))?;
-    let child = command(target, tools, &region, config.keeps_running).spawn();
+    let child = command(&prepared.target, tools, &region, config.keeps_running).spawn();
     let child = child.map_err(|error| {
         end_early(&shared, &mut region.consumer, &engine);
         system(&format!("start {}", tools.qemu.path.display()))(error)
@@ -129,9 +125,10 @@ pub(crate) fn run(
         engine,
         shared: Arc::clone(&shared),
         ends_programs: !config.keeps_running,
+        signals: &signals,
+        control: &mut control,
     };
-    let wishes = (&signals, &mut control);
-    let followed = recorded.follow(&mut region.consumer, &mut sink, wishes, news);
+    let followed = recorded.follow(&mut region.consumer, &mut sink, news);
     let (status, account) = followed.map_err(system("wait for the program"))?;
     let not_started = || RecordError::NotStarted {
         qemu: tools.qemu.path.clone(),
@@ -161,10 +158,11 @@ pub(crate) fn run(
 
 /// Starts the thread that prices what the processes do.
 fn engine(
-    (config, cpus): (&RecordConfig, &ProgramCpus),
+    prepared: &Prepared<'_>,
     region: &Region,
     shared: &Arc<Shared>,
 ) -> std::io::Result<(JoinHandle<Account>, Switch)> {
+    let config = prepared.config;
     let (machine, _) = &config.machine;
     let weave = Weave::new(machine.clone(), Capacity::Finite);
     let output = Output::new(region.producer()?, |producer| {
@@ -173,7 +171,7 @@ fn engine(
     });
     let (board, backing) = region.board(FUTEX)?;
     let switch = board.switch();
-    let group = Group::new(weave, output, cpus.clone());
+    let group = Group::new(weave, output, prepared.cpus.clone());
     let shared = Arc::clone(shared);
     let settings = session::Config {
         window: config.window,
@@ -196,7 +194,8 @@ fn end_early(shared: &Shared, consumer: &mut Consumer, engine: &JoinHandle<Accou
 }
 
 /// Parts of the command line that takes other programs into the recording.
-fn launch((config, cpus): (&RecordConfig, &ProgramCpus), tools: &Tools, region: &Region) -> String {
+fn launch(prepared: &Prepared<'_>, region: &Region) -> String {
+    let Prepared { config, tools, .. } = prepared;
     let absolute = |path: &Path| {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         path.display().to_string()
@@ -222,13 +221,13 @@ fn launch((config, cpus): (&RecordConfig, &ProgramCpus), tools: &Tools, region: 
         if config.follows { "all" } else { "no" },
         if config.keeps_running { "no" } else { "yes" },
         if config.has_callers { "yes" } else { "no" },
-        Placement::List(cpus.online().to_vec()),
+        Placement::List(prepared.cpus.online().to_vec()),
     )
 }
 
 /// The program that is recorded, with all its processes.
 #[derive(Debug)]
-struct Recorded {
+struct Recorded<'a> {
     child: Child,
     /// Exit status of the first process, once it has ended.
     status: Option<ExitStatus>,
@@ -236,22 +235,22 @@ struct Recorded {
     shared: Arc<Shared>,
     /// Programs end with their recording.
     ends_programs: bool,
+    signals: &'a Signals,
+    control: &'a mut Control,
 }
 
-impl Recorded {
+impl Recorded<'_> {
     /// Drains the ring until the first process has ended, and nobody is recorded any more.
     fn follow(
         mut self,
         consumer: &mut Consumer,
         sink: &mut Sink,
-        (signals, control): (&Signals, &mut Control),
         news: &mut dyn FnMut(News<'_>),
     ) -> std::io::Result<(ExitStatus, Account)> {
         let mut stop = Stop::default();
         let mut reported_at = Instant::now();
         let mut stalled = None;
         loop {
-            consumer.beat();
             let is_over = self.engine.is_finished();
             if self.shared.has_started.load(Ordering::Acquire) {
                 sink.take_name();
@@ -265,10 +264,10 @@ impl Recorded {
                 };
             }
             self.look()?;
-            control.look();
-            let late = control.is_over().then_some((libc::SIGTERM, true));
+            self.control.look();
+            let late = self.control.is_over().then_some((libc::SIGTERM, true));
             stalled = stalled.or(self.stalled(news).then_some((libc::SIGKILL, true)));
-            let pending = signals.pending().or(late).or(stalled);
+            let pending = self.signals.pending().or(late).or(stalled);
             stop.look(&self, consumer, pending, sink.has_failed());
             if stop.is_too_long() && self.ends_programs {
                 news(News::Note(
@@ -340,7 +339,7 @@ impl Stop {
     /// on to the program if it came to this process alone.
     fn look(
         &mut self,
-        recorded: &Recorded,
+        recorded: &Recorded<'_>,
         consumer: &Consumer,
         pending: Option<(libc::c_int, bool)>,
         has_failed: bool,

@@ -54,7 +54,7 @@ pub struct Target {
     pub architecture: Architecture,
 }
 
-/// Why a command cannot be recorded.
+/// Reason for which a command cannot be recorded.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TargetError {

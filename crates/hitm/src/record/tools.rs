@@ -76,12 +76,11 @@ impl Tools {
     /// Finds what is needed to record programs of `architecture`. A QEMU whose version tells which plugins it
     /// loads is not tried ([`Qemu::check`]).
     pub fn find(architecture: Architecture, qemu: Option<&Path>) -> Result<Tools, ToolsError> {
-        let directory = library_directory();
-        let qemu = Qemu::find(architecture, qemu, &directory)?;
+        let qemu = Qemu::find(architecture, qemu)?;
         // Elsewhere the recorder follows allocators by their addresses alone.
         let is_native = architecture.name() == std::env::consts::ARCH;
         let heap_observer = match is_native && architecture == Architecture::X86_64 {
-            true => Some(library(&directory, HEAP_OBSERVER)?),
+            true => Some(library(HEAP_OBSERVER)?),
             false => None,
         };
         Ok(Tools {
@@ -93,11 +92,7 @@ impl Tools {
 
 impl Qemu {
     /// Finds a QEMU and the plugin that it accepts.
-    fn find(
-        architecture: Architecture,
-        given: Option<&Path>,
-        directory: &Path,
-    ) -> Result<Qemu, ToolsError> {
+    fn find(architecture: Architecture, given: Option<&Path>) -> Result<Qemu, ToolsError> {
         let name = format!("qemu-{}", architecture.name());
         let path = match given {
             Some(path) => path.to_path_buf(),
@@ -112,15 +107,15 @@ impl Qemu {
                 source: limits::explain_start(source),
             },
         };
-        let version = output_of(&path, "--version").map_err(failed)?;
-        let Some(version) = version.lines().next().map(str::to_string) else {
+        let version = version_of(&path).map_err(failed)?;
+        if version.is_empty() {
             return Err(ToolsError::NoQemu {
                 name: path.display().to_string(),
             });
-        };
+        }
         let plugin = match plugin_of(&version) {
-            Some(name) => library(directory, name)?,
-            None => fit_plugin((&path, &version), directory)?,
+            Some(name) => library(name)?,
+            None => fit_plugin(&path, &version)?,
         };
         Ok(Qemu {
             path,
@@ -131,7 +126,7 @@ impl Qemu {
 
     /// Tries whether it loads the recorder.
     pub fn check(&self) -> Result<(), ToolsError> {
-        fit_plugin((&self.path, &self.version), &library_directory()).map(|_| ())
+        fit_plugin(&self.path, &self.version).map(|_| ())
     }
 }
 
@@ -148,7 +143,7 @@ fn plugin_of(version: &str) -> Option<&'static str> {
 }
 
 /// The recorder's library that a QEMU of this path and version loads.
-fn fit_plugin((path, version): (&Path, &str), directory: &Path) -> Result<PathBuf, ToolsError> {
+fn fit_plugin(path: &Path, version: &str) -> Result<PathBuf, ToolsError> {
     let failed = |source: io::Error| ToolsError::CannotRun {
         path: path.to_path_buf(),
         source: limits::explain_start(source),
@@ -165,7 +160,7 @@ fn fit_plugin((path, version): (&Path, &str), directory: &Path) -> Result<PathBu
         return Err(unfit("is built without plugins"));
     }
     for name in PLUGINS {
-        let plugin = library(directory, name)?;
+        let plugin = library(name)?;
         if accepts(path, &plugin).map_err(failed)? {
             return Ok(plugin);
         }
@@ -185,6 +180,12 @@ fn accepts(qemu: &Path, plugin: &Path) -> io::Result<bool> {
     Ok(!said.contains("plugin"))
 }
 
+/// First line that a program prints for `--version`; empty if it prints nothing.
+pub(crate) fn version_of(program: &Path) -> io::Result<String> {
+    let text = output_of(program, "--version")?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
 fn output_of(program: &Path, argument: &str) -> io::Result<String> {
     let mut command = Command::new(program);
     let output = command.arg(argument).stdin(Stdio::null()).output()?;
@@ -193,7 +194,7 @@ fn output_of(program: &Path, argument: &str) -> io::Result<String> {
 
 /// Directory of hitm's libraries: beside the program, or in `../lib/hitm` as packages and the Python
 /// wheel install them. Cargo puts the programs of tests into `deps`, below them.
-pub(crate) fn library_directory() -> PathBuf {
+fn library_directory() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let beside = program.parent().unwrap_or(Path::new("/")).to_path_buf();
     if beside.ends_with("deps") {
@@ -205,14 +206,13 @@ pub(crate) fn library_directory() -> PathBuf {
     candidates.into_iter().find(is_there).unwrap_or(beside)
 }
 
-fn library(directory: &Path, name: &'static str) -> Result<PathBuf, ToolsError> {
+/// Path of one of hitm's own libraries.
+pub(crate) fn library(name: &'static str) -> Result<PathBuf, ToolsError> {
+    let directory = library_directory();
     let path = directory.join(name);
     match path.exists() {
         true => Ok(path),
-        false => Err(ToolsError::NoLibrary {
-            name,
-            directory: directory.to_path_buf(),
-        }),
+        false => Err(ToolsError::NoLibrary { name, directory }),
     }
 }
 

@@ -14,7 +14,6 @@ mod summary;
 mod types;
 
 use std::cell::Cell;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hitm_base::Machine;
@@ -219,7 +218,7 @@ impl Simulation {
         seed_count: u64,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<SimReport, Error> {
-        self.run_all((first_seed, seed_count), progress, false)
+        self.run_all(first_seed, seed_count, progress, false)
             .map(|(report, _)| report)
     }
 
@@ -233,13 +232,14 @@ impl Simulation {
         seed_count: u64,
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<(SimReport, Trace), Error> {
-        let (report, trace) = self.run_all((first_seed, seed_count), progress, true)?;
+        let (report, trace) = self.run_all(first_seed, seed_count, progress, true)?;
         Ok((report, trace.expect("the first run was traced")))
     }
 
     fn run_all(
         &self,
-        (first_seed, seed_count): (u64, u64),
+        first_seed: u64,
+        seed_count: u64,
         progress: &(dyn Fn(Progress) + Sync),
         is_traced: bool,
     ) -> Result<(SimReport, Option<Trace>), Error> {
@@ -258,7 +258,6 @@ impl Simulation {
             .map(|time| time.as_nanos() as u64);
         let all_ns = per_run.map(|nanos| nanos * tasks.len() as u64);
         let done = AtomicU64::new(0);
-        let trace = Mutex::new(None);
         let one = |(index, (variant, seed)): (usize, &(&Variant, u64))| {
             let told = Cell::new(0);
             let tell = |now: u64| {
@@ -268,20 +267,23 @@ impl Simulation {
             };
             let mut progress = |now, _| tell(now);
             let outcome = match is_traced && index == 0 {
-                true => {
-                    self.run_one_traced(variant, *seed, &mut progress)
-                        .map(|(outcome, course)| {
-                            *trace.lock().expect("no run panics with the lock") = Some(course);
-                            outcome
-                        })
-                }
-                false => self.run_one(variant, *seed, &mut progress),
+                true => self
+                    .run_one_traced(variant, *seed, &mut progress)
+                    .map(|(outcome, trace)| (outcome, Some(trace))),
+                false => self
+                    .run_one(variant, *seed, &mut progress)
+                    .map(|outcome| (outcome, None)),
             };
             tell(per_run.unwrap_or(0).max(told.get()));
             outcome
         };
-        let outcomes: Vec<Result<Outcome, Error>> = tasks.par_iter().enumerate().map(one).collect();
-        let mut outcomes = outcomes.into_iter();
+        let outcomes: Vec<Result<_, Error>> = tasks.par_iter().enumerate().map(one).collect();
+        let mut trace = None;
+        let mut outcomes = outcomes.into_iter().map(|outcome| {
+            let (outcome, course) = outcome?;
+            trace = trace.take().or(course);
+            Ok(outcome)
+        });
         let mut reports = Vec::new();
         for variant in variants {
             let of_variant: Result<Vec<Outcome>, Error> =
@@ -303,7 +305,6 @@ impl Simulation {
             comparisons,
             crossing,
         };
-        let trace = trace.into_inner().expect("no run panics with the lock");
         Ok((report, trace))
     }
 

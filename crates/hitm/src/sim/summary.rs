@@ -269,6 +269,7 @@ fn comparison(
 }
 
 fn beside(published: &Published, label: String, simulated: Option<f64>) -> Comparison {
+    let (least, most) = published.value;
     Comparison {
         id: published.id.clone(),
         label,
@@ -276,7 +277,7 @@ fn beside(published: &Published, label: String, simulated: Option<f64>) -> Compa
         unit: published.unit.clone(),
         simulated,
         spread: None,
-        ratio: simulated.and_then(|simulated| ratio(simulated, published.value)),
+        ratio: simulated.and_then(|simulated| ratio(simulated, least, most)),
         source: published.source.clone(),
     }
 }
@@ -389,7 +390,7 @@ fn value_at(points: &[(f64, f64)], load: f64) -> Option<f64> {
     })
 }
 
-fn ratio(simulated: f64, (least, most): (f64, f64)) -> Option<f64> {
+fn ratio(simulated: f64, least: f64, most: f64) -> Option<f64> {
     if least < most && (least..=most).contains(&simulated) {
         return Some(1.0);
     }
@@ -420,10 +421,10 @@ mod tests {
 
     #[test]
     fn a_ratio_is_to_the_nearer_end_of_a_range() {
-        assert_eq!(ratio(5.0, (10.0, 20.0)), Some(0.5));
-        assert_eq!(ratio(40.0, (10.0, 20.0)), Some(2.0));
-        assert_eq!(ratio(15.0, (10.0, 20.0)), Some(1.0));
-        assert_eq!(ratio(3.0, (0.0, 0.0)), None);
-        assert_eq!(ratio(-3.0, (5.0, 5.0)), None);
+        assert_eq!(ratio(5.0, 10.0, 20.0), Some(0.5));
+        assert_eq!(ratio(40.0, 10.0, 20.0), Some(2.0));
+        assert_eq!(ratio(15.0, 10.0, 20.0), Some(1.0));
+        assert_eq!(ratio(3.0, 0.0, 0.0), None);
+        assert_eq!(ratio(-3.0, 5.0, 5.0), None);
     }
 }

@@ -156,7 +156,7 @@ impl Sweep {
     pub fn load(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Sweep, Error> {
         let text = read(path, TEXT_BYTES_MAX as u64, "a plan")?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        Sweep::of_text_with(&text, (&path.display().to_string(), folder), progress)
+        Sweep::of_text_with(&text, &path.display().to_string(), folder, progress)
     }
 
     /// Like [`Sweep::load`], of a text; `folder` is where its paths count from.
@@ -164,12 +164,13 @@ impl Sweep {
     /// # Errors
     /// As [`Sweep::load`].
     pub fn of_text(text: &str, origin: &str, folder: &Path) -> Result<Sweep, Error> {
-        Sweep::of_text_with(text, (origin, folder), &mut |_, _| {})
+        Sweep::of_text_with(text, origin, folder, &mut |_, _| {})
     }
 
     fn of_text_with(
         text: &str,
-        (origin, folder): (&str, &Path),
+        origin: &str,
+        folder: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Sweep, Error> {
         let plan = Plan::parse(text, origin)?;
@@ -271,7 +272,7 @@ impl Sweep {
     /// The work of a point.
     fn job(&self, point: u64) -> Result<Box<dyn Job>, String> {
         let stated = self.stated.as_ref();
-        points::job(&self.plan, &self.sources, &self.folder, (point, stated))
+        points::job(&self.plan, &self.sources, &self.folder, point, stated)
     }
 
     fn seed(&self, entry: &Entry) -> u64 {

@@ -151,7 +151,8 @@ pub(super) fn job(
     plan: &Plan,
     sources: &[Source],
     folder: &Path,
-    (number, stated): (u64, Option<&StatedNumbers>),
+    number: u64,
+    stated: Option<&StatedNumbers>,
 ) -> Result<Box<dyn Job>, String> {
     let point = plan.point(number);
     match &sources[point.source] {

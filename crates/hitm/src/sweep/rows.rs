@@ -111,34 +111,29 @@ impl Sweep {
     /// The rows of one run.
     fn rows(&self, entry: &Entry, store: &Store) -> Result<Vec<Vec<Cell>>, Error> {
         let point = self.plan.point(u64::from(entry.point));
-        let (name, labels) = match entry.kind {
-            EntryKind::Run { name, labels } => (name, &self.labels[labels as usize]),
+        let (name, labels, seed, result) = match entry.kind {
+            EntryKind::Run { name, labels } => {
+                let seed = Cell::Integer(self.seed(entry) as i64);
+                let labels = Some(&self.labels[labels as usize]);
+                (Cell::Text(name.to_string()), labels, seed, store.get(name)?)
+            }
             EntryKind::Broken { message } => {
-                let mut row = vec![Cell::Missing];
-                row.extend(self.label_cells(&point, None));
-                row.extend(self.key_cells(&point));
-                row.extend(self.stated_cells(entry));
-                row.extend([Cell::Missing, Cell::Missing, Cell::Missing, Cell::Missing]);
-                row.push(Cell::Text(self.messages[message as usize].clone()));
-                return Ok(vec![row]);
+                let message = self.messages[message as usize].clone();
+                let failed = RunResult::Failed(message);
+                (Cell::Missing, None, Cell::Missing, Some(failed))
             }
         };
-        let mut before = vec![Cell::Text(name.to_string())];
-        before.extend(self.label_cells(&point, Some(labels)));
+        let mut before = vec![name];
+        before.extend(self.label_cells(&point, labels));
         before.extend(self.key_cells(&point));
         before.extend(self.stated_cells(entry));
-        before.push(Cell::Integer(self.seed(entry) as i64));
+        before.push(seed);
         let with = |after: [Cell; 4]| before.iter().cloned().chain(after).collect();
-        let figures = match store.get(name)? {
+        let figures = match result {
             Some(RunResult::Figures(figures)) => figures,
             Some(RunResult::Failed(message)) => {
-                let failure = Cell::Text(message);
-                return Ok(vec![with([
-                    Cell::Missing,
-                    Cell::Missing,
-                    Cell::Missing,
-                    failure,
-                ])]);
+                let [id, unit, value] = [const { Cell::Missing }; 3];
+                return Ok(vec![with([id, unit, value, Cell::Text(message)])]);
             }
             None => {
                 return Err(Error::Incomplete {

@@ -9,7 +9,8 @@ pub fn slurm_script(
     program: &Path,
     plan: &Path,
     folder: &Path,
-    (tasks, cpus): (usize, usize),
+    tasks: usize,
+    cpus: usize,
 ) -> String {
     let sweep = format!(
         "{} sweep {} -o {}",
@@ -61,7 +62,8 @@ mod tests {
             Path::new("/usr/bin/hitm"),
             Path::new("my plan.toml"),
             Path::new("out"),
-            (16, 4),
+            16,
+            4,
         );
         expect![[r#"
             #!/bin/sh

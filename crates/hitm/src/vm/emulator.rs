@@ -14,7 +14,7 @@ use super::agent::Agent;
 use super::qmp::Qmp;
 use super::topology::GuestCpus;
 use super::{VmConfig, VmError};
-use crate::record::{Region, end_with_this_thread, find_in_path, inherit, library_directory};
+use crate::record::{Region, end_with_this_thread, find_in_path, inherit, library, version_of};
 
 /// The emulator of whole x86-64 machines.
 const EMULATOR: &str = "qemu-system-x86_64";
@@ -110,7 +110,7 @@ pub(crate) fn find(given: Option<&Path>) -> Result<PathBuf, VmError> {
         .map(Path::to_path_buf)
         .or_else(|| find_in_path(EMULATOR));
     let qemu = found.ok_or(VmError::NoEmulator)?;
-    let version = match ask_version(&qemu) {
+    let version = match version_of(&qemu) {
         Ok(version) => version,
         Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
         Err(error) => {
@@ -135,13 +135,7 @@ fn major_version(version: &str) -> Option<u32> {
 
 /// Version that the emulator reports; empty when it cannot be run.
 pub(super) fn version(qemu: &Path) -> String {
-    ask_version(qemu).unwrap_or_default()
-}
-
-fn ask_version(qemu: &Path) -> io::Result<String> {
-    let output = Command::new(qemu).arg("--version").output()?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().next().unwrap_or_default().to_owned())
+    version_of(qemu).unwrap_or_default()
 }
 
 impl Emulator<'_> {
@@ -236,16 +230,6 @@ impl Emulator<'_> {
         // Without hitm the machine has no use, and nothing would end it.
         end_with_this_thread(&mut command);
         Ok(command)
-    }
-}
-
-/// Path of one of hitm's own libraries.
-fn library(name: &'static str) -> Result<PathBuf, VmError> {
-    let directory = library_directory();
-    let path = directory.join(name);
-    match path.exists() {
-        true => Ok(path),
-        false => Err(VmError::NoLibrary { name, directory }),
     }
 }
 

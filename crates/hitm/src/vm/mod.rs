@@ -29,6 +29,8 @@ use hitm_files::ours;
 use hitm_layout::layout_file::LayoutFile;
 use thiserror::Error;
 
+use crate::record::ToolsError;
+
 pub(crate) use emulator::find as find_emulator;
 pub use kernel::KernelSource;
 pub use memory::records as records_of_agent;
@@ -138,14 +140,9 @@ pub enum VmError {
         /// Version that it reports.
         version: String,
     },
-    /// hitm's own libraries are not beside the program.
-    #[error("{name} is not in {}; build it with `cargo build --release --workspace`", directory.display())]
-    NoLibrary {
-        /// The library.
-        name: &'static str,
-        /// Directory that was searched.
-        directory: PathBuf,
-    },
+    /// hitm's own libraries are not there.
+    #[error(transparent)]
+    Tools(#[from] ToolsError),
     /// The guest cannot be cut out of the machine.
     #[error(
         "found {count} CPUs, expected a number that {machine} can give evenly: the same from each of its {packages} packages, at most {cpus} in all"

@@ -188,7 +188,7 @@ impl Planner<'_> {
         });
         self.plan.relocation.add_map(spans);
         for (cache, offset) in caches {
-            self.add_cache((&cache, offset), &map, &mut found)?;
+            self.add_cache(&cache, offset, &map, &mut found)?;
         }
         found.walked = walked.len() as u64;
         found.variables = variables.len() as u64;
@@ -224,7 +224,8 @@ impl Planner<'_> {
     /// Takes fresh addresses for all slabs of a cache that there may be, and moves those that are there.
     fn add_cache(
         &mut self,
-        (cache, offset): (&Cache, u64),
+        cache: &Cache,
+        offset: u64,
         map: &MemberMap,
         found: &mut FoundObjects,
     ) -> Result<(), VmError> {

@@ -135,16 +135,19 @@ fn record(
     let encoded = header.encode().map_err(|error| {
         VmError::system("write the recording's header", io::Error::other(error))
     })?;
-    let mut region = Region::create(&encoded)
+    let region = Region::create(&encoded)
         .map_err(limits::explain)
         .map_err(io("make the memory that is shared with QEMU"))?;
-    let mut sink = Sink::create(&config.output, &header)?;
-    let signals = Signals::catch();
+    let mut recording = Recording {
+        region,
+        sink: Sink::create(&config.output, &header)?,
+        signals: Signals::catch(),
+    };
     let state = snapshot.machine();
     let calls = counted(snapshot).map_err(io("read the snapshot"))?;
     let mut machine = emulator.start(Purpose::Record {
         snapshot: &state,
-        region: &region,
+        region: &recording.region,
         calls: &calls,
     })?;
     let console = Console::show(&machine.console).map_err(io("read the console"))?;
@@ -152,24 +155,30 @@ fn record(
     ready.map_err(|error| console.explain("waiting for the snapshot", &error, &mut machine))?;
     if !config.layouts.is_empty() {
         progress(VmProgress::Preparing("looking for the objects to move"));
-        let moved = move_members(&mut machine, emulator, (snapshot, &mut region), progress)?;
-        sink.write_records(&moved);
+        let region = &mut recording.region;
+        let moved = move_members(&mut machine, emulator, snapshot, region, progress)?;
+        recording.sink.write_records(&moved);
     }
     let resumed = machine.qmp.resume_machine();
     let running = resumed.and_then(|()| machine.agent.send("run"));
     running.map_err(|error| console.explain("starting the workload", &error, &mut machine))?;
-    sink.take_name();
-    let outcome = follow(
-        &mut machine,
-        &mut region,
-        &mut sink,
-        (&signals, config),
-        progress,
-    );
+    recording.sink.take_name();
+    let outcome = recording.follow(&mut machine, config.time_limit, progress);
+    let Recording {
+        mut region,
+        mut sink,
+        ..
+    } = recording;
     if let Ok(outcome) = &outcome {
-        let has_ended = matches!(outcome, Outcome::Exited(_));
-        let at = (emulator, snapshot);
-        let named = name(&mut machine, &mut sink, at, has_ended, progress);
+        progress(VmProgress::Preparing("naming the kernel's objects"));
+        // Only a workload that has ended is held for inspection.
+        if matches!(outcome, Outcome::Exited(_)) {
+            let named = of_program(&mut machine, &config.cache, progress);
+            sink.write_records(&named);
+        }
+        let cpu_count = emulator.cpus.order.len();
+        let named = objects::of_kernel(&mut machine.qmp, snapshot, cpu_count);
+        let named = named.map(|named| sink.write_records(&named));
         named.map_err(|error| console.explain("naming objects", &error, &mut machine))?;
         // The recorder writes its final records when QEMU ends.
         machine.qmp.quit();
@@ -211,33 +220,22 @@ fn counted(snapshot: &Snapshot) -> io::Result<Vec<u64>> {
         .collect())
 }
 
-/// Writes the records that names need. Leaves the guest stopped.
-fn name(
+/// The records that names of the program need.
+fn of_program(
     machine: &mut Machine,
-    sink: &mut Sink,
-    (emulator, snapshot): (&Emulator<'_>, &Snapshot),
-    has_ended: bool,
+    cache: &Path,
     progress: &mut dyn FnMut(VmProgress<'_>),
-) -> io::Result<()> {
-    progress(VmProgress::Preparing("naming the kernel's objects"));
-    // Only a workload that has ended is held for inspection.
-    if has_ended {
-        let text = machine
-            .agent
-            .fetch(&mut machine.qmp, MEMORY_FILE, LOOK_TIME);
-        let text = text.unwrap_or_else(|error| {
-            let note = format!("no names of the program: {error}");
-            progress(VmProgress::Note(&note));
-            Vec::new()
-        });
-        let cache = &emulator.config.cache;
-        let on_host = |path: &str| workload::path_on_host(path, cache);
-        sink.write_records(&memory::records(&String::from_utf8_lossy(&text), &on_host));
-    }
-    let cpu_count = emulator.cpus.order.len();
-    let named = objects::of_kernel(&mut machine.qmp, snapshot, cpu_count)?;
-    sink.write_records(&named);
-    Ok(())
+) -> Vec<Record> {
+    let text = machine
+        .agent
+        .fetch(&mut machine.qmp, MEMORY_FILE, LOOK_TIME);
+    let text = text.unwrap_or_else(|error| {
+        let note = format!("no names of the program: {error}");
+        progress(VmProgress::Note(&note));
+        Vec::new()
+    });
+    let on_host = |path: &str| workload::path_on_host(path, cache);
+    memory::records(&String::from_utf8_lossy(&text), &on_host)
 }
 
 /// Finds the objects of the layouts, says how many there are, and passes their moves to the recorder; returns the
@@ -245,7 +243,8 @@ fn name(
 fn move_members(
     machine: &mut Machine,
     emulator: &Emulator<'_>,
-    (snapshot, region): (&Snapshot, &mut Region),
+    snapshot: &Snapshot,
+    region: &mut Region,
     progress: &mut dyn FnMut(VmProgress<'_>),
 ) -> Result<Vec<Record>, VmError> {
     let layouts = &emulator.config.layouts;
@@ -291,41 +290,50 @@ enum Outcome {
     TimedOut,
 }
 
-/// Drains the ring until the workload or the recording has ended.
-fn follow(
-    machine: &mut Machine,
-    region: &mut Region,
-    sink: &mut Sink,
-    (signals, config): (&Signals, &VmConfig),
-    progress: &mut dyn FnMut(VmProgress<'_>),
-) -> io::Result<Outcome> {
-    let started = Instant::now();
-    let mut reported_at = started;
-    let mut stop_requested_at: Option<Instant> = None;
-    loop {
-        region.consumer.beat();
-        sink.drain(&mut region.consumer);
-        if let Some(status) = machine.agent.exit_status(LISTEN_TIME)? {
-            return Ok(Outcome::Exited(status));
-        }
-        let is_late = started.elapsed() > config.time_limit;
-        let is_over = signals.pending().is_some() || sink.has_failed() || is_late;
-        if is_over && stop_requested_at.is_none() {
-            region.consumer.request_stop();
-            stop_requested_at = Some(Instant::now());
-        }
-        let is_finished = region.consumer.producer_state() == ProducerState::Finished;
-        let patience_is_over =
-            stop_requested_at.is_some_and(|at| at.elapsed() > Duration::from_secs(5));
-        if patience_is_over || (is_finished && stop_requested_at.is_some()) {
-            return Ok(match is_late {
-                true => Outcome::TimedOut,
-                false => Outcome::Cut,
-            });
-        }
-        if reported_at.elapsed() >= PROGRESS_EVERY {
-            progress(VmProgress::Recording(sink.progress()));
-            reported_at = Instant::now();
+/// The file under way, and what comes into it.
+struct Recording {
+    region: Region,
+    sink: Sink,
+    signals: Signals,
+}
+
+impl Recording {
+    /// Drains the ring until the workload or the recording has ended.
+    fn follow(
+        &mut self,
+        machine: &mut Machine,
+        limit: Duration,
+        progress: &mut dyn FnMut(VmProgress<'_>),
+    ) -> io::Result<Outcome> {
+        let consumer = &mut self.region.consumer;
+        let sink = &mut self.sink;
+        let started = Instant::now();
+        let mut reported_at = started;
+        let mut stop_requested_at: Option<Instant> = None;
+        loop {
+            sink.drain(consumer);
+            if let Some(status) = machine.agent.exit_status(LISTEN_TIME)? {
+                return Ok(Outcome::Exited(status));
+            }
+            let is_late = started.elapsed() > limit;
+            let is_over = self.signals.pending().is_some() || sink.has_failed() || is_late;
+            if is_over && stop_requested_at.is_none() {
+                consumer.request_stop();
+                stop_requested_at = Some(Instant::now());
+            }
+            let is_finished = consumer.producer_state() == ProducerState::Finished;
+            let patience_is_over =
+                stop_requested_at.is_some_and(|at| at.elapsed() > Duration::from_secs(5));
+            if patience_is_over || (is_finished && stop_requested_at.is_some()) {
+                return Ok(match is_late {
+                    true => Outcome::TimedOut,
+                    false => Outcome::Cut,
+                });
+            }
+            if reported_at.elapsed() >= PROGRESS_EVERY {
+                progress(VmProgress::Recording(sink.progress()));
+                reported_at = Instant::now();
+            }
         }
     }
 }

@@ -80,21 +80,24 @@ pub(super) fn headlines(report: &SimReport) -> Vec<Headline> {
     }
 }
 
-/// Runs by figure: unchanged, with one number changed, with all changed.
-type Runs<'a> = (
-    &'a [Vec<Headline>],
-    &'a [Vec<Headline>],
-    &'a [Vec<Headline>],
-);
+/// Runs by figure.
+pub(super) struct Runs<'a> {
+    /// Unchanged, with all seeds.
+    pub(super) chance: &'a [Vec<Headline>],
+    /// With one number changed.
+    pub(super) singles: &'a [Vec<Headline>],
+    /// With all changed.
+    pub(super) samples: &'a [Vec<Headline>],
+}
 
-pub(super) fn figures(numbers: &[Number], (chance, singles, samples): Runs<'_>) -> Vec<Figure> {
-    let base = &chance[0];
+pub(super) fn figures(numbers: &[Number], runs: &Runs<'_>) -> Vec<Figure> {
+    let base = &runs.chance[0];
     let figure = |(index, headline): (usize, &Headline)| {
         let values = |runs: &[Vec<Headline>]| -> Vec<Option<f64>> {
             runs.iter().map(|run| run[index].value).collect()
         };
-        let (by_chance, by_one) = (values(chance), values(singles));
-        let all = [&by_chance[..], &by_one, &values(samples)].concat();
+        let (by_chance, by_one) = (values(runs.chance), values(runs.singles));
+        let all = [&by_chance[..], &by_one, &values(runs.samples)].concat();
         let spread = range(&by_chance).map_or(0.0, |(least, most)| most - least);
         let known: Vec<Option<f64>> = all.iter().copied().filter(Option::is_some).collect();
         Figure {
@@ -106,7 +109,7 @@ pub(super) fn figures(numbers: &[Number], (chance, singles, samples): Runs<'_>) 
             chance: spread,
             interval: range(&all),
             run_count: (known.len(), all.len()),
-            effects: effects(numbers, (headline.value, spread), &by_one),
+            effects: effects(numbers, headline.value, spread, &by_one),
         }
     };
     base.iter().enumerate().map(figure).collect()
@@ -122,7 +125,8 @@ fn range(values: &[Option<f64>]) -> Option<(f64, f64)> {
 
 fn effects(
     numbers: &[Number],
-    (base, chance): (Option<f64>, f64),
+    base: Option<f64>,
+    chance: f64,
     singles: &[Option<f64>],
 ) -> Vec<Effect> {
     let mut effects = Vec::new();
@@ -181,7 +185,12 @@ mod tests {
         let chance = [10.0, 11.0, 9.0, 10.0].map(|value| run(Some(value)));
         let singles = [10.0, 14.0, 9.0, 11.0, 7.0, 10.0].map(|value| run(Some(value)));
         let samples = [run(Some(20.0)), run(None)];
-        let figure = figures(&numbers, (&chance, &singles, &samples)).remove(0);
+        let runs = Runs {
+            chance: &chance,
+            singles: &singles,
+            samples: &samples,
+        };
+        let figure = figures(&numbers, &runs).remove(0);
         assert_eq!(figure.chance, 2.0);
         assert_eq!(figure.interval, Some((7.0, 20.0)));
         assert_eq!(figure.run_count, (11, 12));

@@ -23,7 +23,7 @@ use super::{Error, LoadOptions, Reproduction, SimReport, Simulation};
 pub use figures::{Effect, Figure};
 pub use numbers::Number;
 
-use figures::Headline;
+use figures::{Headline, Runs};
 pub(crate) use numbers::numbers_of;
 pub(crate) use points::{Point, value_at};
 use points::{latin_hypercube, one_at_a_time};
@@ -146,6 +146,11 @@ impl<'a> Varied<'a> {
         let results = results?;
         let (chance, varied) = results.split_at(unchanged);
         let (singles, samples) = varied.split_at(single_count);
+        let runs = Runs {
+            chance,
+            singles,
+            samples,
+        };
         Ok(Sensitivity {
             scenario: self.base.scenario().name.clone(),
             machine: self.base.machine_file().name.clone(),
@@ -154,7 +159,7 @@ impl<'a> Varied<'a> {
             seed_count: self.seed_count(),
             single_count,
             sample_count: samples.len(),
-            figures: figures::figures(&self.numbers, (chance, singles, samples)),
+            figures: figures::figures(&self.numbers, &runs),
             numbers: self.numbers.clone(),
         })
     }
