@@ -79,25 +79,25 @@ fn main() -> ExitCode {
         ["dist", architecture] => dist::build(Some(architecture)),
         ["docs"] => book::build(),
         ["determinism"] => determinism(),
-        ["swarm", cases] => run_tests(RELEASE, ["hitm-sim", "swarm"], ("PROPTEST_CASES", cases)),
+        ["swarm", cases] => run_tests(RELEASE, ["hitm-sim", "swarm"], ["PROPTEST_CASES", cases]),
         ["accuracy", cases @ ..] if !cases.is_empty() => {
             let cases = cases.join(" ");
             run_tests(
                 RELEASE,
                 ["hitm-cli", "accuracy::"],
-                ("HITM_ACCURACY", &cases),
+                ["HITM_ACCURACY", &cases],
             )
         }
-        ["kills", count] => run_tests(&[], ["hitm-cli", "kills::"], ("HITM_KILLS", count)),
+        ["kills", count] => run_tests(&[], ["hitm-cli", "kills::"], ["HITM_KILLS", count]),
         ["kills", count, "--place"] => run_tests(
             &[],
             ["hitm-cli", "place::guarded::"],
-            ("HITM_PLACE_KILLS", count),
+            ["HITM_PLACE_KILLS", count],
         ),
         ["kills", count, "--writers"] => run_tests(
             &[],
             ["hitm-cli", "writers::killed::"],
-            ("HITM_WRITER_KILLS", count),
+            ["HITM_WRITER_KILLS", count],
         ),
         ["fuzz", rest @ ..] => fuzz::start(rest),
         ["slowest"] => slow::print_slowest(10),
@@ -124,10 +124,14 @@ fn main() -> ExitCode {
 const RELEASE: &[&str] = &["--release"];
 
 /// Runs the end-to-end tests of a package whose names contain a text, with an environment variable.
-fn run_tests(options: &[&str], [package, filter]: [&str; 2], variable: (&str, &str)) -> Result<()> {
+fn run_tests(
+    options: &[&str],
+    [package, filter]: [&str; 2],
+    [name, value]: [&str; 2],
+) -> Result<()> {
     let head = ["test", "--package", package, "--test", "it"];
     let args = [&head[..], options, &["--", filter, "--nocapture"]].concat();
-    run_with_env("cargo", &args, &[variable])
+    run_with_env("cargo", &args, &[(name, value)])
 }
 
 fn usage() -> ExitCode {

@@ -25,7 +25,7 @@ struct Tasks {
 #[serde(deny_unknown_fields)]
 struct Task {
     name: String,
-    /// What is to be done, in a few words.
+    /// The task in a few words.
     what: String,
     /// Files at the revision before.
     before: Files,

@@ -6,6 +6,7 @@
 mod edges;
 mod links;
 mod manifests;
+mod parameters;
 mod prose;
 mod text;
 mod world;
@@ -159,6 +160,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         rule: "no unfinished code, ignored tests or debug prints",
         find: |checkout| text::each_file(checkout, text::unfinished),
+    },
+    Check {
+        rule: "no parameter of a function is a tuple",
+        find: |checkout| text::each_file(checkout, parameters::tuples),
     },
     Check {
         rule: "tests start processes by hitm_test::process, with a deadline",

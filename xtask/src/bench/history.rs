@@ -28,7 +28,7 @@ pub(super) struct Figure {
     pub(super) max: Option<f64>,
     /// Number of samples.
     pub(super) run_count: Option<usize>,
-    /// What else is known of the samples, in words.
+    /// Further facts about the samples, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<String>,
 }

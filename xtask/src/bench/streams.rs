@@ -90,7 +90,8 @@ pub(super) fn recorded() -> Vec<Access> {
             let site = (first + step) % band.sites + cpu % 7;
             accesses.push(recorded_access(
                 time + waited + step * STEP_CYCLES,
-                (rank, site),
+                rank,
+                site,
                 cpu,
             ));
         }
@@ -102,7 +103,7 @@ pub(super) fn recorded() -> Vec<Access> {
 }
 
 /// An access by one of a line's instructions: 75 % load, 23.5 % store, 1.5 % lock, as recorded.
-fn recorded_access(time: u64, (rank, site): (u64, u64), cpu: u64) -> Access {
+fn recorded_access(time: u64, rank: u64, site: u64, cpu: u64) -> Access {
     let of_site = (rank << 8 | site).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     let op = match of_site % 200 {
         0..150 => AccessOp::Load,

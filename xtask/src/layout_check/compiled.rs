@@ -25,6 +25,8 @@ const PRELUDE: &str = "#define BPF_NO_PRESERVE_ACCESS_INDEX\n#include \"vmlinux.
 struct Probe {
     /// `struct rq.lock`; the structure alone for its size.
     what: String,
+    /// C that prints the compiler's values.
+    row: String,
     /// Bits from the start, and bits.
     ours: (u64, u64),
 }
@@ -118,12 +120,14 @@ pub(super) fn compare(
             source,
             "static union {{ {words} v; unsigned char b[sizeof({words}) + 1]; }} u;"
         );
-        let _ = writeln!(source, "row(0, sizeof({words}) * 8);");
+        let first = probes.len();
         probes.push(Probe {
             what: words.clone(),
+            row: format!("row(0, sizeof({words}) * 8);\n"),
             ours: (0, layout.size * 8),
         });
-        measure(file.types(), &layout, &words, 0, (&mut source, &mut probes));
+        measure(file.types(), &layout, &words, 0, &mut probes);
+        source.extend(probes[first..].iter().map(|probe| probe.row.as_str()));
         source.push_str("}\n");
         counts.compiled += 1;
     }
@@ -178,30 +182,27 @@ fn measure(
     layout: &StructLayout,
     words: &str,
     base: u64,
-    (source, probes): (&mut String, &mut Vec<Probe>),
+    probes: &mut Vec<Probe>,
 ) {
     for member in &layout.members {
         let bit_offset = base + member.bit_offset;
         let Some(name) = &member.name else {
             if let Some(inner) = store.layout(member.type_id) {
-                measure(store, inner, words, bit_offset, (source, probes));
+                measure(store, inner, words, bit_offset, probes);
             }
             continue;
         };
-        if member.kind == MemberKind::BitField {
-            let _ = writeln!(
-                source,
-                "__builtin_memset(&u, 0, sizeof u); u.v.{name} = -1; bits(u.b, sizeof({words}));"
-            );
+        let row = if member.kind == MemberKind::BitField {
+            format!(
+                "__builtin_memset(&u, 0, sizeof u); u.v.{name} = -1; bits(u.b, sizeof({words}));\n"
+            )
         } else if member.bit_size == 0 {
-            let _ = writeln!(source, "row(__builtin_offsetof({words}, {name}) * 8, 0);");
+            format!("row(__builtin_offsetof({words}, {name}) * 8, 0);\n")
         } else {
-            let _ = writeln!(
-                source,
-                "row(__builtin_offsetof({words}, {name}) * 8, sizeof(u.v.{name}) * 8);"
-            );
-        }
+            format!("row(__builtin_offsetof({words}, {name}) * 8, sizeof(u.v.{name}) * 8);\n")
+        };
         probes.push(Probe {
+            row,
             what: format!("{words}.{name}"),
             ours: (bit_offset, member.bit_size),
         });

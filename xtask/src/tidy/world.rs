@@ -11,7 +11,7 @@ use super::{Checkout, File};
 const DOCUMENT: &str = "ARCHITECTURE.md";
 const TABLE_HEAD: &str = "| touches | crates |";
 
-/// What is touched, and the text by which that is seen.
+/// Parts of the world, and the text by which a touch is seen.
 const TOUCHES: &[(&str, &[&str])] = &[
     ("files", &["std::fs", "File::open(", "File::create("]),
     (
