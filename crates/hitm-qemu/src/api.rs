@@ -15,9 +15,11 @@ pub(crate) type PluginId = u64;
 pub struct QemuInfo {
     target_name: *const c_char,
     version_min: c_int,
-    version_cur: c_int,
-    system_emulation: bool,
-    smp_vcpus: c_int,
+    /// The version of the plugin interface that this QEMU speaks.
+    pub(crate) version_cur: c_int,
+    pub(crate) system_emulation: bool,
+    /// Virtual CPUs of an emulated machine.
+    pub(crate) smp_vcpus: c_int,
     max_vcpus: c_int,
 }
 
@@ -31,20 +33,6 @@ impl QemuInfo {
         unsafe { CStr::from_ptr(self.target_name) }
             .to_string_lossy()
             .into_owned()
-    }
-
-    /// The version of the plugin interface that this QEMU speaks.
-    pub(crate) fn api_version(&self) -> c_int {
-        self.version_cur
-    }
-
-    /// Virtual CPUs of an emulated machine.
-    pub(crate) fn smp_vcpus(&self) -> c_int {
-        self.smp_vcpus
-    }
-
-    pub(crate) fn is_system_emulation(&self) -> bool {
-        self.system_emulation
     }
 }
 

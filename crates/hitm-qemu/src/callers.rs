@@ -105,8 +105,9 @@ fn local(code: CodeAddr) -> u64 {
 }
 
 /// Reason for which the stack pointer may be on another stack.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Moved {
+    #[default]
     No,
     ByProgram,
     BySignal,
@@ -128,7 +129,7 @@ struct Interrupted {
 }
 
 /// A thread's calls, and the call chains of what it accessed since it was heard of last.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Callers {
     stack: Stack,
     others: Vec<Stack>,
@@ -149,22 +150,6 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    pub(crate) fn new() -> Callers {
-        Callers {
-            stack: Stack::default(),
-            others: Vec::new(),
-            moved: Moved::No,
-            has_called: false,
-            returns: false,
-            block: CodeAddr(0),
-            contexts: Vec::new(),
-            signals: Vec::new(),
-            tree: CallTree::default(),
-            told: 0,
-            paths: Vec::new(),
-        }
-    }
-
     /// A forked child's: nobody has been told of it.
     pub(crate) fn forked(self) -> Callers {
         Callers {
@@ -470,7 +455,7 @@ mod tests {
     impl Program {
         fn new() -> Program {
             Program {
-                callers: Callers::new(),
+                callers: Callers::default(),
                 memory: Default::default(),
             }
         }
@@ -646,7 +631,7 @@ mod tests {
 
     #[test]
     fn calls_by_link_return_by_their_address() {
-        let mut callers = Callers::new();
+        let mut callers = Callers::default();
         for code in [10, 20, 30, 40] {
             callers.called_by_link(called(code, false));
             callers.block_begins(NO_BLOCK, false);

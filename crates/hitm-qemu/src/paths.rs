@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn handlers_are_known_once_they_are_told() {
         let handlers = Handlers::new();
-        let mut callers = Callers::new();
+        let mut callers = Callers::default();
         let act = [0x40_1000u64, 0, 0, 0];
         let mut call = |number, handler: &[u64; 4]| {
             let args = [10, handler.as_ptr() as u64, 0, 8, 0, 0];

@@ -176,7 +176,7 @@ impl Recorder {
         }
         let mut vcpu = self.link.enter(index, tid, self.thread_name());
         if self.launch.has_callers {
-            vcpu.callers = Some(Box::new(Callers::new()));
+            vcpu.callers = Some(Box::default());
         }
         if is_first {
             let mappings = mappings::present();

@@ -25,7 +25,7 @@ use hitm_live::shim::Launch;
 use hitm_live::tracepoints::Waiters;
 use thiserror::Error;
 
-use crate::record::Signals;
+use crate::record::{Signals, exit_code_of};
 pub use exact::ExactError;
 use hitm_files::input_file::{self, NamedBy};
 use hitm_files::output_file::{self, OutputError};
@@ -201,7 +201,7 @@ pub fn record_locks(
         if let Some(child) = &mut child
             && let Ok(Some(status)) = child.try_wait()
         {
-            exit_code = Some(code_of(status));
+            exit_code = Some(exit_code_of(status));
         }
         exit_code.is_none() && signals.pending().is_none()
     };
@@ -221,8 +221,9 @@ pub fn record_locks(
 }
 
 /// Processes that count.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 enum Members {
+    #[default]
     All,
     Processes(Vec<u32>),
     Cgroup(String),
@@ -279,12 +280,6 @@ fn members(
             (Some(child), Members::Processes(vec![pid]))
         }
     })
-}
-
-fn code_of(status: std::process::ExitStatus) -> u8 {
-    use std::os::unix::process::ExitStatusExt as _;
-    let signal = status.signal().map(|signal| 128 + signal);
-    status.code().or(signal).map_or(0, |code| code as u8)
 }
 
 fn kernel_symbols() -> Result<KernelSymbols, LiveError> {

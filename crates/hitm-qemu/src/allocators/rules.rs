@@ -91,56 +91,41 @@ const PREFIXES: [&str; 9] = [
     "__libc_",
 ];
 
-/// Functions with names and arguments of their own.
-const OWN: [(&str, Rule); 43] = [
+/// Functions with names and arguments of their own, by their rule.
+const OWN: [(Rule, &str); 12] = [
     // C++: operators new and delete, with sizes, alignments and std::nothrow.
-    ("_Znwm", allocates(1)),
-    ("_Znam", allocates(1)),
-    ("_ZnwmRKSt9nothrow_t", allocates(1)),
-    ("_ZnamRKSt9nothrow_t", allocates(1)),
-    ("_ZnwmSt11align_val_t", allocates(1)),
-    ("_ZnamSt11align_val_t", allocates(1)),
-    ("_ZnwmSt11align_val_tRKSt9nothrow_t", allocates(1)),
-    ("_ZnamSt11align_val_tRKSt9nothrow_t", allocates(1)),
-    ("_ZdlPv", frees(1)),
-    ("_ZdaPv", frees(1)),
-    ("_ZdlPvm", frees(1)),
-    ("_ZdaPvm", frees(1)),
-    ("_ZdlPvSt11align_val_t", frees(1)),
-    ("_ZdaPvSt11align_val_t", frees(1)),
-    ("_ZdlPvmSt11align_val_t", frees(1)),
-    ("_ZdaPvmSt11align_val_t", frees(1)),
+    (
+        allocates(1),
+        "_Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t \
+         _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t",
+    ),
+    (
+        frees(1),
+        "_ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t \
+         _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t",
+    ),
     // jemalloc's extended functions.
-    ("je_mallocx", allocates(1)),
-    ("je_rallocx", reallocates(1, 2)),
-    ("je_dallocx", frees(1)),
-    ("je_sdallocx", frees(1)),
-    ("_rjem_mallocx", allocates(1)),
-    ("_rjem_rallocx", reallocates(1, 2)),
-    ("_rjem_dallocx", frees(1)),
-    ("_rjem_sdallocx", frees(1)),
-    // mimalloc.
-    ("mi_zalloc", allocates(1)),
-    ("mi_malloc_aligned", allocates(1)),
-    ("mi_zalloc_aligned", allocates(1)),
-    ("mi_calloc_aligned", CALLOC),
-    ("mi_realloc_aligned", reallocates(1, 2)),
-    ("mi_rezalloc", reallocates(1, 2)),
-    ("mi_new", allocates(1)),
-    ("mi_new_aligned", allocates(1)),
-    ("mi_free_size", frees(1)),
-    ("mi_free_aligned", frees(1)),
-    ("mi_free_size_aligned", frees(1)),
-    // tcmalloc.
-    ("tc_new", allocates(1)),
-    ("tc_newarray", allocates(1)),
-    ("tc_delete", frees(1)),
-    ("tc_deletearray", frees(1)),
+    (allocates(1), "je_mallocx _rjem_mallocx"),
+    (reallocates(1, 2), "je_rallocx _rjem_rallocx"),
+    (
+        frees(1),
+        "je_dallocx je_sdallocx _rjem_dallocx _rjem_sdallocx",
+    ),
+    // mimalloc and tcmalloc.
+    (
+        allocates(1),
+        "mi_zalloc mi_malloc_aligned mi_zalloc_aligned mi_new mi_new_aligned tc_new tc_newarray",
+    ),
+    (CALLOC, "mi_calloc_aligned"),
+    (reallocates(1, 2), "mi_realloc_aligned mi_rezalloc"),
+    (
+        frees(1),
+        "mi_free_size mi_free_aligned mi_free_size_aligned tc_delete tc_deletearray",
+    ),
     // snmalloc for Rust: alignment, then size.
-    ("sn_rust_alloc", allocates(2)),
-    ("sn_rust_alloc_zeroed", allocates(2)),
-    ("sn_rust_dealloc", frees(1)),
-    ("sn_rust_realloc", reallocates(1, 4)),
+    (allocates(2), "sn_rust_alloc sn_rust_alloc_zeroed"),
+    (frees(1), "sn_rust_dealloc"),
+    (reallocates(1, 4), "sn_rust_realloc"),
 ];
 
 /// Go's allocator: size, type, whether it is to be zero. Those with more to the name are for sizes.
@@ -166,8 +151,13 @@ impl Rules {
             let with = move |(name, rule): &'static (&str, Rule)| (format!("{prefix}{name}"), rule);
             INTERPOSED.iter().map(with)
         });
-        let known = INTERPOSED.iter().chain(&OWN);
-        let known = known.map(|(name, rule)| (name.to_string(), rule));
+        let own = OWN.iter().flat_map(|(rule, names)| {
+            let names = names.split_ascii_whitespace();
+            names.map(move |name| (name, rule))
+        });
+        let known = INTERPOSED.iter().map(|(name, rule)| (*name, rule));
+        let known = known.chain(own);
+        let known = known.map(|(name, rule)| (name.to_owned(), rule));
         let parsed = more.iter().filter_map(|text| parse(text));
         let given = parsed.map(|(name, rule)| (name, &*Box::leak(Box::new(rule))));
         Rules {

@@ -51,15 +51,15 @@ unsafe fn start(
     argc: c_int,
     argv: *mut *mut c_char,
 ) -> Result<(), String> {
-    let api = Api::load(info.api_version()).map_err(|name| format!("this QEMU has no {name}"))?;
+    let api = Api::load(info.version_cur).map_err(|name| format!("this QEMU has no {name}"))?;
     // SAFETY: `info` is QEMU's.
     let target = unsafe { info.target() };
     // SAFETY: the arguments are QEMU's.
-    if info.is_system_emulation() {
+    if info.system_emulation {
         // SAFETY: the arguments are QEMU's.
         let config = unsafe { config::read(argc, argv)? };
         system::supports(&target)?;
-        return system::install(id, api, system::cpu_count(info.smp_vcpus()), config);
+        return system::install(id, api, system::cpu_count(info.smp_vcpus), config);
     }
     // SAFETY: the arguments are QEMU's.
     let config = unsafe { config::read_program(argc, argv)? };

@@ -23,15 +23,17 @@ pub(super) struct Dictionary {
     len: u32,
 }
 
-impl Dictionary {
-    pub(super) fn new() -> Dictionary {
+impl Default for Dictionary {
+    fn default() -> Dictionary {
         Dictionary {
             entries: vec![Entry::default(); 1 << INDEX_BITS].into_boxed_slice(),
             generation: 1,
             len: 0,
         }
     }
+}
 
+impl Dictionary {
     /// Forgets everything: the start of a block.
     pub(super) fn clear(&mut self) {
         self.len = 0;

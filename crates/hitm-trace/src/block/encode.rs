@@ -79,9 +79,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> BlockEncoder<B> {
             len: 0,
             meta: BlockMeta::default(),
             has_time: false,
-            state: State::new(),
+            state: State::default(),
             chains: BTreeMap::new(),
-            paths: Paths::new(),
+            paths: Paths::default(),
             scratch: Vec::new(),
         }
     }
@@ -280,7 +280,7 @@ fn check_access(access: &Access, outcome: &Outcome) -> Result<(), EncodeError> {
 }
 
 /// Everything that an access may refer back to. Empty at the start of a block.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     last_time: u64,
     last_actor: Option<u64>,
@@ -296,22 +296,6 @@ struct State {
 }
 
 impl State {
-    fn new() -> State {
-        State {
-            last_time: 0,
-            last_actor: None,
-            last_code: 0,
-            last_new_line: 0,
-            last_line: 0,
-            last_base: [0; DataSource::ALL.len()],
-            losses: Losses::default(),
-            actors: Dictionary::new(),
-            codes: Dictionary::new(),
-            lines: Dictionary::new(),
-            line_of_code: Vec::new(),
-        }
-    }
-
     fn clear(&mut self) {
         self.last_time = 0;
         self.last_actor = None;

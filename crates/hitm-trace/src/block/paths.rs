@@ -14,20 +14,13 @@ use super::dictionary::Dictionary;
 use crate::wire::Cursor;
 
 /// The encoder's side: paths have numbers of their own, and the block another one for each.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Paths {
     known: Dictionary,
     last: BTreeMap<ThreadId, Option<u32>>,
 }
 
 impl Paths {
-    pub(super) fn new() -> Paths {
-        Paths {
-            known: Dictionary::new(),
-            last: BTreeMap::new(),
-        }
-    }
-
     pub(super) fn clear(&mut self) {
         self.known.clear();
         self.last.clear();

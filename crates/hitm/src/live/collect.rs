@@ -24,7 +24,7 @@ const ENTRIES_MAX: usize = 1 << 18;
 const USER_FRAMES_MAX: usize = 8;
 
 /// Counts samples by thread, place and object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Collector {
     members: Members,
     /// Set if functions of programs are counted.
@@ -58,17 +58,7 @@ impl Collector {
         Collector {
             members,
             has_programs: true,
-            processes: FxHashMap::default(),
-            mappings: BTreeMap::new(),
-            threads: IndexMap::new(),
-            names: IndexSet::new(),
-            at: FxHashMap::default(),
-            places: IndexSet::new(),
-            objects: IndexSet::new(),
-            samples: IndexMap::new(),
-            waits: None,
-            descriptors: Descriptors::default(),
-            lost_count: 0,
+            ..Collector::default()
         }
     }
 
@@ -80,9 +70,12 @@ impl Collector {
 
     /// Returns the counts, and starts anew with the known processes.
     pub(super) fn restart(&mut self) -> LiveRecording {
-        let mut next = Collector::new(self.members.clone());
-        next.has_programs = self.has_programs;
-        next.processes.clone_from(&self.processes);
+        let next = Collector {
+            members: self.members.clone(),
+            has_programs: self.has_programs,
+            processes: self.processes.clone(),
+            ..Collector::default()
+        };
         std::mem::replace(self, next).finish()
     }
 

@@ -312,7 +312,6 @@ fn judge(kernel: &Kernel, gaps: &[Gap], form: Throttling) -> Simulated {
         let of_cpu = &throttles[gap.cpu.index()];
         let first = of_cpu.partition_point(|begin| *begin < gap.begin);
         let within = of_cpu[first..].iter().take_while(|begin| **begin < gap.end);
-        // Before 6.18 a task that waits in a throttled queue is not followed, here as on a host.
         for (number, &begin) in within.enumerate() {
             // Before 6.18 a task that waits in a throttled queue is not followed, here and on a host.
             let waited = number > 0 || begin.saturating_sub(gap.begin) > look;

@@ -36,6 +36,7 @@ pub(crate) use child::{end_with_this_thread, inherit};
 pub use control::{Begin, ControlFiles};
 pub use hitm_trace::Caveat;
 pub(crate) use region::Region;
+pub(crate) use run::exit_code_of;
 pub use run::{Ended, StoppedBy};
 pub(crate) use signals::Signals;
 pub use sink::Progress;

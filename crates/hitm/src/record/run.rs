@@ -145,7 +145,7 @@ pub(super) fn run(
         return Err(not_started());
     }
     Ok(Ended {
-        exit_code: exit_code(status),
+        exit_code: exit_code_of(status),
         progress,
         end: account.end,
         unknown_commands: control.unknown_commands(),
@@ -369,7 +369,8 @@ impl Stop {
     }
 }
 
-fn exit_code(status: ExitStatus) -> u8 {
+/// The status to exit with: the program's own, or 128 and the signal that killed it.
+pub(crate) fn exit_code_of(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
         (None, signal) => 128 + signal.unwrap_or(0) as u8,

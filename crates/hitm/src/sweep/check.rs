@@ -121,7 +121,8 @@ fn placed(plan: &Plan, point: &Point<'_>, error: ScenarioError) -> Error {
     }
 }
 
-fn named(plan: &Plan, place: TextPlace, key: &str, message: String) -> Error {
+/// Error of a file or a value that the plan names.
+pub(super) fn named(plan: &Plan, place: TextPlace, key: &str, message: String) -> Error {
     Error::Named {
         origin: plan.origin.clone(),
         line: place.line,

@@ -21,6 +21,7 @@ use hitm_whatif::layout_files;
 use hitm_whatif::{WhatifConfig, WhatifError};
 
 use super::Error;
+use super::check::named;
 use super::stated::StatedNumbers;
 use crate::sim::{LoadOptions, Simulation, run_name, shipped_scenario};
 
@@ -88,13 +89,7 @@ pub(super) fn sources(plan: &Plan, folder: &Path) -> Result<Vec<Source>, Error> 
             SourceKind::Scenarios => "scenarios",
             SourceKind::Recordings => "recordings",
         };
-        source(plan.kind, name, folder).map_err(|message| Error::Named {
-            origin: plan.origin.clone(),
-            line: place.line,
-            column: place.column,
-            key: key.to_owned(),
-            message,
-        })
+        source(plan.kind, name, folder).map_err(|message| named(plan, *place, key, message))
     };
     plan.sources.iter().map(one).collect()
 }

@@ -53,7 +53,7 @@ struct Thread {
 }
 
 /// Runs of all threads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Runs {
     cpi_milli: u64,
     threads: BTreeMap<ThreadId, Thread>,
@@ -68,10 +68,7 @@ impl Runs {
     pub(super) fn new(cpi_milli: u32) -> Runs {
         Runs {
             cpi_milli: cpi_milli.into(),
-            threads: BTreeMap::new(),
-            pending: 0,
-            ended: Vec::new(),
-            left_out: 0,
+            ..Runs::default()
         }
     }
 

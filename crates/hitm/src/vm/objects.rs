@@ -4,9 +4,7 @@ use std::io;
 
 use hitm_base::AddrRange;
 use hitm_files::temporary;
-use hitm_kernel::{
-    GuestMemory, KernelObject, KernelSymbols, PerCpuArea, Slab, Walker, Walks, end_in_slab,
-};
+use hitm_kernel::{GuestMemory, KernelSymbols, Slab, Walker, Walks, end_in_slab};
 use hitm_layout::{BtfFile, Bytes};
 use hitm_recording::{KERNEL_PATH, KernelFiles, build_id};
 use hitm_trace::{Mapping, Record, Region, RegionKind};
@@ -90,37 +88,30 @@ pub(super) fn of_kernel(
         executable: true,
     };
     Ok(std::iter::once(Record::Mapping(kernel))
-        .chain(slabs.into_iter().filter_map(of_slab))
-        .chain(areas.into_iter().filter_map(of_area))
-        .chain(objects.into_iter().filter_map(region))
+        .chain(slabs.into_iter().filter_map(|slab| {
+            let range = AddrRange::new(slab.start, slab.end);
+            let kind = RegionKind::Slab {
+                cache: slab.cache,
+                type_name: slab.type_name,
+                stride_bytes: slab.stride_bytes,
+            };
+            region(range, kind)
+        }))
+        .chain(areas.into_iter().filter_map(|area| {
+            let range = AddrRange::new(area.start, area.end);
+            region(range, RegionKind::PerCpu { cpu: area.cpu })
+        }))
+        .chain(objects.into_iter().filter_map(|object| {
+            let range = AddrRange::with_len(object.start, object.size);
+            let (name, type_name) = (object.name, object.type_name);
+            region(range, RegionKind::Object { name, type_name })
+        }))
         .collect())
 }
 
-// A guest's memory may hold any bytes: an object whose range wraps gets no name.
-
-fn of_slab(slab: Slab) -> Option<Record> {
-    let kind = RegionKind::Slab {
-        cache: slab.cache,
-        type_name: slab.type_name,
-        stride_bytes: slab.stride_bytes,
-    };
-    let range = AddrRange::new(slab.start, slab.end)?;
-    Some(Record::Region(Region { range, kind }))
-}
-
-fn of_area(area: PerCpuArea) -> Option<Record> {
-    let kind = RegionKind::PerCpu { cpu: area.cpu };
-    let range = AddrRange::new(area.start, area.end)?;
-    Some(Record::Region(Region { range, kind }))
-}
-
-fn region(object: KernelObject) -> Option<Record> {
-    let kind = RegionKind::Object {
-        name: object.name,
-        type_name: object.type_name,
-    };
-    let range = AddrRange::with_len(object.start, object.size)?;
-    Some(Record::Region(Region { range, kind }))
+/// A guest's memory may hold any bytes: an object whose range wraps gets no name.
+fn region(range: Option<AddrRange>, kind: RegionKind) -> Option<Record> {
+    range.map(|range| Record::Region(Region { range, kind }))
 }
 
 /// Memory of a stopped guest, read through QEMU.

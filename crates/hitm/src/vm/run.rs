@@ -164,33 +164,22 @@ fn record(
     running.map_err(|error| console.explain("starting the workload", &error, &mut machine))?;
     recording.sink.take_name();
     let outcome = recording.follow(&mut machine, config.time_limit, progress);
-    let Recording {
-        mut region,
-        mut sink,
-        ..
-    } = recording;
     if let Ok(outcome) = &outcome {
         progress(VmProgress::Preparing("naming the kernel's objects"));
         // Only a workload that has ended is held for inspection.
         if matches!(outcome, Outcome::Exited(_)) {
             let named = of_program(&mut machine, &config.cache, progress);
-            sink.write_records(&named);
+            recording.sink.write_records(&named);
         }
         let cpu_count = emulator.cpus.order.len();
         let named = objects::of_kernel(&mut machine.qmp, snapshot, cpu_count);
-        let named = named.map(|named| sink.write_records(&named));
+        let named = named.map(|named| recording.sink.write_records(&named));
         named.map_err(|error| console.explain("naming objects", &error, &mut machine))?;
         // The recorder writes its final records when QEMU ends.
         machine.qmp.quit();
         let _ = machine.child.wait();
     }
-    // A failed run keeps what it recorded.
-    sink.drain(&mut region.consumer);
-    if region.consumer.producer_state() != ProducerState::Finished {
-        sink.take_partial(&mut region.consumer);
-        sink.write_end(EndReason::Stopped);
-    }
-    let written = sink.finish()?;
+    let written = recording.finish()?;
     let outcome = outcome.map_err(|error| console.explain("recording", &error, &mut machine))?;
     console.finish(&config.output)?;
     let (exit_code, is_cut) = match outcome {
@@ -298,6 +287,17 @@ struct Recording {
 }
 
 impl Recording {
+    /// Takes what is left. A failed run keeps what it recorded.
+    fn finish(mut self) -> Result<Progress, VmError> {
+        let consumer = &mut self.region.consumer;
+        self.sink.drain(consumer);
+        if consumer.producer_state() != ProducerState::Finished {
+            self.sink.take_partial(consumer);
+            self.sink.write_end(EndReason::Stopped);
+        }
+        Ok(self.sink.finish()?)
+    }
+
     /// Drains the ring until the workload or the recording has ended.
     fn follow(
         &mut self,
