@@ -338,12 +338,8 @@ impl Link {
         interval: Cycles,
     ) {
         let next = delay.map(|delay| self.now(vcpu) + delay);
-        let args = [
-            timer,
-            next.is_some().into(),
-            next.unwrap_or_default().0,
-            interval.0,
-        ];
+        let [is_set, next] = timed(next);
+        let args = [timer, is_set, next, interval.0];
         self.say(vcpu, Request::SetTimer, &args, &[]);
     }
 
@@ -354,10 +350,8 @@ impl Link {
         let Some(channel) = self.port.claim(self.name(), tid) else {
             return;
         };
-        let next = || {
-            self.port
-                .ask(channel, Message::new(Request::NextTimer, &[]))
-        };
+        let question = Message::new(Request::NextTimer, &[]);
+        let next = || self.port.ask(channel, question);
         while let Some([timer, ..]) = next().filter(|answer| answer[0] != u64::MAX) {
             ring(timer);
         }
@@ -418,9 +412,7 @@ impl Link {
 
     fn ask_to_rejoin(&self, vcpu: &mut Vcpu, args: [u64; 2]) {
         let left_at = self.clock.as_ref().map(|clock| vcpu.local_clock(clock));
-        let answer = vcpu
-            .channel
-            .and_then(|channel| self.port.ask(channel, Message::new(Request::Rejoin, &args)));
+        let answer = self.ask(vcpu, Request::Rejoin, &args, &[]);
         self.go_on(vcpu, answer);
         if let Some(left_at) = left_at {
             vcpu.away += vcpu.clock.saturating_sub(left_at);
@@ -433,12 +425,8 @@ impl Link {
             return;
         }
         vcpu.turns.note_futex(futex);
-        self.say(
-            vcpu,
-            Request::Wake,
-            &[self.data_addr(futex), vcpu.insns],
-            &[],
-        );
+        let args = [self.data_addr(futex), vcpu.insns];
+        self.say(vcpu, Request::Wake, &args, &[]);
     }
 
     /// A wake at `futex` made `count` threads runnable.
@@ -455,13 +443,8 @@ impl Link {
 
     /// The thread `tid` was created. At its end it wakes those that wait at `futex`.
     pub(crate) fn expect_thread(&self, vcpu: &Vcpu, tid: u32, futex: Option<u64>) {
-        let futex = futex.map_or([0, 0], |futex| [1, self.data_addr(futex)]);
-        self.say(
-            vcpu,
-            Request::Created,
-            &[tid.into(), futex[0], futex[1]],
-            &[],
-        );
+        let [wakes, futex] = futex.map_or([0, 0], |futex| [1, self.data_addr(futex)]);
+        self.say(vcpu, Request::Created, &[tid.into(), wakes, futex], &[]);
     }
 
     /// The new thread `tid` has this stack.
@@ -637,8 +620,8 @@ impl Link {
     /// The process ends, nobody knows in which thread.
     pub(crate) fn abandon_process(&self) {
         if let Some(channel) = self.port.claim(self.name(), 0) {
-            self.port
-                .ask(channel, Message::new(Request::ProcessGone, &[]));
+            let message = Message::new(Request::ProcessGone, &[]);
+            self.port.ask(channel, message);
         }
         self.abandon();
     }

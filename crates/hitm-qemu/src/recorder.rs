@@ -21,7 +21,6 @@ use hitm_base::AccessOp;
 use crate::allocators::Allocators;
 use crate::api::{Api, PluginId};
 use crate::arch::Architecture;
-use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::config::ProgramConfig;
 use crate::cpus::Cpus;

@@ -2,6 +2,8 @@
 
 mod install;
 
+use std::fmt::Display;
+
 use hitm_live::cgroups::{Hierarchy, Version};
 use hitm_live::place::{Backend, Linux, Mounts, Obstacle, means_for};
 use hitm_live::shim::{Launch, library_directory};
@@ -25,43 +27,43 @@ pub struct Finding {
     pub package: Option<&'static str>,
 }
 
+impl Finding {
+    /// Something that works, with its state, or does not, with the reason.
+    fn of(subject: &str, found: Result<String, impl Display>) -> Finding {
+        Finding {
+            subject: subject.to_owned(),
+            works: found.is_ok(),
+            detail: found.unwrap_or_else(|reason| reason.to_string()),
+            package: None,
+        }
+    }
+}
+
 /// Checks everything that hitm uses on this host.
 pub fn doctor() -> Vec<Finding> {
+    let further = [
+        machines(),
+        processors(),
+        sampling(),
+        counting(),
+        observing(),
+        quotas(),
+        placing(),
+    ];
     let recording = Architecture::ALL.map(recording);
-    let mut findings = recording.to_vec();
-    findings.push(machines());
-    findings.push(processors());
-    findings.push(sampling());
-    findings.push(counting());
-    findings.push(observing());
-    findings.push(quotas());
-    findings.push(placing());
-    findings
+    recording.into_iter().chain(further).collect()
 }
 
 /// Samples of the CPU clock and the kernel's names: without them `hitm live locks` has no data.
 fn sampling() -> Finding {
-    let layer = crate::live::sampling_layer();
-    Finding {
-        subject: "sample locks of the kernel".into(),
-        works: layer.is_ok(),
-        detail: layer.unwrap_or_else(|error| error.to_string()),
-        package: None,
-    }
+    Finding::of("sample locks of the kernel", crate::live::sampling_layer())
 }
 
 /// The preloaded library: without it pthread locks are only sampled.
 fn counting() -> Finding {
     let launch = Launch::prepare(&library_directory());
-    Finding {
-        subject: "count locks of programs".into(),
-        works: launch.is_ok(),
-        detail: match launch {
-            Ok(_) => "libhitm_locks.so can be preloaded".into(),
-            Err(error) => error.to_string(),
-        },
-        package: None,
-    }
+    let state = launch.map(|_| "libhitm_locks.so can be preloaded".to_owned());
+    Finding::of("count locks of programs", state)
 }
 
 /// Means of `hitm place` for this process's threads: the best that works, and the faults of better
@@ -70,19 +72,10 @@ fn placing() -> Finding {
     let means = Mounts::read(&Linux)
         .and_then(|mounts| means_for(&Linux, &mounts, std::process::id()))
         .map_err(|error| error.to_string());
-    let (works, detail) = match means {
-        Ok(means) => means_text(means),
-        Err(error) => (false, error),
-    };
-    Finding {
-        subject: "place threads".into(),
-        works,
-        detail,
-        package: None,
-    }
+    Finding::of("place threads", means.and_then(means_text))
 }
 
-fn means_text(means: Vec<(Backend, Option<Obstacle>)>) -> (bool, String) {
+fn means_text(means: Vec<(Backend, Option<Obstacle>)>) -> Result<String, String> {
     let found = means.iter().position(|(_, obstacle)| obstacle.is_none());
     let used = found.map_or("by no means", |index| means[index].0.name());
     let better = means
@@ -91,10 +84,11 @@ fn means_text(means: Vec<(Backend, Option<Obstacle>)>) -> (bool, String) {
         .filter_map(|(backend, obstacle)| {
             Some(format!("; not {}: {}", backend.name(), words(obstacle?)))
         });
-    (
-        found.is_some(),
-        used.to_owned() + &better.collect::<String>(),
-    )
+    let text = used.to_owned() + &better.collect::<String>();
+    match found {
+        Some(_) => Ok(text),
+        None => Err(text),
+    }
 }
 
 fn words(obstacle: Obstacle) -> String {
@@ -107,61 +101,45 @@ fn words(obstacle: Obstacle) -> String {
 /// BPF programs. Without them `hitm live throttle` and `hitm live wakeups` have only the kernel's
 /// sums, and `hitm live locks` and `hitm place apply --watch` miss waiters that sleep.
 fn observing() -> Finding {
-    let available = hitm_live::bpf_available();
-    Finding {
-        subject: "observe throttling, wake-ups and sleeping waiters".into(),
-        works: available.is_ok(),
-        detail: match available {
-            Ok(()) => "BPF programs load here".into(),
-            Err(reason) => format!("counters of the kernel alone: {reason}"),
-        },
-        package: None,
-    }
+    let state = match hitm_live::bpf_available() {
+        Ok(()) => Ok("BPF programs load here".to_owned()),
+        Err(reason) => Err(format!("counters of the kernel alone: {reason}")),
+    };
+    Finding::of("observe throttling, wake-ups and sleeping waiters", state)
 }
 
 fn quotas() -> Finding {
-    let hierarchy = Hierarchy::find();
-    Finding {
-        subject: "read quotas of cgroups".into(),
-        works: hierarchy.is_ok(),
-        detail: match hierarchy {
-            Ok(hierarchy) => {
-                let version = match hierarchy.version() {
-                    Version::One => 1,
-                    Version::Two => 2,
-                };
-                format!("cgroup version {version} at {}", hierarchy.root().display())
-            }
-            Err(error) => error.to_string(),
-        },
-        package: None,
-    }
+    let state = Hierarchy::find().map(|hierarchy| {
+        let version = match hierarchy.version() {
+            Version::One => 1,
+            Version::Two => 2,
+        };
+        format!("cgroup version {version} at {}", hierarchy.root().display())
+    });
+    Finding::of("read quotas of cgroups", state)
 }
 
 fn recording(architecture: Architecture) -> Finding {
     let subject = format!("record {} programs", architecture.name());
     let found = Tools::find(architecture, None);
-    match found.and_then(|tools| tools.qemu.check().map(|()| tools)) {
-        Ok(tools) => {
-            let heap = match &tools.heap_observer {
+    let found = found.and_then(|tools| tools.qemu.check().map(|()| tools));
+    let package = found.as_ref().err();
+    let package = package.and_then(|error| package_of(error, QemuUser::here()));
+    let state = found.map(
+        |Tools {
+             qemu,
+             heap_observer,
+         }| {
+            let heap = match heap_observer {
                 Some(_) => "heap blocks named by allocation site",
                 None => "heap blocks named by allocation site where allocators have symbols",
             };
-            let qemu = &tools.qemu;
-            let detail = format!("{}, {} ({heap})", qemu.path.display(), qemu.version);
-            Finding {
-                subject,
-                detail,
-                works: true,
-                package: None,
-            }
-        }
-        Err(error) => Finding {
-            subject,
-            detail: error.to_string(),
-            works: false,
-            package: package_of(&error, QemuUser::here()),
+            format!("{}, {} ({heap})", qemu.path.display(), qemu.version)
         },
+    );
+    Finding {
+        package,
+        ..Finding::of(&subject, state)
     }
 }
 
@@ -179,30 +157,23 @@ fn package_of(error: &ToolsError, qemu: QemuUser) -> Option<&'static str> {
 fn machines() -> Finding {
     let found = vm::find_emulator(None);
     Finding {
-        subject: "record whole kernels".into(),
-        works: found.is_ok(),
         // Debian 12's own is too old; the error names the one in its backports.
         package: (found.is_err() && QemuUser::here() != QemuUser::WithPlugins)
             .then_some("qemu-system-x86"),
-        detail: match found {
-            Ok(path) => path.display().to_string(),
-            Err(error) => error.to_string(),
-        },
+        ..Finding::of(
+            "record whole kernels",
+            found.map(|path| path.display().to_string()),
+        )
     }
 }
 
 fn processors() -> Finding {
     let count = std::thread::available_parallelism().map_or(1, |count| count.get());
-    let detail = match count {
-        1 => "one CPU: recording works, but slowly; the probe needs two".to_string(),
-        _ => format!("{count} CPUs"),
+    let state = match count {
+        1 => Err("one CPU: recording works, but slowly; the probe needs two"),
+        _ => Ok(format!("{count} CPUs")),
     };
-    Finding {
-        subject: "probe this machine".into(),
-        detail,
-        works: count > 1,
-        package: None,
-    }
+    Finding::of("probe this machine", state)
 }
 
 #[cfg(test)]
@@ -245,9 +216,9 @@ mod tests {
         let [v2, v1, masks] = Backend::ALL;
         let means = vec![(v2, obstacle(Some("root"))), (v1, None), (masks, None)];
         let expected = "cpuset-v1; not cpuset-v2: it is not there: that needs root";
-        assert_eq!(means_text(means), (true, expected.into()));
+        assert_eq!(means_text(means), Ok(expected.into()));
         let none = means_text(vec![(v1, obstacle(None))]);
         let expected = "by no means; not cpuset-v1: it is not there";
-        assert_eq!(none, (false, expected.into()));
+        assert_eq!(none, Err(expected.into()));
     }
 }

@@ -1,8 +1,7 @@
 //! Requests of threads that run recorded.
 
 use hitm_base::{AccessOp, AddrRange, Cycles};
-use hitm_trace::Caveat;
-use hitm_trace::{COUNT_MAX, EndReason, SHARED_END, SHARED_FIRST};
+use hitm_trace::{COUNT_MAX, Caveat, EndReason, SHARED_END, SHARED_FIRST};
 
 use super::{Action, Host, Session, Speaker};
 use crate::board::{
@@ -11,7 +10,7 @@ use crate::board::{
 use crate::{Position, Slot, State, Wake};
 
 /// A recorded thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Thread {
     pub(super) channel: u32,
     pub(super) process: u32,
@@ -30,10 +29,7 @@ impl Thread {
         Thread {
             channel,
             process,
-            position: Position::default(),
-            last: Position::default(),
-            ending: None,
-            has_ended: false,
+            ..Thread::default()
         }
     }
 }
