@@ -155,6 +155,18 @@ impl<'a> Choices<'a> {
         bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
     }
 
+    /// Changes some bytes of a file, and cuts some files short.
+    pub fn damage(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..self.below(4) {
+            let at = self.word(3) as usize % bytes.len();
+            bytes[at] ^= self.byte();
+        }
+        if self.one_in(4) {
+            let kept = self.word(3) as usize % bytes.len();
+            bytes.truncate(kept);
+        }
+    }
+
     /// A number of things: a few, as many as a limit nearby allows, or now and then `many`.
     pub fn count(&mut self, many: usize) -> usize {
         match self.byte() {

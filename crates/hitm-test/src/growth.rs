@@ -30,7 +30,7 @@ pub struct Input {
     /// Makes the files for a size, 1 or more.
     pub make: fn(usize) -> Files,
     /// Command lines of `hitm` that read the files, run in their folder.
-    pub readers: &'static [&'static [&'static str]],
+    pub readers: &'static [&'static str],
 }
 
 /// The table of all inputs.

@@ -18,3 +18,12 @@ pub mod recording;
 pub mod text;
 
 pub use choice::{Choices, noise};
+
+/// Appends an unsigned LEB128.
+fn unsigned(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}

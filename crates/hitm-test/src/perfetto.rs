@@ -197,8 +197,8 @@ impl Reader {
         for (field, value, annotation) in event {
             match field {
                 4 => self.annotation(&fields(annotation)),
-                47 => self.arrow(*value, 0, (at, track)),
-                48 => self.arrow(*value, 1, (at, track)),
+                47 => self.arrow(*value, 0, at, track),
+                48 => self.arrow(*value, 1, at, track),
                 _ => {}
             }
         }
@@ -234,9 +234,9 @@ impl Reader {
         self.trace.annotations.push((name, value));
     }
 
-    fn arrow(&mut self, id: u64, end: usize, place: (u64, u64)) {
+    fn arrow(&mut self, id: u64, end: usize, at: u64, track: u64) {
         let ends = self.arrows.entry(id).or_default();
         assert_eq!(ends[end], None, "arrow {id:#x} has two such ends");
-        ends[end] = Some(place);
+        ends[end] = Some((at, track));
     }
 }

@@ -19,6 +19,17 @@ const LIMIT: Duration = Duration::from_secs(600);
 const PATIENCE: Duration = Duration::from_secs(120);
 const POLL: Duration = Duration::from_millis(5);
 
+/// Methods as the standard library has them.
+macro_rules! as_std {
+    ($($name:ident($($arg:ident: $type:ty),+);)+) => {$(
+        #[expect(missing_docs, reason = "the standard library's")]
+        pub fn $name(&mut self, $($arg: $type),+) -> &mut Command {
+            self.inner.$name($($arg),+);
+            self
+        }
+    )+};
+}
+
 /// A process to start.
 #[derive(Debug)]
 pub struct Command {
@@ -47,34 +58,12 @@ impl Command {
         self
     }
 
-    /// As the standard library's, and so are the following ones.
-    pub fn arg(&mut self, arg: impl AsRef<OsStr>) -> &mut Command {
-        self.inner.arg(arg);
-        self
-    }
-
-    #[expect(missing_docs, reason = "the standard library's")]
-    pub fn args(&mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> &mut Command {
-        self.inner.args(args);
-        self
-    }
-
-    #[expect(missing_docs, reason = "the standard library's")]
-    pub fn env(&mut self, key: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> &mut Command {
-        self.inner.env(key, value);
-        self
-    }
-
-    #[expect(missing_docs, reason = "the standard library's")]
-    pub fn env_remove(&mut self, key: impl AsRef<OsStr>) -> &mut Command {
-        self.inner.env_remove(key);
-        self
-    }
-
-    #[expect(missing_docs, reason = "the standard library's")]
-    pub fn current_dir(&mut self, folder: impl AsRef<Path>) -> &mut Command {
-        self.inner.current_dir(folder);
-        self
+    as_std! {
+        arg(arg: impl AsRef<OsStr>);
+        args(args: impl IntoIterator<Item = impl AsRef<OsStr>>);
+        env(key: impl AsRef<OsStr>, value: impl AsRef<OsStr>);
+        env_remove(key: impl AsRef<OsStr>);
+        current_dir(folder: impl AsRef<Path>);
     }
 
     #[expect(missing_docs, reason = "the standard library's")]

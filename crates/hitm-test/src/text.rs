@@ -22,7 +22,59 @@ pub use scenario::scenario;
 use crate::Choices;
 
 /// A key and values that it may have, as they stand in the file.
-type Key = (&'static str, &'static [&'static str]);
+struct Key {
+    name: &'static str,
+    values: Vec<&'static str>,
+}
+
+/// Keys of a table, and its name.
+struct Section {
+    name: &'static str,
+    keys: Vec<Key>,
+}
+
+/// Values that several keys have, and the words that stand for them.
+const LISTS: [(&str, &str); 7] = [
+    ("NEAR", r#""5cycles" | "5cycles" | "6cycles" | "0.3ns""#),
+    ("TIMES", r#""50ns" | "50ns" | "51ns" | "50.5ns" | "2000ns""#),
+    (
+        "FAR",
+        r#""100ns" | "100ns" | "107.7ns" | "1000ns" | "99000ns""#,
+    ),
+    (
+        "SIZES",
+        r#""64KiB" | "64KiB" | "32KiB" | "1MiB" | "4GiB" | "64B" | "1.5MiB""#,
+    ),
+    ("NUMBERS", "1000 | 1 | 20 | 0"),
+    ("NAMES", r#""m" | "c" | "t0" | "t1" | "unique""#),
+    ("TASKS", r#""t0" | "t0" | "t0" | "t1" | "u""#),
+];
+
+/// The values that a text such as `1 | 2` lists.
+fn values(text: &'static str) -> Vec<&'static str> {
+    let known = LISTS.iter().find(|(word, _)| *word == text);
+    known.map_or(text, |(_, list)| list).split(" | ").collect()
+}
+
+/// Keys from lines such as `cpus = 4 | 8`.
+fn table(lines: &'static str) -> Vec<Key> {
+    let key = |line: &'static str| {
+        let (name, text) = line.split_once(" = ").expect("a key and its values");
+        let values = values(text);
+        Key { name, values }
+    };
+    lines.trim().lines().map(key).collect()
+}
+
+/// Tables with their names in brackets, as in TOML.
+fn sections(text: &'static str) -> Vec<Section> {
+    let section = |text: &'static str| {
+        let (name, lines) = text.split_once(']').expect("a table has a name");
+        let keys = table(lines);
+        Section { name, keys }
+    };
+    text.split("\n[").skip(1).map(section).collect()
+}
 
 /// Values of the wrong type or at the end of a range.
 const EXTREMES: [&str; 40] = [
@@ -104,18 +156,18 @@ fn quoted(text: &str) -> String {
 
 /// Adds the keys of a table, each on a line. A few are left out, repeated or unknown.
 fn keys(choices: &mut Choices<'_>, out: &mut String, keys: &[Key]) {
-    for (key, usual) in keys {
+    for Key { name, values } in keys {
         let times = match (choices.odd(64), choices.below(3)) {
             (false, _) => 1,
             (true, 0) => 0,
             (true, 1) => 2,
             (true, _) => {
-                let _ = writeln!(out, "{key}_ = 1");
+                let _ = writeln!(out, "{name}_ = 1");
                 1
             }
         };
         for _ in 0..times {
-            let _ = writeln!(out, "{key} = {}", value(choices, usual));
+            let _ = writeln!(out, "{name} = {}", value(choices, values));
         }
     }
 }
@@ -127,7 +179,7 @@ fn some_keys(choices: &mut Choices<'_>, out: &mut String, from: &[Key], max: usi
         let place = choices.below(from.len());
         if used >> place & 1 == 0 {
             used |= 1 << place;
-            keys(choices, out, &[from[place]]);
+            keys(choices, out, &from[place..=place]);
         }
     }
 }

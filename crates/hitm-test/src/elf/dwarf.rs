@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::unsigned;
+
 /// Tags of entries, as DWARF numbers them.
 pub mod tag {
     #![expect(missing_docs, reason = "the names are DWARF's")]
@@ -39,7 +41,6 @@ pub mod tag {
 /// Attributes, as DWARF numbers them.
 pub mod attribute {
     #![expect(missing_docs, reason = "the names are DWARF's")]
-    pub const SIBLING: u16 = 0x01;
     pub const LOCATION: u16 = 0x02;
     pub const NAME: u16 = 0x03;
     pub const BYTE_SIZE: u16 = 0x0b;
@@ -51,7 +52,6 @@ pub mod attribute {
     pub const LANGUAGE: u16 = 0x13;
     pub const DISCR: u16 = 0x15;
     pub const DISCR_VALUE: u16 = 0x16;
-    pub const COMP_DIR: u16 = 0x1b;
     pub const CONST_VALUE: u16 = 0x1c;
     pub const LOWER_BOUND: u16 = 0x22;
     pub const UPPER_BOUND: u16 = 0x2f;
@@ -64,14 +64,11 @@ pub mod attribute {
     pub const ENCODING: u16 = 0x3e;
     pub const SPECIFICATION: u16 = 0x47;
     pub const TYPE: u16 = 0x49;
-    pub const RANGES: u16 = 0x55;
     pub const CALL_FILE: u16 = 0x58;
     pub const CALL_LINE: u16 = 0x59;
     pub const IMPORT: u16 = 0x18;
     pub const SIGNATURE: u16 = 0x69;
     pub const DATA_BIT_OFFSET: u16 = 0x6b;
-    pub const LINKAGE_NAME: u16 = 0x6e;
-    pub const STR_OFFSETS_BASE: u16 = 0x72;
     pub const ADDR_BASE: u16 = 0x73;
     pub const DWO_NAME: u16 = 0x76;
     pub const ALIGNMENT: u16 = 0x88;
@@ -118,8 +115,6 @@ pub enum Value {
     Section(u32),
     /// The attribute is there.
     Present,
-    /// An index into `.debug_addr`.
-    AddressAt(u64),
     /// An index into `.debug_str_offsets`.
     TextIndex(u64),
 }
@@ -144,7 +139,6 @@ impl Value {
             Value::Expression(_) => 0x18,
             Value::Section(_) => 0x17,
             Value::Present => 0x19,
-            Value::AddressAt(_) => 0x1b,
             Value::TextIndex(_) => 0x1a,
         }
     }
@@ -340,7 +334,7 @@ impl Writer<'_> {
             Value::Data8(value) | Value::Signature(value) | Value::Address(value) => {
                 out.extend(value.to_le_bytes());
             }
-            Value::Unsigned(value) | Value::AddressAt(value) | Value::TextIndex(value) => {
+            Value::Unsigned(value) | Value::TextIndex(value) => {
                 unsigned(out, *value);
             }
             Value::Signed(value) => signed(out, *value),
@@ -365,15 +359,6 @@ impl Writer<'_> {
             Value::Present => {}
         }
     }
-}
-
-/// Appends an unsigned LEB128.
-pub(super) fn unsigned(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 /// Appends a signed LEB128.

@@ -1,6 +1,7 @@
 //! An assembler for `.debug_line`, version 4.
 
-use super::dwarf::{signed, unsigned};
+use super::dwarf::signed;
+use crate::unsigned;
 
 /// A line program of one sequence after the other.
 #[derive(Debug, Clone, Default)]

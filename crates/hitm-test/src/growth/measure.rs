@@ -59,7 +59,7 @@ pub struct Growth {
     /// The number that grows.
     pub number: &'static str,
     /// The reader's command line.
-    pub reader: &'static [&'static str],
+    pub reader: &'static str,
     /// The smallest input's, which is subtracted from the others.
     least: Cost,
     /// Sizes, each twice the one before, and their costs.
@@ -80,8 +80,7 @@ fn is_steep(costs: &[(usize, Cost)]) -> bool {
 
 impl fmt::Display for Growth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reader = self.reader.join(" ");
-        write!(f, "{}, by `hitm {reader}`:", self.number)?;
+        write!(f, "{}, by `hitm {}`:", self.number, self.reader)?;
         for (size, cost) in &self.costs {
             let Cost { cpu_ms, memory_mib } = cost;
             write!(f, " {size}: {cpu_ms:.0} ms {memory_mib:.1} MiB;")?;
@@ -152,7 +151,7 @@ pub fn measure(input: &Input, hitm: &Path, folder: &Path) -> io::Result<Measured
 fn again(
     input: &Input,
     hitm: &Path,
-    reader: &[&str],
+    reader: &str,
     folder: &Path,
     least: Cost,
 ) -> io::Result<Vec<(usize, Cost)>> {
@@ -188,14 +187,14 @@ fn write(input: &Input, size: usize, folder: &Path) -> io::Result<()> {
 }
 
 /// The least that so many runs take.
-fn cost(hitm: &Path, reader: &[&str], folder: &Path, runs: u32) -> io::Result<Cost> {
+fn cost(hitm: &Path, reader: &str, folder: &Path, runs: u32) -> io::Result<Cost> {
     let mut least: Option<Cost> = None;
     for _ in 0..runs {
         reset_peak();
         let said = fs::File::create(folder.join("stderr"))?;
         let mut command = Command::new(hitm);
         command
-            .args(reader)
+            .args(reader.split(' '))
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -204,7 +203,6 @@ fn cost(hitm: &Path, reader: &[&str], folder: &Path, runs: u32) -> io::Result<Co
         // A gate or a rule may fail.
         if !matches!(status.code(), Some(0 | 1)) {
             let said = fs::read_to_string(folder.join("stderr"))?;
-            let reader = reader.join(" ");
             let shown = folder.display();
             return Err(io::Error::other(format!(
                 "`hitm {reader}` in {shown}: {status}: {said}"
@@ -243,7 +241,7 @@ mod tests {
         });
         Growth {
             number: "threads of a recording",
-            reader: &["report", "-i", "x.hitm"],
+            reader: "report -i x.hitm",
             least: NOISE,
             costs: costs.collect(),
         }
@@ -276,8 +274,8 @@ mod tests {
         let input = Input {
             number: "nothing",
             size: 2,
-            make: |size| vec![("x".to_owned(), vec![0; size])],
-            readers: &[&["-c", "echo no >&2; exit 2"]],
+            make: |_| vec![("x".to_owned(), b"echo no >&2; exit 2".to_vec())],
+            readers: &["x"],
         };
         let error = measure(&input, Path::new("/bin/sh"), &folder).expect_err("it is refused");
         fs::remove_dir_all(&folder).expect("it is there");

@@ -4,27 +4,18 @@ use super::{Files, Input};
 use crate::btf::{Assembler, kind};
 use crate::elf::{Dwarf, Elf, LineProgram, Symbol, Value, attribute as at, tag};
 
-const LIST: &[&str] = &["layout", "list", "-i", "x"];
-const LIST_JSON: &[&str] = &["layout", "list", "-i", "x", "--format", "json"];
-const MATCH: &[&str] = &["layout", "list", "-i", "x", "--match", "*s*9*0*"];
-const SHOW: &[&str] = &["layout", "show", "s", "-i", "x"];
-const SHOW_JSON: &[&str] = &["layout", "show", "s", "-i", "x", "--format", "json"];
-const SHOW_C: &[&str] = &["layout", "show", "s", "-i", "x", "--format", "c"];
-const EXPAND: &[&str] = &["layout", "show", "s", "-i", "x", "--expand"];
-const DIFF: &[&str] = &["layout", "diff", "x", "other", "s"];
-const CHECK: &[&str] = &["layout", "check", "x", "--rules", "rules.toml"];
-const REVIEW: &[&str] = &["review", "x", "other"];
-const ADVISE: &[&str] = &[
-    "layout",
-    "advise",
-    "s",
-    "-i",
-    "x",
-    "-p",
-    "profile.csv",
-    "--machine",
-    "milan-2s",
-];
+const LIST: &str = "layout list -i x";
+const LIST_JSON: &str = "layout list -i x --format json";
+const MATCH: &str = "layout list -i x --match *s*9*0*";
+const SHOW: &str = "layout show s -i x";
+const SHOW_JSON: &str = "layout show s -i x --format json";
+const SHOW_C: &str = "layout show s -i x --format c";
+const EXPAND: &str = "layout show s -i x --expand";
+const DIFF: &str = "layout diff x other s";
+const CHECK: &str = "layout check x --rules rules.toml";
+const REVIEW: &str = "review x other";
+const ADVISE: &str = "layout advise s -i x -p profile.csv --machine milan-2s";
+
 pub(super) const INPUTS: &[Input] = &[
     Input {
         number: "structures of debug information",
@@ -195,12 +186,12 @@ fn structure(unit: &mut Dwarf, parent: usize, name: &str, count: usize) -> usize
     ];
     let structure = unit.entry(parent, tag::STRUCTURE, attributes);
     for number in 0..count {
-        member(unit, structure, &format!("m{number}"), (4 * number, 1));
+        member(unit, structure, &format!("m{number}"), 4 * number, 1);
     }
     structure
 }
 
-fn member(unit: &mut Dwarf, structure: usize, name: &str, (offset, entry): (usize, usize)) {
+fn member(unit: &mut Dwarf, structure: usize, name: &str, offset: usize, entry: usize) {
     let attributes = vec![
         (at::NAME, Value::Text(name.into())),
         (at::TYPE, Value::Entry(entry)),
@@ -248,8 +239,8 @@ fn members_within(size: usize) -> Vec<Dwarf> {
             (at::BYTE_SIZE, Value::Data4(8 + 4 * number as u32)),
         ];
         let outer = unit.entry(0, tag::STRUCTURE, attributes);
-        member(&mut unit, outer, "m0", (0, 1));
-        member(&mut unit, outer, "m1", (4, inner));
+        member(&mut unit, outer, "m0", 0, 1);
+        member(&mut unit, outer, "m1", 4, inner);
         inner = outer;
     }
     vec![unit]
@@ -281,7 +272,7 @@ fn typedefs(size: usize) -> Vec<Dwarf> {
             (at::BYTE_SIZE, Value::Data1(4)),
         ];
         let structure = unit.entry(0, tag::STRUCTURE, name);
-        member(&mut unit, structure, "m", (0, of));
+        member(&mut unit, structure, "m", 0, of);
     }
     structure(&mut unit, 0, "s", 2);
     vec![unit]
@@ -314,7 +305,7 @@ fn code(address: u64, size: usize) -> Vec<(u16, Value)> {
     ]
 }
 
-fn call(unit: &mut Dwarf, parent: usize, (address, size): (u64, usize), line: usize) -> usize {
+fn call(unit: &mut Dwarf, parent: usize, address: u64, size: usize, line: usize) -> usize {
     let mut attributes = code(address, size);
     attributes.push((at::ABSTRACT_ORIGIN, Value::Entry(2)));
     attributes.push((at::CALL_FILE, Value::Data1(1)));
@@ -330,7 +321,7 @@ fn with_inline(size: usize) -> Dwarf {
     unit
 }
 
-fn function(unit: &mut Dwarf, name: String, (address, size): (u64, usize)) -> usize {
+fn function(unit: &mut Dwarf, name: String, address: u64, size: usize) -> usize {
     let mut attributes = code(address, size);
     attributes.push((at::NAME, Value::Text(name)));
     unit.entry(0, tag::SUBPROGRAM, attributes)
@@ -351,8 +342,8 @@ pub(super) fn functions(size: usize) -> Vec<u8> {
     let mut unit = with_inline(size);
     for number in 0..size {
         let address = CODE + number as u64;
-        let function = function(&mut unit, format!("f{number}"), (address, 1));
-        call(&mut unit, function, (address, 1), number);
+        let function = function(&mut unit, format!("f{number}"), address, 1);
+        call(&mut unit, function, address, 1, number);
     }
     elf(&[unit], Some(lines(size)))
 }
@@ -360,9 +351,9 @@ pub(super) fn functions(size: usize) -> Vec<u8> {
 /// A function of which each byte is a call that is inlined into it.
 pub(super) fn inlined_calls(size: usize) -> Vec<u8> {
     let mut unit = with_inline(size);
-    let function = function(&mut unit, "f".to_owned(), (CODE, size));
+    let function = function(&mut unit, "f".to_owned(), CODE, size);
     for number in 0..size {
-        call(&mut unit, function, (CODE + number as u64, 1), number);
+        call(&mut unit, function, CODE + number as u64, 1, number);
     }
     elf(&[unit], Some(lines(size)))
 }
@@ -370,10 +361,10 @@ pub(super) fn inlined_calls(size: usize) -> Vec<u8> {
 /// A function with calls that are inlined into each other.
 pub(super) fn nested_calls(size: usize) -> Vec<u8> {
     let mut unit = with_inline(size);
-    let mut outer = function(&mut unit, "f".to_owned(), (CODE, size));
+    let mut outer = function(&mut unit, "f".to_owned(), CODE, size);
     for number in 0..size {
-        let range = (CODE + number as u64, size - number);
-        outer = call(&mut unit, outer, range, number);
+        let address = CODE + number as u64;
+        outer = call(&mut unit, outer, address, size - number, number);
     }
     elf(&[unit], Some(lines(size)))
 }

@@ -8,67 +8,25 @@ use hitm_trace::{
 use super::touches::{FEW, MANY, Touch, fight, files, files_of, mapping, range, start};
 use super::{Files, Input, programs};
 
-const REPORT: &[&str] = &["report", "-i", "x.hitm"];
-const JSON: &[&str] = &[
-    "report", "-i", "x.hitm", "--format", "json", "--top", "100000",
-];
-const PAGE: &[&str] = &["report", "-i", "x.hitm", "--format", "html", "-o", "x.html"];
-const SARIF: &[&str] = &[
-    "report",
-    "-i",
-    "x.hitm",
-    "--format",
-    "sarif",
-    "--fail-on",
-    "cycles=1",
-    "--baseline",
-    "one.hitm",
-];
-const JUNIT: &[&str] = &[
-    "report",
-    "-i",
-    "x.hitm",
-    "--format",
-    "junit",
-    "--fail-on",
-    "cycles=1",
-    "--fail-on",
-    "false-sharing",
-    "--baseline",
-    "one.hitm",
-];
-const GITHUB: &[&str] = &[
-    "report",
-    "-i",
-    "x.hitm",
-    "--format",
-    "github",
-    "--fail-on",
-    "cycles=1",
-];
-const C2C: &[&str] = &["report", "-i", "x.hitm", "--perf-c2c"];
-const BY: &[&str] = &[
-    "report",
-    "-i",
-    "x.hitm",
-    "--by",
-    "object,function,member,process",
-    "--top",
-    "100000",
-];
-const WHATIF: &[&str] = &["whatif", "-i", "x.hitm", "--threads-to", "compact"];
-const DIFF: &[&str] = &["diff", "x.hitm", "one.hitm", "--top", "100000"];
-const DIFF_PAGE: &[&str] = &[
-    "diff", "x.hitm", "one.hitm", "--format", "html", "-o", "x.html",
-];
-const FOLDED: &[&str] = &["export", "x.hitm", "--folded", "x.folded"];
-const FIREFOX: &[&str] = &["export", "x.hitm", "--firefox", "x.json"];
-const PERFETTO: &[&str] = &["export", "x.hitm", "--perfetto", "x.trace"];
-const CSV: &[&str] = &["export", "x.hitm", "--csv", "tables"];
-const PERF_DATA: &[&str] = &["export", "x.hitm", "--perf-data", "x.data"];
-const CALLS: &[&str] = &["export", "x.hitm", "--calls", "x.csv"];
-const TYPE: &[&str] = &["report", "-i", "x.hitm", "--type", "s"];
-const ADVISE: &[&str] = &["layout", "advise", "s", "-i", "program", "-p", "x.hitm"];
+const REPORT: &str = "report -i x.hitm";
+const JSON: &str = "report -i x.hitm --format json --top 100000";
+const PAGE: &str = "report -i x.hitm --format html -o x.html";
+const SARIF: &str = "report -i x.hitm --format sarif --fail-on cycles=1 --baseline one.hitm";
+const JUNIT: &str = "report -i x.hitm --format junit --fail-on cycles=1 --fail-on false-sharing --baseline one.hitm";
+const GITHUB: &str = "report -i x.hitm --format github --fail-on cycles=1";
+const C2C: &str = "report -i x.hitm --perf-c2c";
+const BY: &str = "report -i x.hitm --by object,function,member,process --top 100000";
+const WHATIF: &str = "whatif -i x.hitm --threads-to compact";
+const DIFF: &str = "diff x.hitm one.hitm --top 100000";
+const DIFF_PAGE: &str = "diff x.hitm one.hitm --format html -o x.html";
+const FOLDED: &str = "export x.hitm --folded x.folded";
+const FIREFOX: &str = "export x.hitm --firefox x.json";
+const PERFETTO: &str = "export x.hitm --perfetto x.trace";
+const CSV: &str = "export x.hitm --csv tables";
+const PERF_DATA: &str = "export x.hitm --perf-data x.data";
+const CALLS: &str = "export x.hitm --calls x.csv";
+const TYPE: &str = "report -i x.hitm --type s";
+const ADVISE: &str = "layout advise s -i program -p x.hitm";
 
 pub(super) const INPUTS: &[Input] = &[
     Input {

@@ -8,15 +8,13 @@ use serde_json::{Value, json};
 use super::{Files, Input};
 use crate::perf_data::{Content, Happened, Layout, Mapped, bits, generate, vendors};
 
-const REPORT: &[&str] = &["report", "-i", "x.data"];
-const JSON: &[&str] = &[
-    "report", "-i", "x.data", "--format", "json", "--top", "100000",
-];
-const C2C: &[&str] = &["report", "-i", "x.data", "--perf-c2c"];
-const IMPORT: &[&str] = &["import", "x.data", "-o", "x.hitm"];
-const KERNEL: &[&str] = &["report", "-i", "x.data", "--kallsyms", "kallsyms"];
+const REPORT: &str = "report -i x.data";
+const JSON: &str = "report -i x.data --format json --top 100000";
+const C2C: &str = "report -i x.data --perf-c2c";
+const IMPORT: &str = "import x.data -o x.hitm";
+const KERNEL: &str = "report -i x.data --kallsyms kallsyms";
 
-const ALL: &[&[&str]] = &[REPORT, JSON, C2C, IMPORT];
+const ALL: &[&str] = &[REPORT, JSON, C2C, IMPORT];
 
 pub(super) const INPUTS: &[Input] = &[
     Input {
@@ -239,7 +237,8 @@ fn script(size: usize) -> Files {
 /// A recording of waits and samples: of each its thread, stack and lock.
 fn live(
     names: Vec<String>,
-    (thread_count, stacks): (usize, Vec<Value>),
+    thread_count: usize,
+    stacks: Vec<Value>,
     places: impl Iterator<Item = [usize; 3]>,
 ) -> Files {
     let thread = |number: usize| {
@@ -279,24 +278,24 @@ fn live_locks(size: usize) -> Files {
     let stack = |number: usize| json!({ "kernel": [0, 1, 2 + number], "user": [] });
     let stacks = (0..size).map(stack).collect();
     let places = (0..2 * size).map(|number| [number % 2, number / 2, number / 2]);
-    live(functions(size), (2, stacks), places)
+    live(functions(size), 2, stacks, places)
 }
 
 fn live_threads(size: usize) -> Files {
     let stacks = vec![json!({ "kernel": [0, 1, 2], "user": [] })];
     let places = (0..size).map(|number| [number, 0, 0]);
-    live(functions(1), (size, stacks), places)
+    live(functions(1), size, stacks, places)
 }
 
 fn live_addresses(size: usize) -> Files {
     let stacks = vec![json!({ "kernel": [0, 1, 2], "user": [] })];
     let places = (0..size).map(|number| [number % 2, 0, number]);
-    live(functions(1), (2, stacks), places)
+    live(functions(1), 2, stacks, places)
 }
 
 fn live_stacks(size: usize) -> Files {
     let stack = |number: usize| json!({ "kernel": [0, 1, 2], "user": [3 + number] });
     let stacks = (0..size).map(stack).collect();
     let places = (0..size).map(|number| [number % 2, number, 0]);
-    live(functions(size + 1), (2, stacks), places)
+    live(functions(size + 1), 2, stacks, places)
 }

@@ -7,37 +7,15 @@ use serde_json::json;
 use super::{Files, Input, programs};
 use crate::recording::MACHINE;
 
-const ADVISE: &[&str] = &[
-    "layout",
-    "advise",
-    "s",
-    "-i",
-    "x.toml",
-    "-p",
-    "profile.csv",
-    "--machine",
-    "milan-2s",
-];
-const COMPARE: &[&str] = &[
-    "layout",
-    "compare",
-    "s",
-    "-i",
-    "x.toml",
-    "-l",
-    "other.toml",
-    "-p",
-    "profile.csv",
-    "--machine",
-    "milan-2s",
-];
-const REVIEW: &[&str] = &["review", "x.toml", "other.toml"];
-const CHECK: &[&str] = &["layout", "check", "program", "--rules", "rules.toml"];
-const SHOW_MACHINE: &[&str] = &["machine", "show", "x.toml"];
-const IMPORT: &[&str] = &["machine", "import", "x.xml", "-o", "x.toml"];
-const SIM: &[&str] = &["sim", "x.toml"];
-const SWEEP: &[&str] = &["sweep", "plan.toml", "-o", "out", "--dry-run"];
-const PLACE: &[&str] = &["place", "status", "--journals", "journals"];
+const ADVISE: &str = "layout advise s -i x.toml -p profile.csv --machine milan-2s";
+const COMPARE: &str = "layout compare s -i x.toml -l other.toml -p profile.csv --machine milan-2s";
+const REVIEW: &str = "review x.toml other.toml";
+const CHECK: &str = "layout check program --rules rules.toml";
+const SHOW_MACHINE: &str = "machine show x.toml";
+const IMPORT: &str = "machine import x.xml -o x.toml";
+const SIM: &str = "sim x.toml";
+const SWEEP: &str = "sweep plan.toml -o out --dry-run";
+const PLACE: &str = "place status --journals journals";
 
 pub(super) const INPUTS: &[Input] = &[
     Input {
@@ -152,9 +130,9 @@ fn layouts(structures: &str, profile: &str) -> Files {
     ]
 }
 
-/// A structure of so many members, each a number but the last, which is `last` (its size and keys).
-fn structure(name: &str, count: usize, last: (usize, &str)) -> String {
-    let size = 8 * count + last.0;
+/// A structure of so many members that are numbers, and `last`, which is another one.
+fn structure(name: &str, count: usize, last: Option<Last>) -> String {
+    let size = 8 * count + last.as_ref().map_or(0, |last| last.size);
     let mut text = format!("[[struct]]\nname = \"{name}\"\nsize_bytes = {size}\nmembers = [\n");
     for number in 0..count {
         let offset = 8 * number;
@@ -163,35 +141,44 @@ fn structure(name: &str, count: usize, last: (usize, &str)) -> String {
             "{{ name = \"m{number}\", offset_bytes = {offset}, size_bytes = 8 }},"
         );
     }
-    if last.0 > 0 {
-        let (offset, (size, keys)) = (8 * count, last);
+    if let Some(Last { size, of }) = last {
+        let offset = 8 * count;
         let _ = writeln!(
             text,
-            "{{ name = \"last\", offset_bytes = {offset}, size_bytes = {size}{keys} }},"
+            "{{ name = \"last\", offset_bytes = {offset}, size_bytes = {size}, type = \"s{of}\" }},"
         );
     }
     text + "]\n"
 }
 
+/// A member of a structure's size; the structure's name has a number.
+struct Last {
+    size: usize,
+    of: usize,
+}
+
 fn structures(size: usize) -> String {
-    let others = (0..size).map(|number| structure(&format!("s{number}"), 2, (0, "")));
-    structure("s", 4, (0, "")) + &others.collect::<String>()
+    let others = (0..size).map(|number| structure(&format!("s{number}"), 2, None));
+    structure("s", 4, None) + &others.collect::<String>()
 }
 
 fn members(size: usize) -> String {
-    structure("s", size.max(2), (0, ""))
+    structure("s", size.max(2), None)
 }
 
 /// Each has the one before as its last member.
 fn structures_within(size: usize) -> String {
-    let mut text = structure("s0", 2, (0, ""));
+    let mut text = structure("s0", 2, None);
     for number in 1..=size {
         let name = match number == size {
             true => "s".to_owned(),
             false => format!("s{number}"),
         };
-        let keys = format!(", type = \"s{}\"", number - 1);
-        text += &structure(&name, 2, (16 * number, &keys));
+        let last = Last {
+            size: 16 * number,
+            of: number - 1,
+        };
+        text += &structure(&name, 2, Some(last));
     }
     text
 }

@@ -229,16 +229,8 @@ fn section(choices: &mut Choices<'_>, kind: u8, is_big_endian: bool) -> Vec<u8> 
 
 /// Changes some bytes of one file in eight, and cuts some short.
 fn damage(choices: &mut Choices<'_>, file: &mut Vec<u8>) {
-    if !choices.one_in(8) {
-        return;
-    }
-    for _ in 0..choices.below(4) {
-        let at = choices.word(3) as usize % file.len();
-        file[at] ^= choices.byte();
-    }
-    if choices.one_in(4) {
-        let kept = choices.word(3) as usize % file.len();
-        file.truncate(kept);
+    if choices.one_in(8) {
+        choices.damage(file);
     }
 }
 

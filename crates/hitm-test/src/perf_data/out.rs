@@ -17,29 +17,21 @@ impl Out {
     }
 
     pub(super) fn u16(&mut self, value: u16) {
-        let bytes = if self.is_big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
+        self.number(value.to_le_bytes());
     }
 
     pub(super) fn u32(&mut self, value: u32) {
-        let bytes = if self.is_big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
-        self.bytes.extend(bytes);
+        self.number(value.to_le_bytes());
     }
 
     pub(super) fn u64(&mut self, value: u64) {
-        let bytes = if self.is_big_endian {
-            value.to_be_bytes()
-        } else {
-            value.to_le_bytes()
-        };
+        self.number(value.to_le_bytes());
+    }
+
+    fn number<const N: usize>(&mut self, mut bytes: [u8; N]) {
+        if self.is_big_endian {
+            bytes.reverse();
+        }
         self.bytes.extend(bytes);
     }
 
@@ -47,24 +39,18 @@ impl Out {
     pub(super) fn padded(&mut self, text: &str, unit: usize) {
         self.bytes.extend(text.as_bytes());
         self.bytes.push(0);
-        while !(self.bytes.len() % unit).eq(&0) {
-            self.bytes.push(0);
-        }
+        self.bytes
+            .resize(self.bytes.len().next_multiple_of(unit), 0);
     }
 
     /// A record around what `body` writes.
     pub(super) fn record(&mut self, kind: u32, misc: u16, body: impl FnOnce(&mut Out)) {
-        let start = self.bytes.len();
-        self.u32(kind);
-        self.u16(misc);
-        self.u16(0);
         let mut inner = Out {
             bytes: Vec::new(),
             is_big_endian: self.is_big_endian,
         };
         body(&mut inner);
         let len = (8 + inner.bytes.len()) as u16;
-        self.bytes.truncate(start);
         self.u32(kind);
         self.u16(misc);
         self.u16(len);

@@ -132,14 +132,7 @@ fn damage(choices: &mut Choices<'_>, bytes: &mut Vec<u8>) {
     if !choices.one_in(4) {
         return;
     }
-    for _ in 0..choices.below(4) {
-        let at = choices.word(3) as usize % bytes.len();
-        bytes[at] ^= choices.byte();
-    }
-    if choices.one_in(4) {
-        let kept = choices.word(3) as usize % bytes.len();
-        bytes.truncate(kept);
-    }
+    choices.damage(bytes);
     if choices.one_in(2) {
         repair_checksums(bytes);
     }

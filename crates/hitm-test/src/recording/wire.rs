@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::unsigned;
+
 /// Bytes of a header before its JSON.
 const PREFIX_LEN: usize = 20;
 /// Bytes of a chunk before its payload.
@@ -19,14 +21,6 @@ const TRAILER_MARKER: &[u8; 8] = b"\xa7hitmEND";
 /// A signed difference as a number that is small when the difference is.
 fn zigzag(difference: i64) -> u64 {
     ((difference << 1) ^ (difference >> 63)) as u64
-}
-
-fn push_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
 }
 
 /// An access in the numbers of the format.
@@ -79,7 +73,7 @@ impl Block {
         let mut payload = Payload::default();
         write(&mut payload);
         self.bytes.push(kind);
-        push_varint(&mut self.bytes, payload.0.len() as u64);
+        unsigned(&mut self.bytes, payload.0.len() as u64);
         self.bytes.extend(payload.0);
         self.record_count += 1;
     }
@@ -101,18 +95,18 @@ impl Block {
         if size_code == 7 {
             out.push(access.size);
         }
-        push_varint(out, zigzag(access.time.wrapping_sub(self.last_time) as i64));
+        unsigned(out, zigzag(access.time.wrapping_sub(self.last_time) as i64));
         out.push(0);
-        push_varint(out, access.thread);
-        push_varint(out, access.cpu);
+        unsigned(out, access.thread);
+        unsigned(out, access.cpu);
         out.push(0);
-        push_varint(out, zigzag(access.code.wrapping_sub(self.last_code) as i64));
+        unsigned(out, zigzag(access.code.wrapping_sub(self.last_code) as i64));
         out.push(access.offset & 63 | 2 << 6);
-        push_varint(out, zigzag(access.line.wrapping_sub(self.last_line) as i64));
-        push_varint(out, access.base);
-        push_varint(out, access.queued);
+        unsigned(out, zigzag(access.line.wrapping_sub(self.last_line) as i64));
+        unsigned(out, access.base);
+        unsigned(out, access.queued);
         if stall == 2 {
-            push_varint(out, access.stall.unwrap_or(0));
+            unsigned(out, access.stall.unwrap_or(0));
         }
         self.last_time = access.time;
         self.last_code = access.code;
@@ -137,7 +131,7 @@ impl Payload {
     pub fn numbers(&mut self, values: &[u64]) -> &mut Payload {
         values
             .iter()
-            .for_each(|value| push_varint(&mut self.0, *value));
+            .for_each(|value| unsigned(&mut self.0, *value));
         self
     }
 
@@ -154,7 +148,7 @@ impl Payload {
 
     /// Adds a length and these bytes.
     pub fn counted(&mut self, bytes: &[u8]) -> &mut Payload {
-        push_varint(&mut self.0, bytes.len() as u64);
+        unsigned(&mut self.0, bytes.len() as u64);
         self.0.extend(bytes);
         self
     }
@@ -243,10 +237,10 @@ impl FileWriter {
         let mut index = Vec::new();
         let (mut last_at, mut last_first) = (0, 0);
         for [at, record_count, first, last] in &self.chunks {
-            push_varint(&mut index, at.wrapping_sub(last_at));
-            push_varint(&mut index, *record_count);
-            push_varint(&mut index, zigzag(first.wrapping_sub(last_first) as i64));
-            push_varint(&mut index, last.wrapping_sub(*first));
+            unsigned(&mut index, at.wrapping_sub(last_at));
+            unsigned(&mut index, *record_count);
+            unsigned(&mut index, zigzag(first.wrapping_sub(last_first) as i64));
+            unsigned(&mut index, last.wrapping_sub(*first));
             (last_at, last_first) = (*at, *first);
         }
         let index_at = self.bytes.len() as u64;

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use super::{Key, keys, smudge, some_keys, value};
+use super::{keys, smudge, some_keys, table, value};
 use crate::Choices;
 
-const HEAD: [Key; 4] = [
-    ("schema", &["1"]),
-    ("name", &["\"made\""]),
-    ("description", &["\"d\""]),
-    ("source", &["\"made\""]),
-];
+const HEAD: &str = r#"
+schema = 1
+name = "made"
+description = "d"
+source = "made"
+"#;
 
 /// Names of structures: shipped ones, so that a file replaces them, and new ones.
 const STRUCTS: [&str; 6] = ["root_domain", "rq", "cpupri", "a", "b", "slot"];
@@ -32,24 +32,24 @@ const FORMS: [&str; 12] = [
     "type = \"b\"",
 ];
 /// Keys of a member besides its place.
-const MEMBER: [Key; 10] = [
-    ("bit_offset", &["0", "3", "7"]),
-    ("bit_size", &["1", "5", "32"]),
-    ("type", &["\"a\"", "\"b\"", "\"rq\""]),
-    ("count", &["2", "1", "16"]),
-    ("stride_bytes", &["4", "8", "64"]),
-    ("per", &["\"cpu\"", "\"node\""]),
-    ("bits_of", &["\"cpu\""]),
-    ("storage", &["\"inline\"", "\"pointer\""]),
-    ("element_bytes", &["4", "64", "2147483648"]),
-    ("element_align_bytes", &["8", "64", "2147483648"]),
-];
+const MEMBER: &str = r#"
+bit_offset = 0 | 3 | 7
+bit_size = 1 | 5 | 32
+type = "a" | "b" | "rq"
+count = 2 | 1 | 16
+stride_bytes = 4 | 8 | 64
+per = "cpu" | "node"
+bits_of = "cpu"
+storage = "inline" | "pointer"
+element_bytes = 4 | 64 | 2147483648
+element_align_bytes = 8 | 64 | 2147483648
+"#;
 
 /// The text of a layout file.
 pub fn layout(choices: &mut Choices<'_>) -> String {
     choices.draw_soundness();
     let mut out = String::new();
-    keys(choices, &mut out, &HEAD);
+    keys(choices, &mut out, &table(HEAD));
     let first = choices.below(STRUCTS.len());
     for nth in 0..choices.below(4) + 1 {
         out += "[[struct]]\n";
@@ -99,8 +99,9 @@ fn members(choices: &mut Choices<'_>, out: &mut String, size: usize) {
             let _ = write!(out, ", {}", choices.pick(&FORMS));
         }
         if choices.odd(8) {
-            let (key, values) = choices.pick(&MEMBER);
-            let _ = write!(out, ", {key} = {}", value(choices, values));
+            let member = table(MEMBER);
+            let key = &member[choices.below(member.len())];
+            let _ = write!(out, ", {} = {}", key.name, value(choices, &key.values));
         }
         *out += " },\n";
         offset += len + choices.pick(&[0, 0, 8, 56]);
@@ -108,39 +109,23 @@ fn members(choices: &mut Choices<'_>, out: &mut String, size: usize) {
     *out += "]\n";
 }
 
-const RULE: [Key; 4] = [
-    (
-        "separate",
-        &[
-            "[[\"a\"], [\"b\", \"c\"]]",
-            "[[\"x\"], [\"x\"]]",
-            "[[\"a\"]]",
-        ],
-    ),
-    (
-        "within_lines",
-        &[
-            "{ members = [\"a\"], lines = 1 }",
-            "{ members = [\"a\", \"b.c\"], lines = 4294967295 }",
-        ],
-    ),
-    ("size_max_bytes", &["64", "4096"]),
-    (
-        "no_straddle",
-        &["[\"a\"]", "[\"q[3].next\", \"cfs.load.weight\"]"],
-    ),
-];
+const RULE: &str = r#"
+separate = [["a"], ["b", "c"]] | [["x"], ["x"]] | [["a"]]
+within_lines = { members = ["a"], lines = 1 } | { members = ["a", "b.c"], lines = 4294967295 }
+size_max_bytes = 64 | 4096
+no_straddle = ["a"] | ["q[3].next", "cfs.load.weight"]
+"#;
 
 /// The text of a file of rules.
 pub fn rules(choices: &mut Choices<'_>) -> String {
     choices.draw_soundness();
     let mut out = String::new();
-    keys(choices, &mut out, &HEAD[..1]);
+    keys(choices, &mut out, &table(HEAD)[..1]);
     if choices.one_in(2) {
         keys(
             choices,
             &mut out,
-            &[("line_size_bytes", &["64", "128", "4096"])],
+            &table("line_size_bytes = 64 | 128 | 4096"),
         );
     }
     for _ in 0..choices.below(4) + 1 {
@@ -148,11 +133,12 @@ pub fn rules(choices: &mut Choices<'_>) -> String {
         keys(
             choices,
             &mut out,
-            &[("struct", &["\"s\"", "\"rq\"", "\"ns::t\""])],
+            &table(r#"struct = "s" | "rq" | "ns::t""#),
         );
-        let first = choices.below(RULE.len());
-        keys(choices, &mut out, &RULE[first..=first]);
-        some_keys(choices, &mut out, &RULE[first + 1..], 2);
+        let rule = table(RULE);
+        let first = choices.below(rule.len());
+        keys(choices, &mut out, &rule[first..=first]);
+        some_keys(choices, &mut out, &rule[first + 1..], 2);
     }
     smudge(choices, out)
 }
