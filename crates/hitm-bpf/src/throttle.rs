@@ -198,21 +198,14 @@ impl Throttling {
     /// # Errors
     /// The table cannot be read.
     pub fn counts(&self) -> Result<ThrottleCounts, Error> {
-        let [
-            episodes,
-            timers,
-            handlers,
-            lost_events,
-            lost_tasks,
-            not_followed,
-        ] = self.object.counts()?;
+        let counts: [u64; 6] = self.object.counts()?;
         Ok(ThrottleCounts {
-            episodes,
-            timers,
-            handlers,
-            lost_events,
-            lost_tasks,
-            not_followed,
+            episodes: counts[0],
+            timers: counts[1],
+            handlers: counts[2],
+            lost_events: counts[3],
+            lost_tasks: counts[4],
+            not_followed: counts[5],
         })
     }
 }
@@ -256,62 +249,39 @@ fn decode(words: &[u64]) -> Option<ThrottleEvent> {
 }
 
 fn episode(words: &[u64; 12]) -> Episode {
-    let [
-        out_ns,
-        due_ns,
-        timer_ns,
-        queued_ns,
-        handler_ns,
-        back_ns,
-        in_ns,
-        cgroup,
-        task,
-        name @ ..,
-        cpus,
-    ] = *words;
-    let (tid, pid) = halves(task);
-    let (out_cpu, in_cpu) = halves(cpus);
+    let (tid, pid) = halves(words[8]);
+    let (out_cpu, in_cpu) = halves(words[11]);
     Episode {
-        out_ns,
-        due_ns,
-        timer_ns,
-        queued_ns,
-        handler_ns,
-        back_ns,
-        in_ns,
-        cgroup,
+        out_ns: words[0],
+        due_ns: words[1],
+        timer_ns: words[2],
+        queued_ns: words[3],
+        handler_ns: words[4],
+        back_ns: words[5],
+        in_ns: words[6],
+        cgroup: words[7],
         tid,
         pid,
-        comm: comm(name),
+        comm: comm([words[9], words[10]]),
         out_cpu,
         in_cpu,
     }
 }
 
 fn work(words: &[u64; 9]) -> Work {
-    let [
-        due_ns,
-        begin_ns,
-        end_ns,
-        cgroup,
-        place,
-        done,
-        task,
-        name @ ..,
-    ] = *words;
-    let (cpu, is_slack) = halves(place);
-    let (queued, tasks) = halves(done);
+    let (cpu, is_slack) = halves(words[4]);
+    let (queued, tasks) = halves(words[5]);
     Work {
-        due_ns,
-        begin_ns,
-        end_ns,
-        cgroup,
+        due_ns: words[0],
+        begin_ns: words[1],
+        end_ns: words[2],
+        cgroup: words[3],
         cpu,
         is_slack: is_slack != 0,
         queued,
         tasks,
-        tid: halves(task).0,
-        comm: comm(name),
+        tid: halves(words[6]).0,
+        comm: comm([words[7], words[8]]),
     }
 }
 
