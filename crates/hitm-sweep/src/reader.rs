@@ -50,69 +50,60 @@ impl Document for Reader<'_> {
     }
 }
 
-/// Readers of a plan's tables.
-pub(crate) trait PlanTable<'a, 'i> {
-    /// The place of the value of `key`, or of the table when there is none.
-    fn place(&self, key: &str) -> TextPlace;
-
-    /// A list of texts, each with its place; one text stands for a list of one.
-    fn list_of_words(
-        &self,
-        key: &'static str,
-        count_max: usize,
-    ) -> Result<Option<Vec<(String, TextPlace)>>, PlanError>;
-
-    /// Refuses an empty list and one that is too long.
-    fn check_count(&self, key: &str, count: usize, max: usize) -> Result<(), PlanError>;
-
-    /// The items of an array; none when there is no such key.
-    fn items(&self, key: &'static str, count_max: usize) -> Result<&'a [Value<'i>], PlanError>;
+/// The place of the value of `key`, or of the table when there is none.
+pub(crate) fn place(table: &Table<'_, '_, '_>, key: &str) -> TextPlace {
+    table.document().place(table.span_of(key).start)
 }
 
-impl<'a, 'i> PlanTable<'a, 'i> for Table<'a, 'i, '_> {
-    fn place(&self, key: &str) -> TextPlace {
-        self.document().place(self.span_of(key).start)
-    }
-
-    fn list_of_words(
-        &self,
-        key: &'static str,
-        count_max: usize,
-    ) -> Result<Option<Vec<(String, TextPlace)>>, PlanError> {
-        let Some(item) = self.get(key) else {
-            return Ok(None);
-        };
-        let items = match item.get_ref().as_array() {
-            Some(array) => array.as_ref(),
-            None => std::slice::from_ref(item),
-        };
-        self.check_count(key, items.len(), count_max)?;
-        let mut words: Vec<(String, TextPlace)> = Vec::new();
-        for item in items {
-            let word =
-                line_of_words(item).ok_or_else(|| self.wrong(key, item, words_expected()))?;
-            if words.iter().any(|(other, _)| *other == word) {
-                return Err(self.wrong(key, item, "each text once"));
-            }
-            words.push((word, self.document().place(item.span().start)));
+/// A list of texts, each with its place; one text stands for a list of one.
+pub(crate) fn list_of_words(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    count_max: usize,
+) -> Result<Option<Vec<(String, TextPlace)>>, PlanError> {
+    let Some(item) = table.get(key) else {
+        return Ok(None);
+    };
+    let items = match item.get_ref().as_array() {
+        Some(array) => array.as_ref(),
+        None => std::slice::from_ref(item),
+    };
+    check_count(table, key, items.len(), count_max)?;
+    let mut words: Vec<(String, TextPlace)> = Vec::new();
+    for item in items {
+        let word = line_of_words(item).ok_or_else(|| table.wrong(key, item, words_expected()))?;
+        if words.iter().any(|(other, _)| *other == word) {
+            return Err(table.wrong(key, item, "each text once"));
         }
-        Ok(Some(words))
+        words.push((word, table.document().place(item.span().start)));
     }
+    Ok(Some(words))
+}
 
-    fn check_count(&self, key: &str, count: usize, max: usize) -> Result<(), PlanError> {
-        if (1..=max).contains(&count) {
-            return Ok(());
-        }
-        Err(self.error(key, format!("{count} values"), format!("1 to {max} values")))
+/// Refuses an empty list and one that is too long.
+pub(crate) fn check_count(
+    table: &Table<'_, '_, '_>,
+    key: &str,
+    count: usize,
+    max: usize,
+) -> Result<(), PlanError> {
+    if (1..=max).contains(&count) {
+        return Ok(());
     }
+    Err(table.error(key, format!("{count} values"), format!("1 to {max} values")))
+}
 
-    fn items(&self, key: &'static str, count_max: usize) -> Result<&'a [Value<'i>], PlanError> {
-        let Some(item) = self.get(key) else {
-            return Ok(&[]);
-        };
-        match item.get_ref().as_array() {
-            Some(array) if array.len() <= count_max => Ok(array.as_ref()),
-            _ => Err(self.wrong(key, item, format!("a list of at most {count_max}"))),
-        }
+/// The items of an array; none when there is no such key.
+pub(crate) fn items<'a, 'i>(
+    table: &Table<'a, 'i, '_>,
+    key: &'static str,
+    count_max: usize,
+) -> Result<&'a [Value<'i>], PlanError> {
+    let Some(item) = table.get(key) else {
+        return Ok(&[]);
+    };
+    match item.get_ref().as_array() {
+        Some(array) if array.len() <= count_max => Ok(array.as_ref()),
+        _ => Err(table.wrong(key, item, format!("a list of at most {count_max}"))),
     }
 }

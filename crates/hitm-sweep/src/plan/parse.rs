@@ -9,7 +9,7 @@ use crate::range::{Range, Scale};
 use hitm_base::document::{Document as _, TextPlace, Value as Item, describe};
 
 use crate::PlanError;
-use crate::reader::{PlanTable as _, Reader, Table};
+use crate::reader::{self as read, Reader, Table};
 use crate::sample::{DIMENSIONS_MAX, Method, dimensions_max, points};
 use crate::value::Value;
 
@@ -50,9 +50,7 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Plan, PlanError> {
         quick: root.flag("quick")?,
         first_seed: root.number("first_seed", 0, i64::MAX as u64)?.unwrap_or(1),
         seed_count: root.number("seeds", 1, i64::MAX as u64)?.unwrap_or(1),
-        metrics: root
-            .list_of_words("metrics", WORDS_MAX)?
-            .unwrap_or_default(),
+        metrics: read::list_of_words(&root, "metrics", WORDS_MAX)?.unwrap_or_default(),
         axes: Vec::new(),
         stated: None,
     };
@@ -65,8 +63,8 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<Plan, PlanError> {
 
 fn sources(root: &Table<'_, '_, '_>) -> Result<(SourceKind, Vec<(String, TextPlace)>), PlanError> {
     const EXPECTED: &str = "`scenarios` or `recordings`, a list of files";
-    let scenarios = root.list_of_words("scenarios", WORDS_MAX)?;
-    let recordings = root.list_of_words("recordings", WORDS_MAX)?;
+    let scenarios = read::list_of_words(root, "scenarios", WORDS_MAX)?;
+    let recordings = read::list_of_words(root, "recordings", WORDS_MAX)?;
     match (scenarios, recordings) {
         (Some(scenarios), None) => Ok((SourceKind::Scenarios, scenarios)),
         (None, Some(recordings)) => Ok((SourceKind::Recordings, recordings)),
@@ -83,7 +81,7 @@ fn axes(
 ) -> Result<(Vec<Axis>, Option<Stated>), PlanError> {
     let mut axes = Vec::new();
     let mut stated = None;
-    for (index, item) in root.items("vary", KEYS_MAX)?.iter().enumerate() {
+    for (index, item) in read::items(root, "vary", KEYS_MAX)?.iter().enumerate() {
         axes.push(vary(&Table::of(reader, item, format!("vary[{index}]"))?)?);
     }
     if let Some(item) = root.get("sample") {
@@ -98,10 +96,10 @@ fn axes(
 /// One key with values or a range, or several keys with rows of values.
 fn vary(table: &Table<'_, '_, '_>) -> Result<Axis, PlanError> {
     let key = table.words("key")?;
-    let keys = table.list_of_words("keys", KEYS_MAX)?;
+    let keys = read::list_of_words(table, "keys", KEYS_MAX)?;
     let axis = match (key, keys) {
         (Some(key), None) => {
-            let keys = vec![(key, table.place("key"))];
+            let keys = vec![(key, read::place(table, "key"))];
             let rows = match table.get("values") {
                 Some(_) => values(table)?,
                 None => range_rows(table)?,
@@ -130,8 +128,8 @@ type Rows = Vec<(Vec<Value>, TextPlace)>;
 
 fn values(table: &Table<'_, '_, '_>) -> Result<Rows, PlanError> {
     let mut rows: Rows = Vec::new();
-    let items = table.items("values", VALUES_MAX)?;
-    table.check_count("values", items.len(), VALUES_MAX)?;
+    let items = read::items(table, "values", VALUES_MAX)?;
+    read::check_count(table, "values", items.len(), VALUES_MAX)?;
     for item in items {
         let value = value_of(table, "values", item)?;
         push(table, &mut rows, item, vec![value])?;
@@ -142,8 +140,8 @@ fn values(table: &Table<'_, '_, '_>) -> Result<Rows, PlanError> {
 fn tied_values(table: &Table<'_, '_, '_>, key_count: usize) -> Result<Rows, PlanError> {
     let expected = format!("a list of lists with {key_count} values, one for each of `keys`");
     table.required("values", &expected)?;
-    let items = table.items("values", VALUES_MAX)?;
-    table.check_count("values", items.len(), VALUES_MAX)?;
+    let items = read::items(table, "values", VALUES_MAX)?;
+    read::check_count(table, "values", items.len(), VALUES_MAX)?;
     let mut rows: Rows = Vec::new();
     for item in items {
         let inner = item.get_ref().as_array().map(|array| array.as_ref());
@@ -198,7 +196,7 @@ fn range_rows(table: &Table<'_, '_, '_>) -> Result<Rows, PlanError> {
     let expected = format!("a whole number from 2 to {VALUES_MAX}");
     table.required("steps", &expected)?;
     let steps = table.number("steps", 2, VALUES_MAX as u64)?.unwrap_or(2);
-    let place = table.place("from");
+    let place = read::place(table, "from");
     let mut values = range.steps(steps as usize);
     values.dedup();
     if values.len() as u64 != steps {
@@ -216,7 +214,7 @@ fn sample(
     reader: &Reader<'_>,
     table: &Table<'_, '_, '_>,
 ) -> Result<(Axis, Option<Stated>), PlanError> {
-    let stated = table.list_of_words("stated", KEYS_MAX)?;
+    let stated = read::list_of_words(table, "stated", KEYS_MAX)?;
     // A machine states more ranges than a Sobol sequence has dimensions here.
     let default = usize::from(stated.is_some());
     let method = table.one_of("method", &METHODS)?;
@@ -230,14 +228,17 @@ fn sample(
     let seed = table.number("seed", 0, i64::MAX as u64)?.unwrap_or(0);
     let mut keys = Vec::new();
     let mut ranges = Vec::new();
-    let items = table.items("range", DIMENSIONS_MAX)?;
+    let items = read::items(table, "range", DIMENSIONS_MAX)?;
     if stated.is_none() {
-        table.check_count("range", items.len(), DIMENSIONS_MAX)?;
+        read::check_count(table, "range", items.len(), DIMENSIONS_MAX)?;
     }
     for (index, item) in items.iter().enumerate() {
         let of_range = Table::of(reader, item, format!("sample.range[{index}]"))?;
-        keys.push((of_range.required_words("key")?, of_range.place("key")));
-        ranges.push((range(&of_range)?, of_range.place("from")));
+        keys.push((
+            of_range.required_words("key")?,
+            read::place(&of_range, "key"),
+        ));
+        ranges.push((range(&of_range)?, read::place(&of_range, "from")));
         of_range.finish()?;
     }
     table.finish()?;
@@ -245,7 +246,7 @@ fn sample(
         .map_err(|error| table.error("range", format!("{}", ranges.len()), error.to_string()))?;
     let place = ranges
         .first()
-        .map_or_else(|| table.place("stated"), |(_, place)| *place);
+        .map_or_else(|| read::place(table, "stated"), |(_, place)| *place);
     let row = |point: Vec<f64>| {
         let values = point.iter().zip(&ranges);
         (
@@ -289,10 +290,7 @@ fn check_count(plan: &Plan, root: &Table<'_, '_, '_>) -> Result<(), PlanError> {
         if count > u128::from(RUNS_MAX) {
             let (key, place) = match axis.keys.first() {
                 Some((key, place)) => (key.as_str(), *place),
-                None => (
-                    "sample",
-                    root.document().place(root.span_of("sample").start),
-                ),
+                None => ("sample", read::place(root, "sample")),
             };
             let found = format!("{count} points");
             return Err(plan.error(place, key, found, format!("at most {RUNS_MAX} runs")));
