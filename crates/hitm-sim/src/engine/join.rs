@@ -256,30 +256,21 @@ impl State {
             };
             *result = buffer.value(place, self.words[*word as usize]);
         }
-        let sample = Sample {
-            op: if join.kind.overwrites {
-                AccessOp::Store
-            } else {
-                AccessOp::Load
-            },
-            source: grant.source,
-            latency: grant.done - group.issued,
-            queued: grant.queued,
-            other_node: grant.other_node,
+        let (op, traced) = match join.kind.overwrites {
+            // The copy waits for its lines, unlike a store.
+            true => (AccessOp::Store, AccessOp::LockedRmw),
+            false => (AccessOp::Load, AccessOp::Load),
         };
-        if let Some(tracer) = &mut self.tracer {
-            let access = TracedAccess {
-                place: group.first,
-                site: group.site,
-                op: match join.kind.overwrites {
-                    // The copy waits for its lines, unlike a store.
-                    true => AccessOp::LockedRmw,
-                    false => AccessOp::Load,
-                },
-                issued: group.issued,
-            };
-            tracer.granted(index, access, &grant);
-        }
+        let access = TracedAccess {
+            place: group.first,
+            site: group.site,
+            op: traced,
+            issued: group.issued,
+        };
+        let sample = Sample {
+            op,
+            ..self.granted(index, access, &grant)
+        };
         let answered = Answered {
             cpu: index,
             at: self.cpus[index].clock,

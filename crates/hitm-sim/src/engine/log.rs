@@ -35,7 +35,7 @@ pub(super) struct Answered {
 }
 
 /// An access that nobody else is part of.
-pub(super) fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
+pub(super) const fn hit(op: AccessOp, source: DataSource, latency: Cycles) -> Sample {
     Sample {
         op,
         source,

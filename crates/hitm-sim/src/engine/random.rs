@@ -12,9 +12,6 @@ pub struct Random {
     state: u64,
 }
 
-/// Fractional bits of the logarithm in [`Random::exponential`].
-const FRACTION_BITS: u32 = 16;
-
 impl Random {
     /// The stream `name` of the run with this seed.
     pub fn stream(seed: u64, name: &str) -> Random {
@@ -54,15 +51,6 @@ impl Random {
         self.below(denominator) < numerator
     }
 
-    /// An exponentially distributed number with this mean, at most 44 means.
-    pub fn exponential(&mut self, mean: u64) -> u64 {
-        let uniform = self.next() | 1;
-        // -log2(uniform / 2^64), then times ln 2 = 0.693147 of the mean.
-        let minus_log2 = (64u64 << FRACTION_BITS) - log2(uniform);
-        let scaled = u128::from(mean) * u128::from(minus_log2) * 693_147 / 1_000_000;
-        (scaled >> FRACTION_BITS) as u64
-    }
-
     /// The numbers below `count` in random order.
     pub fn permutation(&mut self, count: usize) -> Vec<usize> {
         let mut order: Vec<usize> = (0..count).collect();
@@ -73,41 +61,9 @@ impl Random {
     }
 }
 
-/// Binary logarithm with [`FRACTION_BITS`] fractional bits, by repeated squaring.
-fn log2(value: u64) -> u64 {
-    let whole = u64::from(value.ilog2());
-    let mut mantissa = u128::from(value) << (63 - whole);
-    let mut fraction = 0;
-    for _ in 0..FRACTION_BITS {
-        mantissa = (mantissa * mantissa) >> 63;
-        fraction <<= 1;
-        if mantissa >> 64 != 0 {
-            fraction |= 1;
-            mantissa >>= 1;
-        }
-    }
-    (whole << FRACTION_BITS) | fraction
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn logarithms_are_those_of_the_powers_of_two_and_between() {
-        assert_eq!(log2(1), 0);
-        assert_eq!(log2(1 << 40), 40 << FRACTION_BITS);
-        let three = log2(3) as f64 / f64::from(1 << FRACTION_BITS);
-        assert!((three - 3f64.log2()).abs() < 1e-4, "{three}");
-    }
-
-    #[test]
-    fn the_mean_of_an_exponential_is_its_mean() {
-        let mut random = Random::stream(1, "test");
-        let sum: u64 = (0..100_000).map(|_| random.exponential(1000)).sum();
-        // Standard error 1000 / sqrt(100000) = 3.2.
-        assert!((990..=1010).contains(&(sum / 100_000)), "{}", sum / 100_000);
-    }
 
     #[test]
     fn streams_differ_by_name_and_by_seed() {

@@ -316,26 +316,17 @@ impl State {
             issued,
         } = request;
         let old = self.apply(place, op);
-        let sample = Sample {
+        let access = TracedAccess {
+            place,
+            site,
             op: if op.is_write() {
                 AccessOp::LockedRmw
             } else {
                 AccessOp::Load
             },
-            source: grant.source,
-            latency: grant.done - issued,
-            queued: grant.queued,
-            other_node: grant.other_node,
+            issued,
         };
-        if let Some(tracer) = &mut self.tracer {
-            let access = TracedAccess {
-                place,
-                site,
-                op: sample.op,
-                issued,
-            };
-            tracer.granted(index, access, &grant);
-        }
+        let sample = self.granted(index, access, &grant);
         let answered = Answered {
             cpu: index,
             at: self.cpus[index].clock,
@@ -348,6 +339,21 @@ impl State {
             self.wake_parked(place.line, grant.done);
         }
         old
+    }
+
+    /// Tells the tracer of a granted access; returns what is counted of it.
+    #[inline]
+    pub(super) fn granted(&mut self, index: usize, access: TracedAccess, grant: &Grant) -> Sample {
+        if let Some(tracer) = &mut self.tracer {
+            tracer.granted(index, access, grant);
+        }
+        Sample {
+            op: access.op,
+            source: grant.source,
+            latency: grant.done - access.issued,
+            queued: grant.queued,
+            other_node: grant.other_node,
+        }
     }
 
     /// Does the operation to the value; returns what it was before.

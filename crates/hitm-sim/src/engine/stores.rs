@@ -11,7 +11,17 @@ use super::state::{STORE, State, Step, ticket};
 use super::store_buffer::{Head, Posted};
 use super::trace::TracedAccess;
 
+/// A store whose line is there.
+const STORE_HIT: Sample = hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY);
+
 impl State {
+    /// Returns true if a store hits the line.
+    #[inline]
+    fn has_for_writing(&mut self, index: usize, line: LineId) -> bool {
+        let found = self.directory.hit(CpuId(index as u16), line, true);
+        found.is_some()
+    }
+
     /// A plain store of the running CPU: it retires into the store buffer.
     #[inline]
     pub(super) fn post(&mut self, posted: Posted) -> Step {
@@ -31,18 +41,9 @@ impl State {
             let cpu = &mut self.cpus[index];
             cpu.buffer.entries.push_back(posted);
             cpu.drain_at = cpu.commit_free_at;
-        } else if self
-            .directory
-            .hit(CpuId(index as u16), line, true)
-            .is_some()
-        {
+        } else if self.has_for_writing(index, line) {
             let done = now + Cycles(1);
-            self.commit(
-                index,
-                posted,
-                hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY),
-                done,
-            );
+            self.commit(index, posted, STORE_HIT, done);
             self.cpus[index].commit_free_at = done;
             self.directory.hold(line, done);
         } else {
@@ -78,22 +79,13 @@ impl State {
     pub(super) fn head_granted(&mut self, index: usize, issued: Cycles, grant: Grant) {
         let oldest = self.cpus[index].buffer.entries.front().copied();
         let posted = oldest.expect("a store that was granted its line is in the buffer");
-        let sample = Sample {
+        let access = TracedAccess {
+            place: posted.place,
+            site: posted.site,
             op: AccessOp::Store,
-            source: grant.source,
-            latency: grant.done - issued,
-            queued: grant.queued,
-            other_node: grant.other_node,
+            issued,
         };
-        if let Some(tracer) = &mut self.tracer {
-            let access = TracedAccess {
-                place: posted.place,
-                site: posted.site,
-                op: sample.op,
-                issued,
-            };
-            tracer.granted(index, access, &grant);
-        }
+        let sample = self.granted(index, access, &grant);
         self.commit(index, posted, sample, grant.done);
         let cpu = &mut self.cpus[index];
         cpu.buffer.head = Head::Granted(grant.done);
@@ -124,13 +116,8 @@ impl State {
             Head::Granted(_) => self.commit_run(index, now, posted.place.line),
             Head::Idle => {
                 let line = posted.place.line;
-                if self
-                    .directory
-                    .hit(CpuId(index as u16), line, true)
-                    .is_some()
-                {
-                    let sample = hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY);
-                    self.commit(index, posted, sample, now);
+                if self.has_for_writing(index, line) {
+                    self.commit(index, posted, STORE_HIT, now);
                     self.commit_run(index, now, line);
                 } else {
                     self.issue_head(index, now);
@@ -147,19 +134,10 @@ impl State {
         self.cpus[index].buffer.pop();
         let mut committed = 1;
         while let Some(posted) = self.cpus[index].buffer.entries.front().copied() {
-            let hits = self
-                .directory
-                .hit(CpuId(index as u16), posted.place.line, true);
-            if hits.is_none() {
+            if !self.has_for_writing(index, posted.place.line) {
                 break;
             }
-            let done = now + Cycles(committed);
-            self.commit(
-                index,
-                posted,
-                hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY),
-                done,
-            );
+            self.commit(index, posted, STORE_HIT, now + Cycles(committed));
             self.cpus[index].buffer.pop();
             committed += 1;
         }
