@@ -15,6 +15,7 @@
 use std::rc::Rc;
 
 use hitm_base::CpuId;
+use hitm_base::machine::MachineCost;
 
 use super::Kernel;
 use super::fair::Dequeue;
@@ -328,7 +329,7 @@ impl Kernel {
         rq.curr.set(next.id);
         rq.prev.set(prev.id);
         engine.store(site, next.p.on_cpu, 1).await;
-        engine.work(site, self.costs.context_switch);
+        engine.work(site, self.costs.machine.get(MachineCost::ContextSwitch));
         self.count(|counts| counts.switches += 1);
         self.note_switch(prev, next);
         let stack = next.stack.get();

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::machine::{Dimension, MachineCost, Parameter, Quantity};
+use hitm_base::machine::{Dimension, MachineCost, MachineCosts, Parameter, Quantity};
 use hitm_base::{Clock, Cycles, Machine};
 
 /// A cost of kernel code.
@@ -180,26 +180,8 @@ impl CostOverrides {
 /// Costs of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// [`MachineCost::ContextSwitch`].
-    pub context_switch: Cycles,
-    /// [`MachineCost::Syscall`].
-    pub syscall: Cycles,
-    /// [`MachineCost::IrqEntry`].
-    pub irq_entry: Cycles,
-    /// [`MachineCost::IpiDelivery`].
-    pub ipi_delivery: Cycles,
-    /// [`MachineCost::IpiSend`].
-    pub ipi_send: Cycles,
-    /// [`MachineCost::TimerDelivery`].
-    pub timer_delivery: Cycles,
-    /// [`MachineCost::PollExit`].
-    pub poll_exit: Cycles,
-    /// [`MachineCost::IdleExit`].
-    pub idle_exit: Cycles,
-    /// [`MachineCost::DeepIdleExit`].
-    pub deep_idle_exit: Cycles,
-    /// [`MachineCost::DeepIdleResidency`].
-    pub deep_idle_residency: Cycles,
+    /// Costs of the hardware and of the ways into the kernel.
+    pub machine: MachineCosts,
     /// [`KernelCost::Function`].
     pub function: Cycles,
     /// [`KernelCost::VisitInstructions`].
@@ -231,22 +213,15 @@ impl Costs {
     /// The machine's costs and the kernel's defaults, except where `stated` has others.
     pub fn new(machine: &Machine, stated: &CostOverrides) -> Costs {
         let clock = machine.clock;
-        let hardware = |cost: MachineCost| {
-            let stated = stated.get(cost.parameter());
-            stated.map_or(machine.costs.get(cost), |stated| stated.cycles(clock))
-        };
+        let mut hardware = machine.costs;
+        for cost in MachineCost::ALL {
+            if let Some(stated) = stated.get(cost.parameter()) {
+                hardware.set(cost, stated.cycles(clock));
+            }
+        }
         let time = |cost| stated.value(cost).cycles(clock);
         Costs {
-            context_switch: hardware(MachineCost::ContextSwitch),
-            syscall: hardware(MachineCost::Syscall),
-            irq_entry: hardware(MachineCost::IrqEntry),
-            ipi_delivery: hardware(MachineCost::IpiDelivery),
-            ipi_send: hardware(MachineCost::IpiSend),
-            timer_delivery: hardware(MachineCost::TimerDelivery),
-            poll_exit: hardware(MachineCost::PollExit),
-            idle_exit: hardware(MachineCost::IdleExit),
-            deep_idle_exit: hardware(MachineCost::DeepIdleExit),
-            deep_idle_residency: hardware(MachineCost::DeepIdleResidency),
+            machine: hardware,
             function: time(KernelCost::Function),
             visit_instructions: stated.value(KernelCost::VisitInstructions).raw(),
             scan: time(KernelCost::Scan),
@@ -313,6 +288,11 @@ mod tests {
         let costs = Costs::new(&machine, &overrides);
         // 100 ns at 3.2 GHz, and the default of 400 ns.
         let expected = [Cycles(7), Cycles(320), Cycles(1_280)];
-        assert_eq!([costs.syscall, costs.ipi_send, costs.irq_entry], expected);
+        let some = [
+            MachineCost::Syscall,
+            MachineCost::IpiSend,
+            MachineCost::IrqEntry,
+        ];
+        assert_eq!(some.map(|cost| costs.machine.get(cost)), expected);
     }
 }

@@ -17,6 +17,7 @@
 
 use std::rc::Rc;
 
+use hitm_base::machine::MachineCost;
 use hitm_base::{CpuId, Cycles, LINE_SIZE};
 
 use super::Kernel;
@@ -134,7 +135,7 @@ impl Kernel {
         let machine = self.engine.machine();
         let (load, locked) = (machine.caches.l1.latency, machine.core.locked_hit);
         let times = |one: Cycles, count: u64| Cycles(one.0 * count);
-        let calls = times(self.costs.syscall, 2) + self.costs.function;
+        let calls = times(self.costs.machine.get(MachineCost::Syscall), 2) + self.costs.function;
         CopyCosts {
             // Reading: size, root, flags at the exit twice; two counts of a reference, the lock's.
             outside: calls + times(load, 4) + times(locked, 3),

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use hitm_base::machine::MachineCost;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
@@ -145,7 +146,7 @@ impl Kernel {
 
     /// Sets this CPU's timer to the earliest time.
     fn arm(&self, base: &TimerBase) {
-        let delivery = self.costs.timer_delivery;
+        let delivery = self.costs.machine.get(MachineCost::TimerDelivery);
         let at = base.earliest().0.saturating_add(delivery.0);
         self.engine.set_timer(TIMER_VECTOR, Cycles(at));
     }

@@ -16,6 +16,7 @@
 use std::cell::Cell;
 
 use hitm_base::Cycles;
+use hitm_base::machine::MachineCost;
 
 use super::Kernel;
 use super::functions as f;
@@ -154,9 +155,9 @@ impl Kernel {
                 let typical = rq.idle_history.typical();
                 let typical = typical.map(|nanos| clock.cycles(hitm_base::Nanos(nanos as f64)));
                 let expected = typical.map_or(sleep, |typical| typical.min(sleep));
-                if expected >= self.costs.deep_idle_residency {
+                if expected >= self.costs.machine.get(MachineCost::DeepIdleResidency) {
                     IdleState::Deep
-                } else if expected >= self.costs.idle_exit {
+                } else if expected >= self.costs.machine.get(MachineCost::IdleExit) {
                     // The shallow state's target residency is its exit latency on recent Xeons.
                     IdleState::Shallow
                 } else {
@@ -168,9 +169,9 @@ impl Kernel {
 
     pub(super) fn idle_exit_latency(&self, state: IdleState) -> Cycles {
         match state {
-            IdleState::Poll => self.costs.poll_exit,
-            IdleState::Shallow => self.costs.idle_exit,
-            IdleState::Deep => self.costs.deep_idle_exit,
+            IdleState::Poll => self.costs.machine.get(MachineCost::PollExit),
+            IdleState::Shallow => self.costs.machine.get(MachineCost::IdleExit),
+            IdleState::Deep => self.costs.machine.get(MachineCost::DeepIdleExit),
         }
     }
 }

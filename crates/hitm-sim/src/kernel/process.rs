@@ -7,6 +7,7 @@
 
 use std::rc::Rc;
 
+use hitm_base::machine::MachineCost;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
@@ -107,7 +108,10 @@ impl Thread {
     pub(super) fn enter(&self) {
         let kernel = &self.kernel;
         kernel.engine.set_mode(Mode::Kernel);
-        kernel.engine.work(f::ENTRY_SYSCALL, kernel.costs.syscall);
+        kernel.engine.work(
+            f::ENTRY_SYSCALL,
+            kernel.costs.machine.get(MachineCost::Syscall),
+        );
     }
 
     /// Returns to user mode.

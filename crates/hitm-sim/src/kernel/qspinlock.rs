@@ -41,16 +41,23 @@ pub(super) struct QNodes {
     depth: Cell<usize>,
 }
 
-impl QNodes {
-    pub(super) fn new(arena: &mut Arena, cpu: CpuId) -> Result<QNodes, SimError> {
-        let mut nodes = Vec::new();
-        for _ in 0..NODES {
+impl Node {
+    /// Nodes of a CPU.
+    pub(super) fn some(arena: &mut Arena, cpu: CpuId, count: usize) -> Result<Vec<Node>, SimError> {
+        let node = |_| {
             let object = arena.allocate("qnode", cpu)?;
-            nodes.push(Node {
+            Ok(Node {
                 next: arena.place(&object, "mcs.next")?,
                 locked: arena.place(&object, "mcs.locked")?,
-            });
-        }
+            })
+        };
+        (0..count).map(node).collect()
+    }
+}
+
+impl QNodes {
+    pub(super) fn new(arena: &mut Arena, cpu: CpuId) -> Result<QNodes, SimError> {
+        let nodes = Node::some(arena, cpu, NODES)?;
         Ok(QNodes {
             nodes: std::array::from_fn(|index| nodes[index]),
             depth: Cell::new(0),

@@ -15,6 +15,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use hitm_base::CpuId;
+use hitm_base::machine::MachineCost;
 
 use super::Kernel;
 use super::functions as f;
@@ -109,8 +110,15 @@ impl Kernel {
 
     fn send_ipi(&self, cpu: CpuId, vector: Vector) {
         self.count(|counts| counts.ipis += 1);
-        self.engine.work(f::IRQ_WORK_QUEUE_ON, self.costs.ipi_send);
-        self.engine.send_ipi(cpu, vector, self.costs.ipi_delivery);
+        self.engine.work(
+            f::IRQ_WORK_QUEUE_ON,
+            self.costs.machine.get(MachineCost::IpiSend),
+        );
+        self.engine.send_ipi(
+            cpu,
+            vector,
+            self.costs.machine.get(MachineCost::IpiDelivery),
+        );
     }
 
     /// Does what this CPU was asked to do. Interrupts are off.
@@ -167,7 +175,8 @@ impl Kernel {
         loop {
             let vector = self.engine.next_interrupt().await;
             let rq = self.rq(self.engine.cpu());
-            self.engine.work(f::IRQENTRY, self.costs.irq_entry);
+            self.engine
+                .work(f::IRQENTRY, self.costs.machine.get(MachineCost::IrqEntry));
             // A CPU that polls is no slower to interrupt than a busy one.
             let state = rq.idle_state.take();
             if let Some(state) = state.filter(|state| *state != IdleState::Poll) {

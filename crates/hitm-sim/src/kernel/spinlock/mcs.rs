@@ -16,16 +16,11 @@ use hitm_base::CpuId;
 use crate::engine::{Arena, Mode, Place, Rmw, SimError};
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
+use crate::kernel::qspinlock::Node;
 
 /// Locks that a CPU may hold and wait for at once: tasks hold up to six, interrupts come on top.
 const NODES: usize = 16;
 const NOBODY: u64 = 0;
-
-#[derive(Debug, Clone, Copy)]
-struct Node {
-    next: Place,
-    locked: Place,
-}
 
 /// The nodes of one CPU.
 #[derive(Debug)]
@@ -37,16 +32,8 @@ pub(in crate::kernel) struct McsNodes {
 
 impl McsNodes {
     pub(in crate::kernel) fn new(arena: &mut Arena, cpu: CpuId) -> Result<McsNodes, SimError> {
-        let mut nodes = Vec::new();
-        for _ in 0..NODES {
-            let object = arena.allocate("qnode", cpu)?;
-            nodes.push(Node {
-                next: arena.place(&object, "mcs.next")?,
-                locked: arena.place(&object, "mcs.locked")?,
-            });
-        }
         Ok(McsNodes {
-            nodes,
+            nodes: Node::some(arena, cpu, NODES)?,
             used: RefCell::default(),
         })
     }
