@@ -52,7 +52,7 @@ fn row(form: Throttling, cpus: usize, tree: Tree) -> Result<(), Box<dyn Error>> 
     let (hogs, mut executor) = start(form, cpus, tree)?;
     executor.run()?;
     print_row(&hogs, &executor.totals(), form);
-    let calls = hogs.distribute_calls();
+    let calls = hogs.kernel().distribute_calls();
     let full = |call: &&DistributeCall| call.cfs_rqs == hogs.cfs_rqs();
     if let (true, Some(call)) = (tree.times_host, calls.iter().find(full)) {
         // As much memory as the measured run has is not needed twice.
@@ -127,7 +127,7 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
         let durations = calls.iter().map(DistributeCall::duration).max();
         ms(durations.unwrap_or_default())
     };
-    let calls = tree.distribute_calls();
+    let calls = tree.kernel().distribute_calls();
     let full: Vec<&DistributeCall> = calls
         .iter()
         .filter(|call| call.cfs_rqs == tree.cfs_rqs())

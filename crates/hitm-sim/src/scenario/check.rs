@@ -36,26 +36,17 @@ impl Scenario {
                         return Err(self.error(&key(at), found, expected));
                     }
                 }
-                WorkloadKind::Cyclictest(spec) | WorkloadKind::Cyclic(spec) => {
-                    self.check_choice(&spec.cpus, topology, &key)?;
+                WorkloadKind::RequestResponse(config) => {
+                    let clients = config.pairs.last().map(|pair| pair.0.0);
+                    self.check_exist(&key("clients"), clients, topology)?;
+                    let servers = config.pairs.last().map(|pair| pair.1.0);
+                    self.check_exist(&key("servers"), servers, topology)?;
                 }
-                WorkloadKind::Hogs(spec) => self.check_choice(&spec.cpus, topology, &key)?,
-                WorkloadKind::FileCopy(spec) => self.check_choice(&spec.cpus, topology, &key)?,
-                WorkloadKind::LockBench(spec) => self.check_choice(&spec.cpus, topology, &key)?,
-                WorkloadKind::PolicyChanger(spec) => {
-                    self.check_choice(&spec.cpus, topology, &key)?;
+                kind => {
+                    if let Some(choice) = kind.cpus() {
+                        self.check_choice(choice, topology, &key)?;
+                    }
                 }
-                WorkloadKind::RequestResponse(spec) => {
-                    self.check_exist(&key("clients"), &spec.clients, topology)?;
-                    self.check_exist(&key("servers"), &spec.servers, topology)?;
-                }
-                WorkloadKind::CgroupHogs(_)
-                | WorkloadKind::LockHolder(_)
-                | WorkloadKind::Hackbench(_)
-                | WorkloadKind::Schbench(_)
-                | WorkloadKind::RtMigrateTest(_)
-                | WorkloadKind::PiStress(_)
-                | WorkloadKind::RtApp(_) => {}
             }
         }
         Ok(machine)
@@ -106,7 +97,7 @@ impl Scenario {
     fn check_cpusets(&self, topology: &Topology) -> Result<(), ScenarioError> {
         let mut taken = CpuMask::empty(topology.cpu_count());
         for (number, set) in self.kernel.cpusets.iter().enumerate() {
-            self.check_exist("kernel.cpusets", set, topology)?;
+            self.check_exist("kernel.cpusets", set.last().copied(), topology)?;
             let again = set.iter().find(|cpu| taken.contains(CpuId(**cpu)));
             if let (Some(cpu), false) = (again, self.kernel.overlapping) {
                 let found = format!("CPU {cpu} in cpuset {number} and in an earlier one");
@@ -118,15 +109,16 @@ impl Scenario {
         Ok(())
     }
 
+    /// Fails when there is no such CPU as the last of a key's.
     fn check_exist(
         &self,
         key: &str,
-        cpus: &[u16],
+        last: Option<u16>,
         topology: &Topology,
     ) -> Result<(), ScenarioError> {
         let has = topology.cpu_count();
-        match cpus.last() {
-            Some(last) if usize::from(*last) >= has => {
+        match last {
+            Some(last) if usize::from(last) >= has => {
                 let expected = format!("CPUs from 0 to {}", has - 1);
                 Err(self.error(key, format!("CPU {last}"), expected))
             }
@@ -143,7 +135,7 @@ impl Scenario {
         let has = topology.cpu_count();
         let count = choice.cpus.as_ref().map_or(has, Vec::len);
         if let Some(cpus) = &choice.cpus {
-            self.check_exist(&key("cpus"), cpus, topology)?;
+            self.check_exist(&key("cpus"), cpus.last().copied(), topology)?;
             let domain = self.domain_of(CpuId(cpus[0]), has);
             let outside = cpus.iter().find(|cpu| !domain.contains(CpuId(**cpu)));
             let mut sets = self.kernel.cpusets.iter();

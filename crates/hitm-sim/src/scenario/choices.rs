@@ -1,13 +1,15 @@
 //! Choices of `[kernel]` that stand for one number or one protocol: costs, idle states, locks.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use hitm_base::machine::MachineCost;
 
-use super::reader::{Reader, ScenarioTable as _, Table};
-use super::{KernelSpec, ScenarioError};
+use super::ScenarioError;
+use super::reader::{Reader, Table, quantity, span};
 use crate::kernel::{
-    CostOverrides, IdleGovernor, IdleWake, KernelCost, OsqKind, SpinlockKind, cost_parameters,
+    CostOverrides, IdleGovernor, IdleWake, KernelConfig, KernelCost, OsqKind, SpinlockKind,
+    cost_parameters,
 };
 
 const IDLE: [(&str, IdleGovernor); 3] = [
@@ -27,33 +29,27 @@ const SPINLOCK: [(&str, SpinlockKind); 4] = [
     ("cna", SpinlockKind::Cna),
 ];
 const OSQ: [(&str, OsqKind); 2] = [("global", OsqKind::Global), ("per-node", OsqKind::PerNode)];
-/// The longest time between two reports of a load.
-const LOAD_AVG_INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// Times between two reports of a load.
+const LOAD_AVG_INTERVAL: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
 
 /// Reads the choices of `[kernel]`.
 pub(super) fn choices(
     reader: &Reader<'_>,
     table: &Table<'_, '_, '_>,
-    kernel: &mut KernelSpec,
+    kernel: &mut KernelConfig,
 ) -> Result<(), ScenarioError> {
-    if let Some(idle) = table.one_of("idle", &IDLE)? {
-        kernel.idle = idle;
-    }
-    if let Some(wake) = table.one_of("idle_wake", &IDLE_WAKE)? {
-        kernel.idle_wake = wake;
-    }
-    if let Some(spinlock) = table.one_of("spinlock", &SPINLOCK)? {
-        kernel.spinlock = spinlock;
-    }
-    if let Some(osq) = table.one_of("osq", &OSQ)? {
-        kernel.osq = osq;
-    }
-    let interval = table.time("load_avg_interval", Duration::ZERO, LOAD_AVG_INTERVAL_MAX)?;
-    kernel.load_avg_interval = interval.unwrap_or(kernel.load_avg_interval);
+    kernel.idle = table.one_of("idle", &IDLE)?.unwrap_or(kernel.idle);
+    let wake = table.one_of("idle_wake", &IDLE_WAKE)?;
+    kernel.idle_wake = wake.unwrap_or(kernel.idle_wake);
+    let spinlock = table.one_of("spinlock", &SPINLOCK)?;
+    kernel.spinlock = spinlock.unwrap_or(kernel.spinlock);
+    kernel.osq = table.one_of("osq", &OSQ)?.unwrap_or(kernel.osq);
+    let interval = kernel.load_avg_interval;
+    kernel.load_avg_interval = span(table, "load_avg_interval", LOAD_AVG_INTERVAL, interval)?;
     if let Some(value) = table.get("costs") {
         let costs = Table::of(reader, value, table.path("costs"))?;
         for parameter in cost_parameters() {
-            if let Some(value) = costs.quantity(parameter.name, parameter.dimension)? {
+            if let Some(value) = quantity(&costs, parameter.name, parameter.dimension)? {
                 kernel.costs.set(parameter, value);
             }
         }
@@ -69,7 +65,7 @@ fn older_keys(table: &Table<'_, '_, '_>, costs: &mut CostOverrides) -> Result<()
         KernelCost::VisitInstructions.parameter(),
     ];
     for parameter in older {
-        let Some(value) = table.quantity(parameter.name, parameter.dimension)? else {
+        let Some(value) = quantity(table, parameter.name, parameter.dimension)? else {
             continue;
         };
         if costs.get(parameter).is_some() {

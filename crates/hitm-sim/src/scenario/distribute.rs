@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use hitm_base::Cycles;
 
-use super::start::{Add, Window};
+use super::figures::{Add, Window};
 use crate::kernel::{DistributeCall, Histogram};
 use crate::workload::cgroup_hogs::CgroupHogs;
 use crate::workload::lock_holder::LockWaits;
@@ -12,11 +12,10 @@ use crate::workload::lock_holder::LockWaits;
 /// Adds the figures; returns the histogram of all calls, and the trace of the longest.
 pub(super) fn distribute_metrics(
     hogs: &CgroupHogs,
-    window: Window,
+    window: Window<'_>,
     add: Add<'_>,
 ) -> (String, String) {
-    let calls = hogs.distribute_calls();
-    let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
+    let calls = window.kernel.distribute_calls();
     add(
         "distribute_calls",
         "count",
@@ -27,7 +26,7 @@ pub(super) fn distribute_metrics(
     let full: Vec<f64> = calls
         .iter()
         .filter(of_all)
-        .map(|call| micros(call.duration()) / 1e3)
+        .map(|call| window.micros(call.duration()) / 1e3)
         .collect();
     if !full.is_empty() {
         let mean = full.iter().sum::<f64>() / full.len() as f64;
@@ -39,7 +38,12 @@ pub(super) fn distribute_metrics(
     let most = calls.iter().max_by_key(|call| call.duration());
     if let Some(call) = most {
         let text = "The longest call of distribute_cfs_runtime, all with interrupts off";
-        add("distribute_us_max", "us", micros(call.duration()), text);
+        add(
+            "distribute_us_max",
+            "us",
+            window.micros(call.duration()),
+            text,
+        );
         let text = "Queues that it unthrottled itself";
         add("distribute_cfs_rqs_max", "count", call.cfs_rqs as f64, text);
         let text = "Tasks that it made runnable itself";
@@ -49,7 +53,7 @@ pub(super) fn distribute_metrics(
     }
     parts(hogs, window, add);
     let mut text = histogram("durations", &calls, window);
-    let own = hogs.kernel().csd_unthrottle_calls();
+    let own = window.kernel.csd_unthrottle_calls();
     if !own.is_empty() {
         text += &histogram("csd_unthrottle", &own, window);
     }
@@ -57,13 +61,12 @@ pub(super) fn distribute_metrics(
 }
 
 /// Adds the figures of what CPUs did for themselves, and of what was used.
-fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
-    let micros = |span: Cycles| window.clock.nanos(span).0 / 1e3;
+fn parts(hogs: &CgroupHogs, window: Window<'_>, add: Add<'_>) {
     let longest = |calls: &[DistributeCall]| {
         let durations = calls.iter().map(DistributeCall::duration);
-        micros(durations.max().unwrap_or_default())
+        window.micros(durations.max().unwrap_or_default())
     };
-    let own = hogs.kernel().csd_unthrottle_calls();
+    let own = window.kernel.csd_unthrottle_calls();
     let text = "The longest time that a CPU took to unthrottle its own queues when asked to";
     add("csd_unthrottle_us_max", "us", longest(&own), text);
     let text = "Times that a CPU was asked to unthrottle its own queues";
@@ -71,33 +74,44 @@ fn parts(hogs: &CgroupHogs, window: Window, add: Add<'_>) {
     if !own.is_empty() {
         let sum: u64 = own.iter().map(|call| call.duration().0).sum();
         let text = "The mean of these times";
-        let mean = micros(Cycles(sum)) / own.len() as f64;
+        let mean = window.micros(Cycles(sum)) / own.len() as f64;
         add("csd_unthrottle_us_mean", "us", mean, text);
     }
-    let throttle = hogs.kernel().throttle_calls();
+    let throttle = window.kernel.throttle_calls();
     let text = "The longest walk that throttled the queues of a CPU";
     add("throttle_walk_us_max", "us", longest(&throttle), text);
     let used: u64 = hogs.used().iter().map(|used| used.0).sum();
-    let waits = hogs
+    let waits = window
+        .kernel
         .distribute_calls()
         .into_iter()
         .map(|call| call.lock_wait);
     let text =
         "The longest time that a call of distribute_cfs_runtime waited for locks of run queues";
-    let most = micros(waits.max().unwrap_or_default());
+    let most = window.micros(waits.max().unwrap_or_default());
     add("distribute_lock_wait_us_max", "us", most, text);
-    let locks = hogs.kernel().rq_lock_totals();
+    let locks = window.kernel.rq_lock_totals();
     let text = "Times that anybody had to wait for the lock of a run queue";
     add("rq_lock_waits", "count", locks.contended as f64, text);
     let text = "The longest such wait";
-    add("rq_lock_wait_us_max", "us", micros(locks.wait_max), text);
+    add(
+        "rq_lock_wait_us_max",
+        "us",
+        window.micros(locks.wait_max),
+        text,
+    );
     let text = "All such waits together";
-    add("rq_lock_wait_ms", "ms", micros(locks.wait_sum) / 1e3, text);
+    add(
+        "rq_lock_wait_ms",
+        "ms",
+        window.micros(locks.wait_sum) / 1e3,
+        text,
+    );
     let text = "CPU time that all subtrees used, of the whole run";
-    add("used_ms", "ms", micros(Cycles(used)) / 1e3, text);
+    add("used_ms", "ms", window.micros(Cycles(used)) / 1e3, text);
 }
 
-fn histogram(name: &str, calls: &[DistributeCall], window: Window) -> String {
+fn histogram(name: &str, calls: &[DistributeCall], window: Window<'_>) -> String {
     let mut histogram = Histogram::default();
     for call in calls {
         histogram.record(window.clock.nanos(call.duration()));
@@ -106,7 +120,7 @@ fn histogram(name: &str, calls: &[DistributeCall], window: Window) -> String {
 }
 
 /// The longest call as the mail's trace has it.
-fn trace(calls: &[DistributeCall], window: Window) -> String {
+fn trace(calls: &[DistributeCall], window: Window<'_>) -> String {
     let Some(call) = calls.iter().max_by_key(|call| call.duration()) else {
         return String::new();
     };
@@ -124,7 +138,7 @@ fn trace(calls: &[DistributeCall], window: Window) -> String {
 }
 
 /// Adds how long tasks waited for a lock; returns the histograms.
-pub(super) fn lock_metrics(waits: &LockWaits, window: Window, add: Add<'_>) -> String {
+pub(super) fn lock_metrics(waits: &LockWaits, window: Window<'_>, add: Add<'_>) -> String {
     let mut text = String::new();
     let mut of = |name: &str, waits: &[Cycles]| {
         let mut histogram = Histogram::default();

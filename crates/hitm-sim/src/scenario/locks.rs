@@ -4,15 +4,14 @@ use std::fmt::Write;
 
 use hitm_base::{Cycles, Distance};
 
-use super::start::{Add, Window};
-use crate::kernel::{Decision, Kernel, LockStat, needed_cpus};
+use super::figures::{Add, Window};
+use crate::kernel::{Decision, LockStat, needed_cpus};
 use crate::workload::file_copy::FileCopy;
 
 /// Adds the figures of a file copy's first lock. Returns the table of locks, and what placement did.
 pub(super) fn file_copy_metrics(
     copy: &FileCopy,
-    window: Window,
-    kernel: &Kernel,
+    window: Window<'_>,
     add: Add<'_>,
 ) -> (String, String) {
     let locks: Vec<&LockStat> = copy
@@ -27,20 +26,20 @@ pub(super) fn file_copy_metrics(
         lock_line(lock, window, &mut text);
     }
     if let [first, ..] = locks[..] {
-        lock_figures(first, window, kernel, add);
+        lock_figures(first, window, add);
     }
-    (text, placements(window, kernel))
+    (text, placements(window))
 }
 
 /// Describes the decisions of placement, and for its last group what it knew at the end.
-fn placements(window: Window, kernel: &Kernel) -> String {
+fn placements(window: Window<'_>) -> String {
     let mut text = String::new();
-    let decisions = kernel.lock_decisions();
+    let decisions = window.kernel.lock_decisions();
     for decision in &decisions {
         decision_line(decision, window, &mut text);
     }
     let last = decisions.last().filter(|last| last.cpus.is_some());
-    let share = last.and_then(|last| Some((last.lock, kernel.lock_hold_share(last.lock)?)));
+    let share = last.and_then(|last| Some((last.lock, window.kernel.lock_hold_share(last.lock)?)));
     if let Some((lock, share)) = share {
         let _ = writeln!(
             text,
@@ -53,7 +52,7 @@ fn placements(window: Window, kernel: &Kernel) -> String {
     text
 }
 
-fn lock_line(lock: &LockStat, window: Window, text: &mut String) {
+fn lock_line(lock: &LockStat, window: Window<'_>, text: &mut String) {
     let totals = lock.totals();
     let mean = |sum: Cycles, count: u64| window.clock.nanos(sum).0 / count.max(1) as f64;
     let _ = write!(
@@ -90,7 +89,7 @@ fn name(distance: Distance) -> &'static str {
 }
 
 /// The figures of one lock.
-fn lock_figures(lock: &LockStat, window: Window, kernel: &Kernel, add: Add<'_>) {
+fn lock_figures(lock: &LockStat, window: Window<'_>, add: Add<'_>) {
     let totals = lock.totals();
     let mean = |sum: Cycles, count: u64| window.clock.nanos(sum).0 / count.max(1) as f64;
     let text = "Mean time for which a writer had the lock, of the whole run";
@@ -100,10 +99,13 @@ fn lock_figures(lock: &LockStat, window: Window, kernel: &Kernel, add: Add<'_>) 
     let text = "Mean time from the end of one use to the start of the next that waited";
     let hand_over = mean(totals.hand_over, totals.contended);
     add("lock_hand_over_ns", "ns", hand_over, text);
-    let Some(last) = kernel.lock_decisions().into_iter().last() else {
+    let Some(last) = window.kernel.lock_decisions().into_iter().last() else {
         return;
     };
-    let share = kernel.lock_hold_share(last.lock).unwrap_or(last.hold_share);
+    let share = window
+        .kernel
+        .lock_hold_share(last.lock)
+        .unwrap_or(last.hold_share);
     let text = "Share of its time for which a thread holds the lock, as placement estimates it";
     add("hold_share", "%", share * 100.0, text);
     let text = "CPUs that the lock can keep busy, by that share";
@@ -113,7 +115,7 @@ fn lock_figures(lock: &LockStat, window: Window, kernel: &Kernel, add: Add<'_>) 
     add("chosen_cpus", "count", cpus as f64, text);
 }
 
-fn decision_line(decision: &Decision, window: Window, text: &mut String) {
+fn decision_line(decision: &Decision, window: Window<'_>, text: &mut String) {
     let millis = window.clock.nanos(decision.at).0 / 1e6;
     let _ = write!(text, "{millis:.3} ms: lock {}: ", decision.lock.number());
     let _ = match &decision.cpus {

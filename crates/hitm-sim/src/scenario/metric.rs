@@ -32,7 +32,7 @@ impl Metric {
 }
 
 /// Results of a workload.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct WorkloadResult {
     /// The workload.
     pub name: String,

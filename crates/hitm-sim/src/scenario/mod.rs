@@ -11,12 +11,11 @@
 //!
 //! Published figures are carried along to be printed beside a result. Nothing here reads them.
 
-mod bench;
-mod bench_reader;
 mod c2c;
 mod check;
 mod choices;
 mod distribute;
+mod figures;
 mod locks;
 mod metric;
 mod outcome;
@@ -39,21 +38,14 @@ use std::time::Duration;
 use hitm_base::document::TextPlace;
 use thiserror::Error;
 
-use crate::kernel::{
-    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, Mechanism, OsqKind, Placement,
-    SpinlockKind, Throttling,
-};
+use crate::kernel::{Balancing, KernelConfig, Placement, Throttling};
 
 pub use c2c::{C2cLine, C2cRow};
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run, run_traced};
 pub use shipped::{ShippedFile, shipped};
-pub use workload::{
-    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockBenchSpec,
-    LockHolderSpec, PiStressSpec, PolicyChangerSpec, PoolSpec, RequestResponseSpec, RtAppSpec,
-    RtMigrateSpec, SchbenchSpec, SchedSpec, Workload, WorkloadKind,
-};
+pub use workload::{CpuChoice, Placed, PoolSpec, Workload, WorkloadKind};
 
 /// Longest file, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -122,41 +114,17 @@ pub struct KernelSpec {
     pub throttling: Vec<Throttling>,
     /// Placement of threads that fight for a lock: one variant each.
     pub placement: Vec<Placement>,
-    /// Balancing of fair tasks between CPUs.
-    pub load_balancing: LoadBalancing,
     /// True if wakers leave remote wake-ups to the woken CPU; absent for what the kernels of each
     /// policy do.
     pub wake_lists: Option<bool>,
     /// Layouts by name or path: one variant each.
     pub layouts: Vec<String>,
-    /// Ticks a second.
-    pub tick_hz: u32,
     /// CPU numbers of each cpuset.
     pub cpusets: Vec<Vec<u16>>,
     /// True if cpusets may overlap, as in 2007; otherwise each is a root domain.
     pub overlapping: bool,
-    /// Time that RT tasks may take of each period; absent for no limit.
-    pub rt_runtime: Option<Duration>,
-    /// Period that `rt_runtime` is of.
-    pub rt_period: Duration,
-    /// Passive balancing: time between two looks of a busy CPU at the others.
-    pub balance_interval: Duration,
-    /// The chooser of idle states.
-    pub idle: IdleGovernor,
-    /// The end of an idle state other than polling.
-    pub idle_wake: IdleWake,
-    /// The protocol of spinlocks.
-    pub spinlock: SpinlockKind,
-    /// The CPUs whose optimistic spinners wait in one queue.
-    pub osq: OsqKind,
-    /// Least time between two reports of a queue's load to its group.
-    pub load_avg_interval: Duration,
-    /// Costs other than the machine's and the defaults.
-    pub costs: CostOverrides,
-    /// Time between two judgements of a lock by lock-aware placement.
-    pub lock_window: Duration,
-    /// Mechanisms that are modelled beyond the usual.
-    pub mechanisms: Vec<Mechanism>,
+    /// Configuration that all variants share. Members that have a list above, and the partition, do not count.
+    pub shared: KernelConfig,
 }
 
 /// The run of a scenario.
@@ -271,8 +239,8 @@ impl Scenario {
         self.run.duration = self.run.duration.map(tenth);
         self.run.warm_up = tenth(self.run.warm_up);
         for workload in &mut self.workloads {
-            if let WorkloadKind::RtMigrateTest(spec) = &mut workload.kind {
-                spec.loops = spec.loops.div_ceil(10);
+            if let WorkloadKind::RtMigrateTest { config, .. } = &mut workload.kind {
+                config.loops = config.loops.div_ceil(10);
             }
         }
     }

@@ -129,13 +129,8 @@ impl Ended<'_> {
             let text =
                 "CPUs that stood in a cpuset's overload mask without reason and were taken out";
             let count = counts.stale_overloads as f64;
-            metrics.push(Metric::new(
-                "sched",
-                "stale_overloads",
-                "count",
-                count,
-                text,
-            ));
+            let id = "stale_overloads";
+            metrics.push(Metric::new("sched", id, "count", count, text));
         }
         latency_metrics(&latencies, &mut metrics);
         line_metrics(&lines, &mut metrics);
@@ -229,84 +224,66 @@ fn modes(totals: &RunTotals) -> ModeShares {
 }
 
 fn time_metrics(modes: &ModeShares, metrics: &mut Vec<Metric>) {
-    let mut add = |id, share: f64, text| {
+    let kernel_of_busy =
+        "The kernel's part of the time in which CPUs were not idle, lock waits included";
+    for (id, share, text) in [
+        ("kernel_of_busy", modes.kernel_of_busy(), kernel_of_busy),
+        ("user", modes.user, "User code's part of all CPU time"),
+        (
+            "kernel",
+            modes.kernel,
+            "The part of kernel code of tasks, lock waits apart",
+        ),
+        ("spin", modes.spin, "The part of lock waits"),
+        ("irq", modes.irq, "The part of interrupt handlers"),
+        ("idle", modes.idle, "The part without anything to do"),
+    ] {
         metrics.push(Metric::new("time", id, "%", share * 100.0, text));
-    };
-    let text = "The kernel's part of the time in which CPUs were not idle, lock waits included";
-    add("kernel_of_busy", modes.kernel_of_busy(), text);
-    add("user", modes.user, "User code's part of all CPU time");
-    add(
-        "kernel",
-        modes.kernel,
-        "The part of kernel code of tasks, lock waits apart",
-    );
-    add("spin", modes.spin, "The part of lock waits");
-    add("irq", modes.irq, "The part of interrupt handlers");
-    add("idle", modes.idle, "The part without anything to do");
+    }
 }
 
 fn count_metrics(counts: &KernelCounts, cpu_seconds: f64, metrics: &mut Vec<Metric>) {
-    let mut add = |id, count: u64, text| {
-        let rate = count as f64 / cpu_seconds;
-        metrics.push(Metric::new("sched", id, "1/s", rate, text));
-    };
-    add(
-        "wakeups_per_cpu_second",
-        counts.wakeups,
-        "Tasks woken a second and CPU",
-    );
-    add(
-        "switches_per_cpu_second",
-        counts.switches,
-        "Context switches a second and CPU",
-    );
-    add(
-        "migrations_per_cpu_second",
-        counts.migrations,
-        "Tasks that changed CPU",
-    );
-    add(
-        "pushes_per_cpu_second",
-        counts.pushes,
-        "RT tasks pushed away",
-    );
-    add("pulls_per_cpu_second", counts.pulls, "RT tasks pulled");
-    add(
-        "ipis_per_cpu_second",
-        counts.ipis,
-        "Interrupts sent to other CPUs",
-    );
+    for (id, count, text) in [
+        ("wakeups", counts.wakeups, "Tasks woken a second and CPU"),
+        (
+            "switches",
+            counts.switches,
+            "Context switches a second and CPU",
+        ),
+        ("migrations", counts.migrations, "Tasks that changed CPU"),
+        ("pushes", counts.pushes, "RT tasks pushed away"),
+        ("pulls", counts.pulls, "RT tasks pulled"),
+        ("ipis", counts.ipis, "Interrupts sent to other CPUs"),
+    ] {
+        let (id, rate) = (format!("{id}_per_cpu_second"), count as f64 / cpu_seconds);
+        metrics.push(Metric::new("sched", &id, "1/s", rate, text));
+    }
 }
 
 fn latency_metrics(latencies: &Latencies, metrics: &mut Vec<Metric>) {
     if latencies.count == 0 {
         return;
     }
-    let mut add = |id, nanos: f64, text| {
-        metrics.push(Metric::new("wakeup", id, "us", nanos / 1e3, text));
-    };
     let quantile = |q| latencies.histogram.value_at_quantile(q).unwrap_or(0);
     let capped = |q| quantile(q).min(latencies.max_ns) as f64;
-    add(
-        "latency_us_mean",
-        latencies.mean_ns,
-        "Mean time from wake-up to CPU",
-    );
-    add(
-        "latency_us_p50",
-        capped(0.5),
-        "Half of all wake-ups took at most this long",
-    );
-    add(
-        "latency_us_p99",
-        capped(0.99),
-        "99 % of all wake-ups took at most this long",
-    );
-    add(
-        "latency_us_max",
-        latencies.max_ns as f64,
-        "The longest time from wake-up to CPU",
-    );
+    let most = latencies.max_ns as f64;
+    for (id, nanos, text) in [
+        ("mean", latencies.mean_ns, "Mean time from wake-up to CPU"),
+        (
+            "p50",
+            capped(0.5),
+            "Half of all wake-ups took at most this long",
+        ),
+        (
+            "p99",
+            capped(0.99),
+            "99 % of all wake-ups took at most this long",
+        ),
+        ("max", most, "The longest time from wake-up to CPU"),
+    ] {
+        let id = format!("latency_us_{id}");
+        metrics.push(Metric::new("wakeup", &id, "us", nanos / 1e3, text));
+    }
 }
 
 /// Figures of the lines of `root_domain`, whose lines are numbered from 1 where they were published.
@@ -321,11 +298,8 @@ fn line_metrics(lines: &[C2cLine], metrics: &mut Vec<Metric>) {
         let mut add = |id, value, text| {
             metrics.push(Metric::new(&owner, id, "cycles", value, text));
         };
-        add(
-            "load_cycles_mean",
-            line.load_cycles_mean(),
-            "Mean cycles of a load of the line",
-        );
+        let text = "Mean cycles of a load of the line";
+        add("load_cycles_mean", line.load_cycles_mean(), text);
         if let Some((least, most)) = line.load_cycles_range() {
             let text = "The least mean of a member and function with 1 % of the line's loads";
             add("load_cycles_row_min", least, text);

@@ -1,12 +1,14 @@
 //! TOML text -> [`Scenario`].
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use hitm_base::document::{Document as _, describe, integer};
 use toml::de::DeTable;
 
 use super::choices::choices;
-use super::reader::{Reader, ScenarioTable as _, Table};
+use super::quantity::nanos;
+use super::reader::{self as read, Reader, Table, span};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
 use super::workload::{Workload, WorkloadKind};
 use super::workload_reader::workload;
@@ -14,17 +16,16 @@ use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
     ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, placement_name, throttling_name,
 };
-use crate::kernel::{
-    Balancing, CostOverrides, IdleGovernor, IdleWake, LoadBalancing, MECHANISMS, OsqKind,
-    Placement, SpinlockKind, Throttling,
-};
+use crate::kernel::{Balancing, KernelConfig, LoadBalancing, MECHANISMS, Placement, Throttling};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
 /// Accesses and suspensions of a run that states no cap.
 const EVENTS_MAX: u64 = 20_000_000_000;
-/// The longest window of lock-aware placement.
-const LOCK_WINDOW_MAX: Duration = Duration::from_secs(1);
+/// Times of timers.
+const TIMER: RangeInclusive<Duration> = Duration::from_micros(1)..=RUN_MAX;
+/// Windows of lock-aware placement.
+const LOCK_WINDOW: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(1);
 /// The kernel's own layout, when a scenario names none.
 const LAYOUT: &str = "linux-6.12";
 
@@ -138,23 +139,11 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         balancing: vec![Balancing::PushIpi],
         throttling: vec![Throttling::Async],
         placement: vec![Placement::Default],
-        load_balancing: LoadBalancing::NewlyIdle,
         wake_lists: None,
         layouts: vec![LAYOUT.to_owned()],
-        tick_hz: 250,
         cpusets: Vec::new(),
         overlapping: false,
-        rt_runtime: None,
-        rt_period: Duration::from_secs(1),
-        balance_interval: Duration::from_millis(64),
-        idle: IdleGovernor::Shallow,
-        idle_wake: IdleWake::Write,
-        spinlock: SpinlockKind::Queued,
-        osq: OsqKind::Global,
-        load_avg_interval: Duration::from_millis(1),
-        costs: CostOverrides::default(),
-        lock_window: Duration::from_millis(5),
-        mechanisms: Vec::new(),
+        shared: KernelConfig::new(Balancing::PushIpi),
     };
     let Some(value) = root.get("kernel") else {
         return Ok(kernel);
@@ -162,16 +151,15 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     let table = Table::of(reader, value, "kernel".into())?;
     policies(&table, &mut kernel)?;
     kernel.wake_lists = table.choice_flag("wake_lists")?;
-    if let Some(layouts) = table.list_of_words("layouts", "names or files of layouts")? {
-        kernel.layouts = layouts;
-    }
-    if let Some(rates) = table.rates("tick", 10_000)? {
+    let layouts = read::list_of_words(&table, "layouts", "names or files of layouts")?;
+    kernel.layouts = layouts.unwrap_or(kernel.layouts);
+    if let Some(rates) = read::rates(&table, "tick", 10_000)? {
         let [rate] = rates[..] else {
             return Err(table.error("tick", "several rates", "one, such as \"250/s\""));
         };
-        kernel.tick_hz = rate as u32;
+        kernel.shared.hz = rate as u32;
     }
-    kernel.cpusets = table.lists_of_cpus("cpusets")?.unwrap_or_default();
+    kernel.cpusets = read::lists_of_cpus(&table, "cpusets")?.unwrap_or_default();
     kernel.overlapping = table.flag("overlapping_cpusets")?;
     if kernel.overlapping && kernel.balancing.contains(&Balancing::PushIpi) {
         let found = "true with balancing \"push-ipi\"";
@@ -179,24 +167,19 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
             "balancing \"passive\" or \"push-pull\": since 2.6.25 cpusets do not overlap";
         return Err(table.error("overlapping_cpusets", found, expected));
     }
-    let least = Duration::from_micros(1);
-    kernel.rt_runtime = table.time("rt_runtime", least, RUN_MAX)?;
-    kernel.rt_period = table
-        .time("rt_period", least, RUN_MAX)?
-        .unwrap_or(kernel.rt_period);
-    let interval = table.time("balance_interval", least, RUN_MAX)?;
-    kernel.balance_interval = interval.unwrap_or(kernel.balance_interval);
-    choices(reader, &table, &mut kernel)?;
-    kernel.lock_window = table
-        .time("lock_window", Duration::from_micros(100), LOCK_WINDOW_MAX)?
-        .unwrap_or(kernel.lock_window);
-    kernel.mechanisms = table
-        .some_of("mechanisms", &MECHANISMS)?
-        .unwrap_or_default();
+    let config = &mut kernel.shared;
+    let runtime = read::time(&table, "rt_runtime", *TIMER.start(), RUN_MAX)?;
+    config.rt_runtime = runtime.map(nanos);
+    config.rt_period = span(&table, "rt_period", TIMER, config.rt_period)?;
+    config.balance_interval = span(&table, "balance_interval", TIMER, config.balance_interval)?;
+    choices(reader, &table, config)?;
+    config.lock_window = span(&table, "lock_window", LOCK_WINDOW, config.lock_window)?;
+    let mechanisms = read::some_of(&table, "mechanisms", &MECHANISMS)?;
+    config.mechanisms = mechanisms.unwrap_or_default();
     table.finish()?;
-    if kernel
+    if config
         .rt_runtime
-        .is_some_and(|runtime| runtime > kernel.rt_period)
+        .is_some_and(|runtime| runtime > config.rt_period)
     {
         let found = "more than the period";
         return Err(table.error("rt_runtime", found, "at most `rt_period`"));
@@ -206,17 +189,17 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
 
 /// Reads the forms of the kernel that are run.
 fn policies(table: &Table<'_, '_, '_>, kernel: &mut KernelSpec) -> Result<(), ScenarioError> {
-    if let Some(balancing) = table.some_of("balancing", &BALANCING)? {
+    if let Some(balancing) = read::some_of(table, "balancing", &BALANCING)? {
         kernel.balancing = balancing;
     }
-    if let Some(throttling) = table.some_of("throttling", &THROTTLING)? {
+    if let Some(throttling) = read::some_of(table, "throttling", &THROTTLING)? {
         kernel.throttling = throttling;
     }
-    if let Some(placement) = table.some_of("placement", &PLACEMENT)? {
+    if let Some(placement) = read::some_of(table, "placement", &PLACEMENT)? {
         kernel.placement = placement;
     }
     if let Some(load_balancing) = table.one_of("load_balancing", &LOAD_BALANCING)? {
-        kernel.load_balancing = load_balancing;
+        kernel.shared.load_balancing = load_balancing;
     }
     Ok(())
 }
@@ -226,7 +209,7 @@ fn workloads(
     root: &Table<'_, '_, '_>,
 ) -> Result<Vec<Workload>, ScenarioError> {
     let mut workloads: Vec<Workload> = Vec::new();
-    for (index, value) in root.tables("workload")?.iter().enumerate() {
+    for (index, value) in read::tables(root, "workload")?.iter().enumerate() {
         let table = Table::of(reader, value, format!("workload[{index}]"))?;
         let read = workload(&table)?;
         if workloads.iter().any(|other| other.name == read.name) {
@@ -255,10 +238,9 @@ fn run(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<RunSpec, Scenari
     let table = Table::of(reader, value, "run".into())?;
     run.seed = table.number("seed", 0, u64::MAX)?.unwrap_or(run.seed);
     run.seeds = table.number("seeds", 1, SEEDS_MAX)?.unwrap_or(run.seeds);
-    run.duration = table.time("duration", Duration::from_micros(1), RUN_MAX)?;
-    run.warm_up = table
-        .time("warm_up", Duration::ZERO, RUN_MAX)?
-        .unwrap_or_default();
+    run.duration = read::time(&table, "duration", *TIMER.start(), RUN_MAX)?;
+    let warm_up = read::time(&table, "warm_up", Duration::ZERO, RUN_MAX)?;
+    run.warm_up = warm_up.unwrap_or_default();
     run.events_max = table
         .number("events_max", 1, u64::MAX)?
         .unwrap_or(EVENTS_MAX);
@@ -273,11 +255,11 @@ fn published(
     reader: &Reader<'_>,
     root: &Table<'_, '_, '_>,
 ) -> Result<Vec<Published>, ScenarioError> {
-    let read = |(index, value)| {
+    let one = |(index, value)| {
         let table = Table::of(reader, value, format!("published[{index}]"))?;
         let published = Published {
             id: table.required_words("id")?,
-            value: table.range("value")?,
+            value: read::range(&table, "value")?,
             unit: table.required_words("unit")?,
             source: table.required_words("source")?,
             layout: table.words("layout")?,
@@ -293,11 +275,8 @@ fn published(
         }
         Ok(published)
     };
-    root.tables("published")?
-        .iter()
-        .enumerate()
-        .map(read)
-        .collect()
+    let tables = read::tables(root, "published")?.iter();
+    tables.enumerate().map(one).collect()
 }
 
 /// A run ends by its duration or by a workload that ends it.
@@ -305,7 +284,9 @@ fn check_duration(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), S
     let ends = |workload: &Workload| {
         matches!(
             workload.kind,
-            WorkloadKind::RtMigrateTest(_) | WorkloadKind::RtApp(_) | WorkloadKind::Hackbench(_)
+            WorkloadKind::RtMigrateTest { .. }
+                | WorkloadKind::RtApp(_)
+                | WorkloadKind::Hackbench(_)
         )
     };
     if scenario.run.duration.is_none() && !scenario.workloads.iter().any(ends) {

@@ -94,8 +94,8 @@ fn task_count(kind: &WorkloadKind, topology: &Topology) -> Product {
         Product::new("threads", &[("threads", count)])
     };
     match kind {
-        WorkloadKind::RtMigrateTest(spec) => {
-            let count = spec.tasks.map_or(cpus + 1, |tasks| tasks as u64);
+        WorkloadKind::RtMigrateTest { tasks, .. } => {
+            let count = tasks.map_or(cpus + 1, |tasks| tasks as u64);
             Product::new("tasks", &[("tasks", count)])
         }
         WorkloadKind::Pool(spec) => {
@@ -104,11 +104,6 @@ fn task_count(kind: &WorkloadKind, topology: &Topology) -> Product {
             let workers = spec.workers as u64;
             Product::new("workers", &[("instances", instances), ("workers", workers)])
         }
-        WorkloadKind::Cyclictest(spec) | WorkloadKind::Cyclic(spec) => threads(&spec.cpus),
-        WorkloadKind::Hogs(spec) => threads(&spec.cpus),
-        WorkloadKind::FileCopy(spec) => threads(&spec.cpus),
-        WorkloadKind::LockBench(spec) => threads(&spec.cpus),
-        WorkloadKind::PolicyChanger(spec) => threads(&spec.cpus),
         WorkloadKind::CgroupHogs(spec) => {
             let factors = [
                 ("subtrees", spec.subtrees as u64),
@@ -131,15 +126,17 @@ fn task_count(kind: &WorkloadKind, topology: &Topology) -> Product {
             ];
             Product::new("workers", &factors)
         }
-        WorkloadKind::PiStress(spec) => {
-            let groups = spec.groups.map_or(cpus / 2, |groups| groups as u64);
+        WorkloadKind::PiStress { groups, .. } => {
+            let groups = groups.map_or(cpus / 2, |groups| groups as u64);
             Product::new("groups", &[("", 3), ("groups", groups)])
         }
-        WorkloadKind::RequestResponse(spec) => Product::new(
-            "clients",
-            &[("", 2), ("clients", spec.clients.len() as u64)],
-        ),
-        WorkloadKind::RtApp(_) => Product::new("file", &[("", 0)]),
+        WorkloadKind::RequestResponse(spec) => {
+            let clients = spec.pairs.len() as u64;
+            Product::new("clients", &[("", 2), ("clients", clients)])
+        }
+        kind => kind
+            .cpus()
+            .map_or_else(|| Product::new("file", &[("", 0)]), threads),
     }
 }
 

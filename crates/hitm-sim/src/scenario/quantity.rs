@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hitm_base::Topology;
 use hitm_base::document::split_number;
+use hitm_base::{Nanos, Topology};
 
 /// `"1.5ms"` as a time; whole nanoseconds, at most `most`.
 pub(super) fn time(text: &str, most: Duration) -> Option<Duration> {
@@ -19,6 +19,11 @@ pub(super) fn time(text: &str, most: Duration) -> Option<Duration> {
     let nanos = u64::try_from(picos / 1_000).ok()?;
     let time = Duration::from_nanos(nanos);
     (picos.is_multiple_of(1_000) && time <= most).then_some(time)
+}
+
+/// A time as the model counts it.
+pub(super) fn nanos(time: Duration) -> Nanos {
+    Nanos(time.as_nanos() as f64)
 }
 
 /// `"2500/s"` as events a second, whole and at least 1.

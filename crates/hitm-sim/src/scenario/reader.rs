@@ -1,14 +1,15 @@
 //! Reads a scenario key by key: the quantities that its tables hold, and where its keys stand.
 
 use std::cell::RefCell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
+use hitm_base::Nanos;
 use hitm_base::document::{self, Document, TextLines, Value, any_of, choice, line_of_words};
 use hitm_base::machine::{Dimension, Quantity};
 use toml::de::DeValue;
 
-use super::quantity::{cpu_list, rate, time};
+use super::quantity::{self, cpu_list, nanos, rate};
 use super::settings::SETTING_BYTES_MAX;
 use super::{Places, ScenarioError};
 
@@ -88,157 +89,136 @@ impl Document for Reader<'_> {
     }
 }
 
-/// Values that tables of scenarios have.
-pub(super) trait ScenarioTable<'a, 'i> {
-    /// One line of words, or a list of at least one.
-    fn list_of_words(
-        &self,
-        key: &'static str,
-        expected: &str,
-    ) -> Result<Option<Vec<String>>, ScenarioError>;
+type Read<T> = Result<T, ScenarioError>;
 
-    /// One of the choices, or a list of them, each once.
-    fn some_of<T: Copy + PartialEq>(
-        &self,
-        key: &'static str,
-        choices: &[(&str, T)],
-    ) -> Result<Option<Vec<T>>, ScenarioError>;
-
-    fn time(
-        &self,
-        key: &'static str,
-        least: Duration,
-        most: Duration,
-    ) -> Result<Option<Duration>, ScenarioError>;
-
-    /// A rate, or a list of rates.
-    fn rates(&self, key: &'static str, most: u64) -> Result<Option<Vec<u64>>, ScenarioError>;
-
-    fn cpus(&self, key: &'static str) -> Result<Option<Vec<u16>>, ScenarioError>;
-
-    fn lists_of_cpus(&self, key: &'static str) -> Result<Option<Vec<Vec<u16>>>, ScenarioError>;
-
-    /// A quantity with its unit, or a bare number where its kind has none.
-    fn quantity(
-        &self,
-        key: &'static str,
-        dimension: Dimension,
-    ) -> Result<Option<Quantity>, ScenarioError>;
-
-    /// A finite number, or the two ends of a range.
-    fn range(&self, key: &'static str) -> Result<(f64, f64), ScenarioError>;
-
-    /// The tables of an array of tables; none when there is no such key.
-    fn tables(&self, key: &'static str) -> Result<&'a [Value<'i>], ScenarioError>;
+/// One line of words, or a list of at least one.
+pub(super) fn list_of_words(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    expected: &str,
+) -> Read<Option<Vec<String>>> {
+    list(table, key, expected, line_of_words)
 }
 
-impl<'a, 'i> ScenarioTable<'a, 'i> for Table<'a, 'i, '_> {
-    fn list_of_words(
-        &self,
-        key: &'static str,
-        expected: &str,
-    ) -> Result<Option<Vec<String>>, ScenarioError> {
-        list(self, key, expected, line_of_words)
-    }
+/// One of the choices, or a list of them, each once.
+pub(super) fn some_of<T: Copy + PartialEq>(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    choices: &[(&str, T)],
+) -> Read<Option<Vec<T>>> {
+    let choice = |value: &Value<'_>| choice(value, choices);
+    list(table, key, &any_of(choices), choice)
+}
 
-    fn some_of<T: Copy + PartialEq>(
-        &self,
-        key: &'static str,
-        choices: &[(&str, T)],
-    ) -> Result<Option<Vec<T>>, ScenarioError> {
-        list(self, key, &any_of(choices), |value| choice(value, choices))
-    }
+/// A time with its unit.
+pub(super) fn time(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    least: Duration,
+    most: Duration,
+) -> Read<Option<Duration>> {
+    let expected = || format!("a time with its unit, such as \"20ms\", {least:?} to {most:?}");
+    table.read(key, expected, |value| {
+        let time = quantity::time(value.get_ref().as_str()?, most)?;
+        (time >= least).then_some(time)
+    })
+}
 
-    fn time(
-        &self,
-        key: &'static str,
-        least: Duration,
-        most: Duration,
-    ) -> Result<Option<Duration>, ScenarioError> {
-        let Some(value) = self.get(key) else {
-            return Ok(None);
-        };
-        let text = value.get_ref().as_str();
-        match text.and_then(|text| time(text, most)) {
-            Some(time) if time >= least => Ok(Some(time)),
-            _ => {
-                let expected =
-                    format!("a time with its unit, such as \"20ms\", {least:?} to {most:?}");
-                Err(self.wrong(key, value, expected))
-            }
+/// A time within the kernel's or a workload's bounds; where none is stated, the default.
+pub(super) fn span(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    within: RangeInclusive<Duration>,
+    default: Nanos,
+) -> Read<Nanos> {
+    let stated = time(table, key, *within.start(), *within.end())?;
+    Ok(stated.map_or(default, nanos))
+}
+
+/// A rate, or a list of rates.
+pub(super) fn rates(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    most: u64,
+) -> Read<Option<Vec<u64>>> {
+    let expected = format!("a rate with its unit, such as \"250/s\", from 1/s to {most}/s");
+    list(table, key, &expected, |value| {
+        rate(value.get_ref().as_str()?, most)
+    })
+}
+
+/// CPU numbers.
+pub(super) fn cpus(table: &Table<'_, '_, '_>, key: &'static str) -> Read<Option<Vec<u16>>> {
+    let cpus = |value: &Value<'_>| cpu_list(value.get_ref().as_str()?);
+    table.read(key, || CPUS_EXPECTED.to_owned(), cpus)
+}
+
+/// Lists of CPU numbers.
+pub(super) fn lists_of_cpus(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+) -> Read<Option<Vec<Vec<u16>>>> {
+    let expected = format!("a list of {CPUS_EXPECTED}");
+    list(table, key, &expected, |value| {
+        cpu_list(value.get_ref().as_str()?)
+    })
+}
+
+/// A quantity with its unit, or a bare number where its kind has none.
+pub(super) fn quantity(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    dimension: Dimension,
+) -> Read<Option<Quantity>> {
+    let expected = || dimension.expected();
+    table.read(key, expected, |value| match value.get_ref() {
+        DeValue::String(text) => dimension.parse(text),
+        DeValue::Integer(integer) if integer.radix() == 10 => dimension.parse(integer.as_str()),
+        DeValue::Float(float) => dimension.parse(float.as_str()),
+        _ => None,
+    })
+}
+
+/// A finite number, or the two ends of a range.
+pub(super) fn range(table: &Table<'_, '_, '_>, key: &'static str) -> Read<(f64, f64)> {
+    const EXPECTED: &str = "a number, or [least, largest]";
+    let value = table.required(key, EXPECTED)?;
+    let ends = match value.get_ref().as_array() {
+        Some(ends) if ends.len() == 2 => (float(&ends[0]), float(&ends[1])),
+        Some(_) => (None, None),
+        None => (float(value), float(value)),
+    };
+    match ends {
+        (Some(least), Some(most)) if least <= most => Ok((least, most)),
+        _ => Err(table.wrong(key, value, EXPECTED)),
+    }
+}
+
+/// The tables of an array of tables; none when there is no such key.
+pub(super) fn tables<'a, 'i>(
+    table: &Table<'a, 'i, '_>,
+    key: &'static str,
+) -> Read<&'a [Value<'i>]> {
+    let Some(value) = table.get(key) else {
+        return Ok(&[]);
+    };
+    match value.get_ref().as_array() {
+        Some(array) if array.len() <= LIST_MAX => Ok(array.as_ref()),
+        _ => {
+            let expected = format!("an array of at most {LIST_MAX} tables: [[{key}]]");
+            Err(table.wrong(key, value, expected))
         }
     }
+}
 
-    fn rates(&self, key: &'static str, most: u64) -> Result<Option<Vec<u64>>, ScenarioError> {
-        let expected = format!("a rate with its unit, such as \"250/s\", from 1/s to {most}/s");
-        list(self, key, &expected, |value| {
-            rate(value.get_ref().as_str()?, most)
-        })
-    }
-
-    fn cpus(&self, key: &'static str) -> Result<Option<Vec<u16>>, ScenarioError> {
-        let Some(value) = self.get(key) else {
-            return Ok(None);
-        };
-        match value.get_ref().as_str().and_then(cpu_list) {
-            Some(cpus) => Ok(Some(cpus)),
-            None => Err(self.wrong(key, value, CPUS_EXPECTED)),
-        }
-    }
-
-    fn lists_of_cpus(&self, key: &'static str) -> Result<Option<Vec<Vec<u16>>>, ScenarioError> {
-        let expected = format!("a list of {CPUS_EXPECTED}");
-        list(self, key, &expected, |value| {
-            cpu_list(value.get_ref().as_str()?)
-        })
-    }
-
-    fn quantity(
-        &self,
-        key: &'static str,
-        dimension: Dimension,
-    ) -> Result<Option<Quantity>, ScenarioError> {
-        let Some(value) = self.get(key) else {
-            return Ok(None);
-        };
-        let text = match value.get_ref() {
-            DeValue::String(text) => Some(text.to_string()),
-            DeValue::Integer(integer) if integer.radix() == 10 => Some(integer.as_str().to_owned()),
-            DeValue::Float(float) => Some(float.as_str().to_owned()),
-            _ => None,
-        };
-        match text.and_then(|text| dimension.parse(&text)) {
-            Some(quantity) => Ok(Some(quantity)),
-            None => Err(self.wrong(key, value, dimension.expected())),
-        }
-    }
-
-    fn range(&self, key: &'static str) -> Result<(f64, f64), ScenarioError> {
-        const EXPECTED: &str = "a number, or [least, largest]";
-        let value = self.required(key, EXPECTED)?;
-        let ends = match value.get_ref().as_array() {
-            Some(ends) if ends.len() == 2 => (float(&ends[0]), float(&ends[1])),
-            Some(_) => (None, None),
-            None => (float(value), float(value)),
-        };
-        match ends {
-            (Some(least), Some(most)) if least <= most => Ok((least, most)),
-            _ => Err(self.wrong(key, value, EXPECTED)),
-        }
-    }
-
-    fn tables(&self, key: &'static str) -> Result<&'a [Value<'i>], ScenarioError> {
-        let Some(value) = self.get(key) else {
-            return Ok(&[]);
-        };
-        match value.get_ref().as_array() {
-            Some(array) if array.len() <= LIST_MAX => Ok(array.as_ref()),
-            _ => {
-                let expected = format!("an array of at most {LIST_MAX} tables: [[{key}]]");
-                Err(self.wrong(key, value, expected))
-            }
-        }
-    }
+/// The value that a key which has to be there was read as.
+pub(super) fn needed<T>(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    expected: impl Into<String>,
+    read: Option<T>,
+) -> Read<T> {
+    read.ok_or_else(|| table.error(key, "no such key", expected))
 }
 
 /// One item, or a list of at least one, each once.

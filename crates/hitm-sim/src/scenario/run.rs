@@ -6,8 +6,10 @@ use std::time::Duration;
 use hitm_base::{Cycles, Machine, Nanos};
 use hitm_coherence::directory::Capacity;
 
+use super::figures::Window;
 use super::outcome::{Ended, Outcome, Snapshot};
-use super::start::{Running, Window, nanos, start};
+use super::quantity::nanos;
+use super::start::Running;
 use super::{Scenario, Variant};
 use crate::engine::{Engine, EngineConfig, Executor, SimError, Trace};
 use crate::kernel::{Kernel, KernelConfig, functions};
@@ -93,7 +95,7 @@ fn run_kernel(
     let kernel = Kernel::new(&engine, request.layouts.clone(), kernel_config(request))?;
     let mut workloads = Vec::new();
     for workload in &scenario.workloads {
-        workloads.push(start(&kernel, request, workload)?);
+        workloads.push(Running::start(&kernel, request, workload)?);
     }
     if is_traced {
         kernel.start_trace();
@@ -120,6 +122,8 @@ fn run_kernel(
     let window = Window {
         seconds: clock.nanos(counted).0.max(1.0) / 1e9,
         clock,
+        kernel: &kernel,
+        per_second: 0.0,
     };
     let ended = Ended {
         clock,
@@ -163,25 +167,14 @@ fn run_in_steps(
 fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
     let spec = &request.scenario.kernel;
     let cpus = request.machine.topology.cpu_count();
-    let defaults = KernelConfig::new(request.variant.balancing);
+    let balancing = request.variant.balancing;
+    let of_policy = || KernelConfig::new(balancing).wake_lists;
     KernelConfig {
-        balancing: request.variant.balancing,
-        wake_lists: spec.wake_lists.unwrap_or(defaults.wake_lists),
+        balancing,
+        wake_lists: spec.wake_lists.unwrap_or_else(of_policy),
         partition: request.scenario.partition(cpus),
-        hz: spec.tick_hz,
-        rt_runtime: spec.rt_runtime.map(nanos),
-        rt_period: nanos(spec.rt_period),
-        balance_interval: nanos(spec.balance_interval),
-        load_balancing: spec.load_balancing,
         throttling: request.variant.throttling,
         placement: request.variant.placement,
-        idle: spec.idle,
-        idle_wake: spec.idle_wake,
-        spinlock: spec.spinlock,
-        osq: spec.osq,
-        load_avg_interval: nanos(spec.load_avg_interval),
-        costs: spec.costs.clone(),
-        lock_window: nanos(spec.lock_window),
-        mechanisms: spec.mechanisms.clone(),
+        ..spec.shared.clone()
     }
 }

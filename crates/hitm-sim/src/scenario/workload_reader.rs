@@ -1,21 +1,29 @@
 //! Reads the workloads of a scenario.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use hitm_base::document::describe;
+use hitm_base::rt_migrate::RtMigrateConfig;
+use hitm_base::{CpuId, Nanos};
 
 use super::ScenarioError;
-use super::bench_reader::{lock_bench, policy_changer, request_response};
-use super::reader::{ScenarioTable as _, Table};
-use super::workload::{
-    CgroupHogsSpec, CpuChoice, CyclicSpec, FileCopySpec, HackbenchSpec, HogsSpec, LockHolderSpec,
-    PiStressSpec, PoolSpec, RtAppSpec, RtMigrateSpec, SchbenchSpec, SchedSpec, Workload,
-    WorkloadKind,
-};
-use crate::kernel::{Hold, Policy};
+use super::quantity::nanos;
+use super::reader::{self as read, Table, needed, span};
+use super::workload::{CpuChoice, Placed, PoolSpec, Workload, WorkloadKind};
+use crate::kernel::{Hold, Policy, Quota};
+use crate::workload::cgroup_hogs::CgroupHogsConfig;
+use crate::workload::cyclic::{CyclicConfig, HogsConfig, Sleep};
+use crate::workload::file_copy::FileCopyConfig;
+use crate::workload::hackbench::HackbenchConfig;
+use crate::workload::lock_bench::{LockBenchConfig, LockKind};
+use crate::workload::lock_holder::LockHolderConfig;
+use crate::workload::pi_stress::PiStressConfig;
+use crate::workload::policy_changer::PolicyChangerConfig;
+use crate::workload::request_response::RequestResponseConfig;
+use crate::workload::schbench::SchbenchConfig;
 
 /// Longest time of a workload's key.
-pub(super) const TIME_MAX: Duration = Duration::from_secs(1_000);
+const TIME_MAX: Duration = Duration::from_secs(1_000);
 /// Most threads of one workload.
 const THREADS_MAX: u64 = 16_384;
 /// Most groups within one group.
@@ -23,100 +31,55 @@ const GROUPS_MAX: u64 = 4_096;
 /// Most wake-ups a second and CPU.
 const WAKEUPS_MAX: u64 = 1_000_000;
 
-#[derive(Clone, Copy)]
-enum Kind {
-    RtMigrateTest,
-    Ffmpeg,
-    Cyclictest,
-    Cyclic,
-    Hogs,
-    Pinned,
-    CgroupHogs,
-    LockHolder,
-    FileCopy,
-    Hackbench,
-    Schbench,
-    PiStress,
-    LockBench,
-    RequestResponse,
-    PolicyChanger,
-    RtApp,
-}
+/// Any time, none included.
+const ANY: RangeInclusive<Duration> = Duration::ZERO..=TIME_MAX;
+/// Times that are as long as a single access.
+const SHORT: RangeInclusive<Duration> = Duration::from_nanos(100)..=TIME_MAX;
+/// Times of timers.
+const TIMER: RangeInclusive<Duration> = Duration::from_micros(1)..=TIME_MAX;
 
-const HOLDS: [(&str, Hold); 2] = [("read", Hold::Read), ("write", Hold::Write)];
+type Read = fn(&Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError>;
 
-const KINDS: [(&str, Kind); 16] = [
-    ("rt-migrate-test", Kind::RtMigrateTest),
-    ("ffmpeg", Kind::Ffmpeg),
-    ("cyclictest", Kind::Cyclictest),
-    ("cyclic", Kind::Cyclic),
-    ("hogs", Kind::Hogs),
-    ("pinned", Kind::Pinned),
-    ("cgroup-hogs", Kind::CgroupHogs),
-    ("lock-holder", Kind::LockHolder),
-    ("file-copy", Kind::FileCopy),
-    ("hackbench", Kind::Hackbench),
-    ("schbench", Kind::Schbench),
-    ("pi-stress", Kind::PiStress),
-    ("lock-bench", Kind::LockBench),
-    ("request-response", Kind::RequestResponse),
-    ("policy-changer", Kind::PolicyChanger),
-    ("rt-app", Kind::RtApp),
+/// Kinds of workloads: the name of one without a name, and what reads its keys.
+const KINDS: [(&str, (&str, Read)); 16] = [
+    ("rt-migrate-test", ("rt_migrate", rt_migrate)),
+    ("ffmpeg", ("ffmpeg", pool)),
+    ("cyclictest", ("cyclictest", cyclictest)),
+    ("cyclic", ("cyclic", cyclic)),
+    ("hogs", ("hogs", hogs)),
+    ("pinned", ("hogs", pinned)),
+    ("cgroup-hogs", ("cgroup_hogs", cgroup_hogs)),
+    ("lock-holder", ("lock_holder", lock_holder)),
+    ("file-copy", ("file_copy", file_copy)),
+    ("hackbench", ("hackbench", hackbench)),
+    ("schbench", ("schbench", schbench)),
+    ("pi-stress", ("pi_stress", pi_stress)),
+    ("lock-bench", ("lock_bench", lock_bench)),
+    ("request-response", ("request_response", request_response)),
+    ("policy-changer", ("policy_changer", policy_changer)),
+    ("rt-app", ("rt_app", rt_app)),
 ];
 
+const HOLDS: [(&str, Hold); 2] = [("read", Hold::Read), ("write", Hold::Write)];
+const LOCKS: [(&str, LockKind); 5] = [
+    ("spinlock", LockKind::Spinlock),
+    ("mutex", LockKind::Mutex),
+    ("rwsem-write", LockKind::RwsemWrite),
+    ("rwsem-read", LockKind::RwsemRead),
+    ("pi-mutex", LockKind::PiMutex),
+];
+const POLICIES: [(&str, Policy); 3] = [
+    ("fifo", Policy::Fifo(1)),
+    ("rr", Policy::Rr(1)),
+    ("normal", Policy::Normal(0)),
+];
+
+/// Reads a workload.
 pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioError> {
     let kind = table.one_of("kind", &KINDS)?;
-    let kind = kind.ok_or_else(|| table.error("kind", "no such key", "the kind of workload"))?;
+    let (default_name, read) = needed(table, "kind", "the kind of workload", kind)?;
     let stated = table.words("name")?;
-    let (default_name, kind) = match kind {
-        Kind::RtMigrateTest => (
-            "rt_migrate",
-            WorkloadKind::RtMigrateTest(rt_migrate(table)?),
-        ),
-        Kind::Ffmpeg => ("ffmpeg", WorkloadKind::Pool(pool(table)?)),
-        Kind::Cyclictest => {
-            let interval = Duration::from_millis(1);
-            (
-                "cyclictest",
-                WorkloadKind::Cyclictest(cyclic(table, "interval", interval)?),
-            )
-        }
-        Kind::Cyclic => {
-            let sleep = Duration::from_micros(100);
-            (
-                "cyclic",
-                WorkloadKind::Cyclic(cyclic(table, "sleep", sleep)?),
-            )
-        }
-        Kind::Hogs => {
-            let spec = HogsSpec {
-                cpus: cpu_choice(table)?,
-                sched: sched(table, Policy::Normal(0))?,
-                start: start(table)?,
-            };
-            ("hogs", WorkloadKind::Hogs(spec))
-        }
-        Kind::Pinned => ("pinned", WorkloadKind::Hogs(pinned(table)?)),
-        Kind::CgroupHogs => ("cgroup_hogs", WorkloadKind::CgroupHogs(cgroup_hogs(table)?)),
-        Kind::LockHolder => ("lock_holder", WorkloadKind::LockHolder(lock_holder(table)?)),
-        Kind::FileCopy => ("file_copy", WorkloadKind::FileCopy(file_copy(table)?)),
-        Kind::Hackbench => ("hackbench", WorkloadKind::Hackbench(hackbench(table)?)),
-        Kind::Schbench => ("schbench", WorkloadKind::Schbench(schbench(table)?)),
-        Kind::PiStress => ("pi_stress", WorkloadKind::PiStress(pi_stress(table)?)),
-        Kind::LockBench => ("lock_bench", WorkloadKind::LockBench(lock_bench(table)?)),
-        Kind::RequestResponse => {
-            let spec = request_response(table)?;
-            ("request_response", WorkloadKind::RequestResponse(spec))
-        }
-        Kind::PolicyChanger => {
-            let spec = policy_changer(table)?;
-            ("policy_changer", WorkloadKind::PolicyChanger(spec))
-        }
-        Kind::RtApp => {
-            let file = table.required_words("file")?;
-            ("rt_app", WorkloadKind::RtApp(RtAppSpec { file }))
-        }
-    };
+    let kind = read(table)?;
     table.finish()?;
     let name = stated.unwrap_or_else(|| default_name.to_owned());
     let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
@@ -127,187 +90,257 @@ pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioEr
     Ok(Workload { name, kind })
 }
 
-fn rt_migrate(table: &Table<'_, '_, '_>) -> Result<RtMigrateSpec, ScenarioError> {
-    let time = |key, default| {
-        let stated = table.time(key, Duration::from_micros(1), TIME_MAX)?;
-        Ok(stated.unwrap_or(default))
-    };
-    Ok(RtMigrateSpec {
-        tasks: count(table, "tasks", 4096)?,
+fn rt_migrate(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let tasks = count(table, "tasks", 4096)?;
+    let usual = RtMigrateConfig::new(0);
+    let config = RtMigrateConfig {
+        tasks: tasks.unwrap_or(0),
         base_prio: table.number("base_prio", 1, 90)?.unwrap_or(2) as u8,
-        run_time: time("run_time", Duration::from_millis(20))?,
-        sleep: time("sleep", Duration::from_millis(100))?,
-        max_error: time("max_error", Duration::from_millis(1))?,
-        loops: count(table, "loops", 100_000)?.unwrap_or(50),
+        run_time: span(table, "run_time", TIMER, usual.run_time)?,
+        sleep: span(table, "sleep", TIMER, usual.sleep)?,
+        max_err: span(table, "max_error", TIMER, usual.max_err)?,
+        loops: count(table, "loops", 100_000)?.unwrap_or(usual.loops),
         equal: table.flag("equal")?,
         check: table.flag("check")?,
-    })
+    };
+    Ok(WorkloadKind::RtMigrateTest { tasks, config })
 }
 
-fn pool(table: &Table<'_, '_, '_>) -> Result<PoolSpec, ScenarioError> {
+fn pool(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
     let workers = required(table, "workers", 1, 256)? as usize;
     let runnable = required(table, "runnable", 1, workers as u64)? as usize;
-    let wakeups = table.rates("wakeups", WAKEUPS_MAX)?;
-    let missing = || table.error("wakeups", "no such key", "a rate a CPU, such as \"2500/s\"");
-    let frame_time = table.time("frame_time", Duration::from_micros(1), TIME_MAX)?;
-    Ok(PoolSpec {
+    let wakeups = read::rates(table, "wakeups", WAKEUPS_MAX)?;
+    let frame_time = span(table, "frame_time", TIMER, Nanos(10e6))?;
+    Ok(WorkloadKind::Pool(PoolSpec {
         instances: count(table, "instances", 4096)?,
         cores_per_instance: required(table, "cores_per_instance", 1, 256)? as usize,
         workers,
         runnable,
         slices: table.flag("slices")?,
-        sched: sched(table, Policy::Fifo(99))?,
-        wakeups_per_second: wakeups.ok_or_else(missing)?,
+        policy: policy(table, Policy::Fifo(99))?,
+        wakeups_per_second: needed(
+            table,
+            "wakeups",
+            "a rate a CPU, such as \"2500/s\"",
+            wakeups,
+        )?,
         burst_ratio: table.number("burst_ratio", 1, 1_000)?.unwrap_or(10),
-        frame_time: frame_time.unwrap_or(Duration::from_millis(10)),
-    })
+        frame_time,
+    }))
 }
 
-fn cyclic(
+fn cyclictest(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let interval = span(table, "interval", TIMER, Nanos(1e6))?;
+    let threads = sleepers(table, Sleep::Absolute(interval))?;
+    Ok(WorkloadKind::Cyclictest(threads))
+}
+
+fn cyclic(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let sleep = span(table, "sleep", TIMER, Nanos(100e3))?;
+    let threads = sleepers(table, Sleep::Relative(sleep))?;
+    Ok(WorkloadKind::Cyclic(threads))
+}
+
+fn sleepers(
     table: &Table<'_, '_, '_>,
-    key: &'static str,
-    interval: Duration,
-) -> Result<CyclicSpec, ScenarioError> {
-    let stated = table.time(key, Duration::from_micros(1), TIME_MAX)?;
-    let work = table.time("work", Duration::from_nanos(1), TIME_MAX)?;
-    Ok(CyclicSpec {
+    sleep: Sleep,
+) -> Result<Placed<CyclicConfig>, ScenarioError> {
+    let work = Duration::from_nanos(1)..=TIME_MAX;
+    let work = span(table, "work", work, Nanos(200.0))?;
+    Ok(Placed {
         cpus: cpu_choice(table)?,
-        sched: sched(table, Policy::Fifo(99))?,
-        interval: stated.unwrap_or(interval),
-        work: work.unwrap_or(Duration::from_nanos(200)),
+        config: CyclicConfig {
+            policy: policy(table, Policy::Fifo(99))?,
+            sleep,
+            work,
+        },
     })
 }
 
-fn cgroup_hogs(table: &Table<'_, '_, '_>) -> Result<CgroupHogsSpec, ScenarioError> {
+fn hogs(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let cpus = cpu_choice(table)?;
+    burners(table, cpus, Policy::Normal(0))
+}
+
+fn pinned(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    table.required("cpus", "the CPUs that get a thread each")?;
+    let cpus = CpuChoice {
+        cpus: read::cpus(table, "cpus")?,
+        pinned: true,
+        threads: None,
+    };
+    burners(table, cpus, Policy::Fifo(99))
+}
+
+fn burners(
+    table: &Table<'_, '_, '_>,
+    cpus: CpuChoice,
+    default: Policy,
+) -> Result<WorkloadKind, ScenarioError> {
+    let config = HogsConfig {
+        policy: policy(table, default)?,
+        start: span(table, "start", ANY, Nanos(0.0))?,
+    };
+    Ok(WorkloadKind::Hogs(Placed { cpus, config }))
+}
+
+/// Quota and period of a group; a burst is read by those that have one.
+fn quota(table: &Table<'_, '_, '_>) -> Result<Quota, ScenarioError> {
     let least = Duration::from_millis(1);
-    let quota = table.time("quota", least, TIME_MAX)?;
-    let missing = || table.error("quota", "no such key", "a time, such as \"1s\"");
-    let period = table.time("period", least, Duration::from_secs(1))?;
-    let burst = table.time("burst", Duration::ZERO, TIME_MAX)?;
-    let spec = CgroupHogsSpec {
+    let quota = read::time(table, "quota", least, TIME_MAX)?;
+    let period = least..=Duration::from_secs(1);
+    Ok(Quota {
+        quota: nanos(needed(table, "quota", "a time, such as \"1s\"", quota)?),
+        period: span(table, "period", period, Nanos(100e6))?,
+        burst: Nanos(0.0),
+    })
+}
+
+fn cgroup_hogs(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let mut quota = quota(table)?;
+    quota.burst = span(table, "burst", ANY, quota.burst)?;
+    let config = CgroupHogsConfig {
         subtrees: count(table, "subtrees", 64)?.unwrap_or(1),
         children: required(table, "children", 1, GROUPS_MAX)? as usize,
         leaves: required(table, "leaves", 0, GROUPS_MAX)? as usize,
         hogs: required(table, "hogs", 1, THREADS_MAX)? as usize,
-        quota: quota.ok_or_else(missing)?,
-        period: period.unwrap_or(Duration::from_millis(100)),
-        burst: burst.unwrap_or_default(),
+        quota,
     };
-    if spec.burst > spec.quota {
+    if quota.burst > quota.quota {
         return Err(table.error("burst", "more than the quota", "at most `quota`"));
     }
-    Ok(spec)
+    Ok(WorkloadKind::CgroupHogs(config))
 }
 
-fn lock_holder(table: &Table<'_, '_, '_>) -> Result<LockHolderSpec, ScenarioError> {
-    let least = Duration::from_millis(1);
-    let quota = table.time("quota", least, TIME_MAX)?;
-    let missing = || table.error("quota", "no such key", "a time, such as \"1s\"");
-    let time = |key, default| {
-        let stated = table.time(key, Duration::from_nanos(100), TIME_MAX)?;
-        Ok(stated.unwrap_or(default))
-    };
-    Ok(LockHolderSpec {
-        quota: quota.ok_or_else(missing)?,
-        period: table
-            .time("period", least, Duration::from_secs(1))?
-            .unwrap_or(Duration::from_millis(100)),
+fn lock_holder(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    Ok(WorkloadKind::LockHolder(LockHolderConfig {
+        quota: quota(table)?,
         holds: table.one_of("holds", &HOLDS)?.unwrap_or(Hold::Read),
-        work: time("work", Duration::from_micros(5))?,
-        page_wait: time("page_wait", Duration::from_micros(200))?,
-        pause: time("pause", Duration::from_millis(2))?,
-    })
+        work: span(table, "work", SHORT, Nanos(5e3))?,
+        page_wait: span(table, "page_wait", SHORT, Nanos(200e3))?,
+        pause: span(table, "pause", SHORT, Nanos(2e6))?,
+    }))
 }
 
-fn file_copy(table: &Table<'_, '_, '_>) -> Result<FileCopySpec, ScenarioError> {
-    let cycle = table.time("cycle", Duration::from_nanos(100), TIME_MAX)?;
-    let missing = || table.error("cycle", "no such key", "a time, such as \"2us\"");
-    Ok(FileCopySpec {
+fn file_copy(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let cycle = read::time(table, "cycle", *SHORT.start(), TIME_MAX)?;
+    Ok(WorkloadKind::FileCopy(Placed {
         cpus: cpu_choice(table)?,
-        files: count(table, "files", 4096)?.unwrap_or(1),
-        buffer_bytes: required(table, "buffer_bytes", 1, 1 << 20)?,
-        blocks: required(table, "blocks", 1, 1 << 16)?,
-        baseline: required(table, "baseline", 1, 1 << 20)?,
-        cycle: cycle.ok_or_else(missing)?,
-        hold_percent: required(table, "hold_percent", 1, 99)?,
-    })
+        config: FileCopyConfig {
+            threads: 0,
+            files: count(table, "files", 4096)?.unwrap_or(1),
+            buffer_bytes: required(table, "buffer_bytes", 1, 1 << 20)?,
+            blocks: required(table, "blocks", 1, 1 << 16)?,
+            baseline: required(table, "baseline", 1, 1 << 20)?,
+            cycle: nanos(needed(table, "cycle", "a time, such as \"2us\"", cycle)?),
+            hold_share: required(table, "hold_percent", 1, 99)? as f64 / 100.0,
+            allowed: None,
+        },
+    }))
 }
 
-fn hackbench(table: &Table<'_, '_, '_>) -> Result<HackbenchSpec, ScenarioError> {
-    Ok(HackbenchSpec {
+fn hackbench(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    Ok(WorkloadKind::Hackbench(HackbenchConfig {
         groups: count(table, "groups", 4096)?.unwrap_or(10),
         pairs: count(table, "pairs", 256)?.unwrap_or(20),
-        loops: count(table, "loops", 1_000_000)?.unwrap_or(100),
+        loops: table.number("loops", 1, 1_000_000)?.unwrap_or(100),
         size_bytes: table.number("size_bytes", 1, 4096)?.unwrap_or(100),
-    })
+    }))
 }
 
-fn schbench(table: &Table<'_, '_, '_>) -> Result<SchbenchSpec, ScenarioError> {
-    let work = table.time("work", Duration::from_nanos(100), TIME_MAX)?;
-    let pause = table.time("pause", Duration::ZERO, TIME_MAX)?;
-    Ok(SchbenchSpec {
+fn schbench(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let work = span(table, "work", SHORT, Nanos(500e3))?;
+    let pause = span(table, "pause", ANY, Nanos(0.0))?;
+    Ok(WorkloadKind::Schbench(SchbenchConfig {
         message_threads: count(table, "message_threads", 4096)?.unwrap_or(2),
         workers: count(table, "workers", 4096)?.unwrap_or(16),
-        work: work.unwrap_or(Duration::from_micros(500)),
-        pause: pause.unwrap_or_default(),
-    })
+        work,
+        pause,
+    }))
 }
 
-fn pi_stress(table: &Table<'_, '_, '_>) -> Result<PiStressSpec, ScenarioError> {
-    let hold = table.time("hold", Duration::ZERO, TIME_MAX)?;
-    Ok(PiStressSpec {
-        groups: count(table, "groups", 4096)?,
-        base_prio: table.number("base_prio", 1, 97)?.unwrap_or(1) as u8,
-        hold: hold.unwrap_or_default(),
-    })
+fn pi_stress(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let hold = span(table, "hold", ANY, Nanos(0.0))?;
+    let groups = count(table, "groups", 4096)?;
+    let base_prio = table.number("base_prio", 1, 97)?.unwrap_or(1) as u8;
+    let config = PiStressConfig { base_prio, hold };
+    Ok(WorkloadKind::PiStress { groups, config })
 }
 
-fn pinned(table: &Table<'_, '_, '_>) -> Result<HogsSpec, ScenarioError> {
-    table.required("cpus", "the CPUs that get a thread each")?;
-    let cpus = CpuChoice {
-        cpus: table.cpus("cpus")?,
-        pinned: true,
-        threads: None,
-    };
-    Ok(HogsSpec {
-        cpus,
-        sched: sched(table, Policy::Fifo(99))?,
-        start: start(table)?,
-    })
+fn lock_bench(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let lock = table.one_of("lock", &LOCKS)?;
+    let lock = needed(
+        table,
+        "lock",
+        "the kind of lock, such as \"spinlock\"",
+        lock,
+    )?;
+    Ok(WorkloadKind::LockBench(Placed {
+        cpus: cpu_choice(table)?,
+        config: LockBenchConfig {
+            lock,
+            policy: policy(table, Policy::Normal(0))?,
+            hold: span(table, "hold", ANY, Nanos(0.0))?,
+            pause: span(table, "pause", ANY, Nanos(0.0))?,
+        },
+    }))
 }
 
-fn start(table: &Table<'_, '_, '_>) -> Result<Duration, ScenarioError> {
-    let stated = table.time("start", Duration::ZERO, TIME_MAX)?;
-    Ok(stated.unwrap_or_default())
+fn request_response(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    const EXPECTED: &str = "as many CPUs as `clients` has, one for each";
+    let cpus = |key, expected| needed(table, key, expected, read::cpus(table, key)?);
+    let clients = cpus("clients", "the CPUs of the clients, such as \"0-3\"")?;
+    let servers = cpus("servers", EXPECTED)?;
+    if clients.len() != servers.len() {
+        return Err(table.error("servers", format!("{} CPUs", servers.len()), EXPECTED));
+    }
+    let work = span(table, "work", ANY, Nanos(0.0))?;
+    let pairs = clients.into_iter().zip(servers);
+    Ok(WorkloadKind::RequestResponse(RequestResponseConfig {
+        pairs: pairs
+            .map(|(client, server)| (CpuId(client), CpuId(server)))
+            .collect(),
+        policy: policy(table, Policy::Normal(0))?,
+        size_bytes: table.number("size_bytes", 1, 4096)?.unwrap_or(1),
+        work,
+    }))
 }
 
-pub(super) fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
-    let cpus = table.cpus("cpus")?;
-    let pinned = table.flag("pinned")?;
-    let threads = count(table, "threads", THREADS_MAX)?;
+fn policy_changer(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let policies = read::some_of(table, "policies", &POLICIES)?;
+    let work = span(table, "work", ANY, Nanos(0.0))?;
+    Ok(WorkloadKind::PolicyChanger(Placed {
+        cpus: cpu_choice(table)?,
+        config: PolicyChangerConfig {
+            policies: policies.unwrap_or_else(|| POLICIES.map(|(_, policy)| policy).to_vec()),
+            work,
+        },
+    }))
+}
+
+fn rt_app(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    Ok(WorkloadKind::RtApp(table.required_words("file")?))
+}
+
+fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
     Ok(CpuChoice {
-        cpus,
-        pinned,
-        threads,
+        cpus: read::cpus(table, "cpus")?,
+        pinned: table.flag("pinned")?,
+        threads: count(table, "threads", THREADS_MAX)?,
     })
 }
 
-pub(super) fn sched(
-    table: &Table<'_, '_, '_>,
-    default: Policy,
-) -> Result<SchedSpec, ScenarioError> {
+fn policy(table: &Table<'_, '_, '_>, default: Policy) -> Result<Policy, ScenarioError> {
     let (real_time, nice) = (table.number("priority", 1, 99)?, nice(table)?);
-    let priority = |default: u8| real_time.map_or(default, |priority| priority as u8);
     let default_priority = match default {
         Policy::Fifo(priority) | Policy::Rr(priority) => priority,
         Policy::Normal(_) => 1,
     };
-    let choices = [("fifo", 0), ("rr", 1), ("normal", 2)];
-    let default_choice = usize::from(matches!(default, Policy::Normal(_))) * 2;
-    let policy = match table.one_of("policy", &choices)?.unwrap_or(default_choice) {
-        0 => Policy::Fifo(priority(default_priority)),
-        1 => Policy::Rr(priority(default_priority)),
-        _ => Policy::Normal(nice.unwrap_or(0)),
+    let priority = real_time.map_or(default_priority, |priority| priority as u8);
+    let policy = match table.one_of("policy", &POLICIES)?.unwrap_or(default) {
+        Policy::Fifo(_) => Policy::Fifo(priority),
+        Policy::Rr(_) => Policy::Rr(priority),
+        Policy::Normal(_) => Policy::Normal(nice.unwrap_or(0)),
     };
     let misplaced = match policy {
         Policy::Normal(_) if real_time.is_some() => Some(("priority", "`nice` for policy normal")),
@@ -318,23 +351,19 @@ pub(super) fn sched(
     };
     match misplaced {
         Some((key, expected)) => Err(table.error(key, format!("the key {key}"), expected)),
-        None => Ok(SchedSpec { policy }),
+        None => Ok(policy),
     }
 }
 
 fn nice(table: &Table<'_, '_, '_>) -> Result<Option<i8>, ScenarioError> {
-    const EXPECTED: &str = "a nice value from -20 to 19";
-    let Some(value) = table.get("nice") else {
-        return Ok(None);
-    };
-    let number = match value.get_ref() {
-        toml::de::DeValue::Integer(number) if number.radix() == 10 => number.as_str().parse().ok(),
+    let expected = || "a nice value from -20 to 19".to_owned();
+    table.read("nice", expected, |value| match value.get_ref() {
+        toml::de::DeValue::Integer(number) if number.radix() == 10 => {
+            let nice = number.as_str().parse().ok()?;
+            (-20..=19).contains(&nice).then_some(nice)
+        }
         _ => None,
-    };
-    match number.filter(|nice| (-20..=19).contains(nice)) {
-        Some(nice) => Ok(Some(nice)),
-        None => Err(table.error("nice", describe(value), EXPECTED)),
-    }
+    })
 }
 
 fn count(
@@ -352,6 +381,5 @@ fn required(
     most: u64,
 ) -> Result<u64, ScenarioError> {
     let expected = format!("a whole number from {least} to {most}");
-    let missing = || table.error(key, "no such key", expected);
-    table.number(key, least, most)?.ok_or_else(missing)
+    needed(table, key, expected, table.number(key, least, most)?)
 }

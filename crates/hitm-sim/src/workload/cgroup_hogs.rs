@@ -10,12 +10,10 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use crate::engine::SimError;
-use crate::kernel::{
-    CpuMask, DistributeCall, GroupId, GroupSpec, Kernel, Policy, Quota, Task, TaskSpec,
-};
+use crate::kernel::{CpuMask, GroupId, GroupSpec, Kernel, Policy, Quota, Task, TaskSpec};
 
 /// The tree.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CgroupHogsConfig {
     /// First-level groups.
     pub subtrees: usize,
@@ -101,11 +99,6 @@ impl CgroupHogs {
         let config = &self.config;
         let groups = 1 + config.children + config.children * config.leaves;
         (groups * self.kernel.cpu_count()) as u64
-    }
-
-    /// The calls that distributed a quota, those of slack timers included.
-    pub fn distribute_calls(&self) -> Vec<DistributeCall> {
-        self.kernel.distribute_calls()
     }
 
     /// The kernel that they run under.

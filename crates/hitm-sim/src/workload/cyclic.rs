@@ -6,7 +6,7 @@
 //! 100 us by clock_nanosleep at the highest priority of the policy, one bogo operation each). Not
 //! modelled: the statistics that the stressor computes at its end.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
@@ -24,10 +24,8 @@ pub enum Sleep {
 }
 
 /// Cyclic threads.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CyclicConfig {
-    /// Their CPUs: one thread for each entry, which may run there.
-    pub threads: Vec<CpuMask>,
     /// Their policy.
     pub policy: Policy,
     /// Their sleep.
@@ -37,7 +35,7 @@ pub struct CyclicConfig {
     pub work: Nanos,
 }
 
-/// Measurements of one cyclic thread.
+/// Measurements of cyclic threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lateness {
     /// Wake-ups.
@@ -65,35 +63,39 @@ impl Default for Lateness {
 #[derive(Debug)]
 pub struct Cyclic {
     config: CyclicConfig,
-    results: RefCell<Vec<Lateness>>,
+    results: Cell<Lateness>,
 }
 
 impl Cyclic {
-    /// Makes the threads.
-    pub fn spawn(kernel: &Rc<Kernel>, config: CyclicConfig) -> Result<Rc<Cyclic>, SimError> {
-        let count = config.threads.len();
+    /// Makes a thread for each mask, which may run there.
+    pub fn spawn(
+        kernel: &Rc<Kernel>,
+        threads: &[CpuMask],
+        config: CyclicConfig,
+    ) -> Result<Rc<Cyclic>, SimError> {
         let cyclic = Rc::new(Cyclic {
-            results: RefCell::new(vec![Lateness::default(); count]),
+            results: Cell::default(),
             config,
         });
         let mut random = kernel.engine().random("cyclic");
-        for (number, allowed) in cyclic.config.threads.iter().enumerate() {
+        for (number, allowed) in threads.iter().enumerate() {
             let spec = TaskSpec {
                 name: format!("cyclic/{number}"),
-                policy: cyclic.config.policy,
+                policy: config.policy,
                 cpu: any_of(allowed, number)?,
                 allowed: Some(allowed.clone()),
                 start: Cycles(random.below(kernel.cycles(Nanos(1e6)).0)),
             };
             let shared = Rc::clone(&cyclic);
-            kernel.spawn(&spec, move |thread| async move {
-                shared.cycle(&thread, number).await
-            })?;
+            kernel.spawn(
+                &spec,
+                move |thread| async move { shared.cycle(&thread).await },
+            )?;
         }
         Ok(cyclic)
     }
 
-    async fn cycle(&self, thread: &Thread, number: usize) {
+    async fn cycle(&self, thread: &Thread) {
         let kernel = thread.kernel();
         let work = kernel.cycles(self.config.work);
         let mut next = thread.now();
@@ -104,47 +106,51 @@ impl Cyclic {
             };
             thread.sleep_until(next).await;
             let late = thread.now().saturating_sub(next);
-            {
-                let result = &mut self.results.borrow_mut()[number];
-                result.cycles += 1;
-                result.least = result.least.min(late);
-                result.sum += late;
-                result.most = result.most.max(late);
-            }
+            let before = self.results.get();
+            self.results.set(Lateness {
+                cycles: before.cycles + 1,
+                least: before.least.min(late),
+                sum: before.sum + late,
+                most: before.most.max(late),
+            });
             thread.run(work).await;
         }
     }
 
-    /// Returns the measurements of each thread so far.
-    pub fn results(&self) -> Vec<Lateness> {
-        self.results.borrow().clone()
+    /// True if its threads sleep for a span, as the stressor's do.
+    pub fn is_stressor(&self) -> bool {
+        matches!(self.config.sleep, Sleep::Relative(_))
     }
 
-    /// Wake-ups of all threads: the stressor's bogo operations.
-    pub fn operations(&self) -> u64 {
-        self.results
-            .borrow()
-            .iter()
-            .map(|result| result.cycles)
-            .sum()
+    /// Returns the measurements of all threads so far; each wake-up is a bogo operation of the stressor.
+    pub fn results(&self) -> Lateness {
+        self.results.get()
     }
 }
 
-/// A thread for each mask that burns its CPU for ever, from `start` on.
+/// Threads that burn their CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HogsConfig {
+    /// Their policy.
+    pub policy: Policy,
+    /// Time at which they begin.
+    pub start: Nanos,
+}
+
+/// A thread for each mask that burns its CPU for ever.
 pub fn spawn_hogs(
     kernel: &Rc<Kernel>,
     threads: &[CpuMask],
-    policy: Policy,
-    start: Nanos,
+    config: HogsConfig,
 ) -> Result<Vec<Rc<Task>>, SimError> {
     let mut tasks = Vec::new();
     for (number, allowed) in threads.iter().enumerate() {
         let spec = TaskSpec {
             name: format!("hog/{number}"),
-            policy,
+            policy: config.policy,
             cpu: any_of(allowed, number)?,
             allowed: Some(allowed.clone()),
-            start: kernel.cycles(start) + Cycles(number as u64),
+            start: kernel.cycles(config.start) + Cycles(number as u64),
         };
         let task = kernel.spawn(&spec, move |thread| async move {
             let slice = thread.kernel().cycles(Nanos(1e9));

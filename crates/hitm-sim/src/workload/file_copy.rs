@@ -27,6 +27,8 @@ pub struct FileCopyConfig {
     pub buffer_bytes: u64,
     /// Blocks of a file.
     pub blocks: u64,
+    /// KB/s that make 10 points.
+    pub baseline: u64,
     /// Time that a block takes one thread alone.
     pub cycle: Nanos,
     /// The share of it for which the thread holds the lock, 0 to 1.
@@ -41,6 +43,7 @@ pub struct FileCopy {
     targets: Vec<Rc<PageCacheFile>>,
     blocks: Rc<Cell<u64>>,
     buffer_bytes: u64,
+    baseline: u64,
 }
 
 /// Work of one thread, in cycles.
@@ -88,6 +91,7 @@ impl FileCopy {
             targets,
             blocks: Rc::default(),
             buffer_bytes: config.buffer_bytes,
+            baseline: config.baseline,
         };
         let mut random = kernel.engine().random("file-copy");
         let cpus = start_cpus(kernel, config, &mut random);
@@ -116,9 +120,10 @@ impl FileCopy {
         self.blocks.get()
     }
 
-    /// Bytes of a block.
-    pub fn buffer_bytes(&self) -> u64 {
-        self.buffer_bytes
+    /// The benchmark's score for so many blocks a second.
+    pub fn score(&self, blocks_per_second: f64) -> f64 {
+        let kilobytes = blocks_per_second * self.buffer_bytes as f64 / 1024.0;
+        kilobytes / self.baseline as f64 * 10.0
     }
 
     /// The files that are written.

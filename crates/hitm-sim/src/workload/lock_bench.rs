@@ -34,12 +34,10 @@ pub enum LockKind {
 }
 
 /// Configuration of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LockBenchConfig {
     /// Kind of the lock.
     pub lock: LockKind,
-    /// CPUs that each thread may run on.
-    pub threads: Vec<CpuMask>,
     /// Their policy.
     pub policy: Policy,
     /// Work under the lock.
@@ -64,11 +62,15 @@ pub struct LockBench {
 }
 
 impl LockBench {
-    /// Makes the lock and the threads.
+    /// Makes the lock, and a thread for each mask, which may run there.
     ///
     /// # Errors
     /// Layouts without what the lock needs.
-    pub fn spawn(kernel: &Rc<Kernel>, config: &LockBenchConfig) -> Result<Rc<LockBench>, SimError> {
+    pub fn spawn(
+        kernel: &Rc<Kernel>,
+        threads: &[CpuMask],
+        config: LockBenchConfig,
+    ) -> Result<Rc<LockBench>, SimError> {
         const NAME: &str = "lock_bench";
         let lock = match config.lock {
             LockKind::Spinlock => Lock::Spinlock(kernel.raw_spinlock(NAME)),
@@ -79,12 +81,12 @@ impl LockBench {
         };
         let bench = Rc::new(LockBench {
             lock,
-            acquisitions: config.threads.iter().map(|_| Cell::new(0)).collect(),
+            acquisitions: threads.iter().map(|_| Cell::new(0)).collect(),
         });
         let mut random = kernel.engine().random(NAME);
         let mut cpus = CpuDeck::default();
         let (hold, pause) = (kernel.cycles(config.hold), kernel.cycles(config.pause));
-        for (number, mask) in config.threads.iter().enumerate() {
+        for (number, mask) in threads.iter().enumerate() {
             let drawn = cpus.draw(kernel.cpu_count(), &mut random);
             let first = mask.iter().next().unwrap_or(CpuId(0));
             let spec = TaskSpec {

@@ -17,10 +17,8 @@ use crate::engine::SimError;
 use crate::kernel::{Barrier, CpuMask, Kernel, PiMutex, Policy, TaskSpec, Thread};
 
 /// The groups of a run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PiStressConfig {
-    /// The CPU to which each group is bound.
-    pub groups: Vec<CpuId>,
     /// Priority of the low threads; medium and high are the next two.
     pub base_prio: u8,
     /// Work of the low thread with the mutex; nothing in the program itself.
@@ -45,13 +43,17 @@ pub struct PiStress {
 }
 
 impl PiStress {
-    /// Makes the threads.
-    pub fn spawn(kernel: &Rc<Kernel>, config: &PiStressConfig) -> Result<Rc<PiStress>, SimError> {
+    /// Makes a group for each CPU, which it is bound to.
+    pub fn spawn(
+        kernel: &Rc<Kernel>,
+        groups: &[CpuId],
+        config: PiStressConfig,
+    ) -> Result<Rc<PiStress>, SimError> {
         let stress = Rc::new(PiStress {
             hold: config.hold,
             inversions: Cell::new(0),
         });
-        for (number, cpu) in config.groups.iter().copied().enumerate() {
+        for (number, cpu) in groups.iter().copied().enumerate() {
             let barrier = |name: &str, count| kernel.barrier(&format!("pi_stress.{name}"), count);
             let group = Rc::new(Group {
                 mutex: kernel.pi_mutex("pi_stress.mutex")?,

@@ -10,10 +10,8 @@ use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
 
 /// Configuration of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct PolicyChangerConfig {
-    /// CPUs that each thread may run on.
-    pub threads: Vec<CpuMask>,
     /// The policies, in turn.
     pub policies: Vec<Policy>,
     /// User code after each change.
@@ -27,18 +25,19 @@ pub struct PolicyChanger {
 }
 
 impl PolicyChanger {
-    /// Makes the threads.
+    /// Makes a thread for each mask, which may run there.
     ///
     /// # Errors
     /// A task that cannot be.
     pub fn spawn(
         kernel: &Rc<Kernel>,
+        threads: &[CpuMask],
         config: &PolicyChangerConfig,
     ) -> Result<Rc<PolicyChanger>, SimError> {
         let run = Rc::new(PolicyChanger::default());
         let mut random = kernel.engine().random("policy-changer");
         let work = kernel.cycles(config.work);
-        for (number, mask) in config.threads.iter().enumerate() {
+        for (number, mask) in threads.iter().enumerate() {
             let cpus: Vec<CpuId> = mask.iter().collect();
             let spec = TaskSpec {
                 name: format!("policy_changer/{number}"),

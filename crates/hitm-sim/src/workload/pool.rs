@@ -188,8 +188,8 @@ impl Pools {
         self.bursts.get()
     }
 
-    /// Frames done so far.
-    pub fn frames(&self) -> u64 {
-        self.bursts.get() / self.config.frame_bursts.max(1)
+    /// Bursts that make a frame.
+    pub fn frame_bursts(&self) -> u64 {
+        self.config.frame_bursts
     }
 }

@@ -13,7 +13,7 @@ use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
 
 /// Configuration of a run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RequestResponseConfig {
     /// The CPUs of client and server, for each pair.
     pub pairs: Vec<(CpuId, CpuId)>,

@@ -201,6 +201,7 @@ fn no_load_goes_to_the_cpus_of_a_lock_group() {
         files: 1,
         buffer_bytes: 1024,
         blocks: 512,
+        baseline: 1,
         cycle: Nanos(1672.0),
         hold_share: 0.43,
         allowed: None,

@@ -38,12 +38,12 @@ fn a_distant_pair_makes_fewer_transactions_and_each_takes_two_wakeups() {
 fn a_thread_goes_through_its_policies_in_turn() {
     let config = KernelConfig::new(Balancing::PushIpi);
     let (kernel, mut executor) = boot(machine("broadwell-4s", 2), 1, Nanos(MILLIS * 1e6), config);
+    let threads = [CpuMask::of(2, [CpuId(0)]), CpuMask::of(2, [CpuId(1)])];
     let config = PolicyChangerConfig {
-        threads: vec![CpuMask::of(2, [CpuId(0)]), CpuMask::of(2, [CpuId(1)])],
         policies: vec![Policy::Fifo(1), Policy::Rr(1), Policy::Normal(0)],
         work: Nanos(10e3),
     };
-    let run = PolicyChanger::spawn(&kernel, &config).unwrap();
+    let run = PolicyChanger::spawn(&kernel, &threads, &config).unwrap();
     executor.run().unwrap();
     // About 10 us of work and the call, for each of two threads.
     let most = (2.0 * MILLIS * 1e6 / 10e3) as u64;

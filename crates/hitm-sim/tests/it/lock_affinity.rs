@@ -32,6 +32,7 @@ fn copy(threads: usize, hold_share: f64) -> FileCopyConfig {
         files: 1,
         buffer_bytes: 1024,
         blocks: 512,
+        baseline: 1,
         cycle: Nanos(1672.0),
         hold_share,
         allowed: None,

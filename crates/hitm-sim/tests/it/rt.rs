@@ -186,11 +186,10 @@ fn a_boosted_owner_lets_the_highest_thread_in() {
         KernelConfig::new(Balancing::PushIpi),
     );
     let config = PiStressConfig {
-        groups: vec![CpuId(0)],
         base_prio: 10,
         hold: Nanos(1e3),
     };
-    let stress = PiStress::spawn(&kernel, &config).unwrap();
+    let stress = PiStress::spawn(&kernel, &[CpuId(0)], config).unwrap();
     executor.run().unwrap();
     assert!(stress.inversions() > 500, "{}", stress.inversions());
 }

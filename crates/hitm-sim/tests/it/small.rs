@@ -32,11 +32,11 @@ pub(crate) fn small_hash(seed: u64) -> u64 {
         }
         1 => {
             let config = PiStressConfig {
-                groups: (0..cpus as u16).map(CpuId).collect(),
                 base_prio: 10,
                 hold: Nanos(1e3),
             };
-            PiStress::spawn(&kernel, &config).unwrap();
+            let groups: Vec<CpuId> = (0..cpus as u16).map(CpuId).collect();
+            PiStress::spawn(&kernel, &groups, config).unwrap();
         }
         _ => pools(&kernel, 1, 6),
     }

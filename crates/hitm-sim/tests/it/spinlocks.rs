@@ -56,15 +56,16 @@ fn of_kind(spinlock: SpinlockKind) -> KernelConfig {
 
 fn bench(config: KernelConfig, layouts: Layouts, lock: LockKind) -> Vec<u64> {
     let (kernel, mut executor) = boot(config, layouts);
-    let threads = (0..CPUS as u16).map(|cpu| CpuMask::of(CPUS, [CpuId(cpu)]));
+    let threads: Vec<CpuMask> = (0..CPUS as u16)
+        .map(|cpu| CpuMask::of(CPUS, [CpuId(cpu)]))
+        .collect();
     let config = LockBenchConfig {
         lock,
-        threads: threads.collect(),
         policy: Policy::Normal(0),
         hold: Nanos(200.0),
         pause: Nanos(500.0),
     };
-    let bench = LockBench::spawn(&kernel, &config).unwrap();
+    let bench = LockBench::spawn(&kernel, &threads, config).unwrap();
     executor.run().unwrap();
     bench.acquisitions()
 }

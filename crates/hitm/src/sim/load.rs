@@ -144,10 +144,10 @@ fn rt_apps(
 ) -> Result<BTreeMap<String, RtApp>, Error> {
     let mut apps = BTreeMap::new();
     for workload in &scenario.workloads {
-        let WorkloadKind::RtApp(spec) = &workload.kind else {
+        let WorkloadKind::RtApp(file) = &workload.kind else {
             continue;
         };
-        let path = folder.join(&spec.file);
+        let path = folder.join(file);
         let max = rt_app::TEXT_BYTES_MAX as u64;
         let text = read_named(&path, NamedBy::Input, max, "an rt-app file")?;
         *hash = hash.with_word(text.as_bytes());

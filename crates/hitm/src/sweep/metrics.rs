@@ -65,7 +65,7 @@ const CGROUP_HOGS: [&str; 16] = [
 /// Figures of a workload, after its name.
 fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
     match kind {
-        WorkloadKind::RtMigrateTest(_) => &[
+        WorkloadKind::RtMigrateTest { .. } => &[
             "iterations",
             "failed_iterations",
             "failed_start_us",
@@ -106,7 +106,7 @@ fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
             "request_us_p50",
             "request_us_p99",
         ],
-        WorkloadKind::PiStress(_) => &["inversions_per_second"],
+        WorkloadKind::PiStress { .. } => &["inversions_per_second"],
         WorkloadKind::LockBench(_) => &["acquisitions_per_second", "least_of_most"],
         WorkloadKind::RequestResponse(_) => &["transactions_per_second"],
         WorkloadKind::PolicyChanger(_) => &["changes_per_second"],

@@ -69,7 +69,7 @@ impl Running {
     /// ends without that.
     ///
     /// # Errors
-    /// What is not modelled, CPUs that do not exist, threads without end in a run without one.
+    /// Events that are not modelled, CPUs that do not exist, threads without end in a run without one.
     pub fn spawn(kernel: &Rc<Kernel>, app: &RtApp, has_end: bool) -> Result<Rc<Running>, SimError> {
         check(app, has_end)?;
         let counts = thread_counts(app)?;

@@ -52,7 +52,7 @@ pub(crate) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number>
     let parameters = hardware.map(MachineCost::parameter);
     let parameters = parameters.chain(code.map(KernelCost::parameter));
     // A cost in the scenario is an input.
-    let is_open = |parameter: &&Parameter| scenario.kernel.costs.get(parameter).is_none();
+    let is_open = |parameter: &&Parameter| scenario.kernel.shared.costs.get(parameter).is_none();
     let of_kernel = parameters.filter(is_open).map(|parameter| Number {
         key: format!("kernel.costs.{}", parameter.name),
         value: parameter.default,
@@ -74,7 +74,7 @@ fn takes_part(item: Item, scenario: &Scenario) -> bool {
 }
 
 fn cost_takes_part(cost: MachineCost, scenario: &Scenario) -> bool {
-    let governor = scenario.kernel.idle;
+    let governor = scenario.kernel.shared.idle;
     match cost {
         MachineCost::PollExit => governor != IdleGovernor::Shallow,
         MachineCost::IdleExit => governor != IdleGovernor::Poll,
@@ -99,11 +99,11 @@ fn code_takes_part(cost: KernelCost, scenario: &Scenario) -> bool {
     match cost {
         KernelCost::VisitInstructions => has_groups(),
         KernelCost::Scan => true,
-        KernelCost::IdleScan => kernel.load_balancing == LoadBalancing::NewlyIdle,
+        KernelCost::IdleScan => kernel.shared.load_balancing == LoadBalancing::NewlyIdle,
         KernelCost::Judge | KernelCost::LockCrowd | KernelCost::LockCalm | KernelCost::LockUses => {
             kernel.placement.contains(&Placement::LockAware)
         }
-        KernelCost::CnaThreshold => kernel.spinlock == SpinlockKind::Cna,
+        KernelCost::CnaThreshold => kernel.shared.spinlock == SpinlockKind::Cna,
         KernelCost::Function => true,
     }
 }
