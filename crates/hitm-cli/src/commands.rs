@@ -55,7 +55,7 @@ fn text_options(terminal: &Terminal) -> TextOptions {
     }
 }
 
-/// Where the names of a sampled kernel come from.
+/// Origin of the names of a sampled kernel.
 #[derive(Debug, Args)]
 pub(crate) struct KernelArgs {
     /// Names of the kernel, for samples: a copy of /proc/kallsyms of the machine that was sampled

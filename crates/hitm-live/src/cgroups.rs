@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::procfs;
+use crate::procfs::{self, Mounted, parse_mounts, tids};
 
 /// Groups that a scan keeps; those beyond are counted.
 const GROUPS_MAX: usize = 65_536;
@@ -237,7 +237,7 @@ impl Hierarchy {
             Version::Two => "cgroup.threads",
         };
         let text = fs::read_to_string(folder.join(file))?;
-        Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+        Ok(tids(&text).collect())
     }
 }
 
@@ -249,59 +249,29 @@ pub fn path_of(typed: &str) -> String {
 }
 
 fn path_below(mounts: &str, typed: &str) -> String {
-    let mounts = mounts.lines().filter_map(parse_mount);
-    let below = mounts.filter(|(_, kind, _)| kind.starts_with("cgroup"));
-    let below = below.filter_map(|(root, ..)| Path::new(typed).strip_prefix(root).ok());
+    let below = parse_mounts(mounts).filter(|mount| mount.kind.starts_with("cgroup"));
+    let below = below.filter_map(|mount| {
+        let path = Path::new(typed).strip_prefix(&mount.point).ok()?;
+        Some(path.to_owned())
+    });
     // The longest matching mount leaves the shortest path.
     let path = below.min_by_key(|path| path.as_os_str().len());
-    let path = path.map_or(typed.into(), Path::to_string_lossy);
-    format!("/{}", path.trim_matches('/'))
+    let path = path.unwrap_or_else(|| typed.into());
+    format!("/{}", path.to_string_lossy().trim_matches('/'))
 }
 
 /// Version 1 first: where both are mounted, a controller is in only one of them.
 fn find_in(mounts: &str, has_cpu: impl Fn(&Path) -> bool) -> Option<Hierarchy> {
-    let lines: Vec<(PathBuf, &str, &str)> = mounts.lines().filter_map(parse_mount).collect();
-    let old = lines.iter().find(|(_, kind, options)| {
-        *kind == "cgroup" && options.split(',').any(|option| option == "cpu")
-    });
-    if let Some((root, ..)) = old {
-        return Some(Hierarchy {
-            root: root.clone(),
-            version: Version::One,
-        });
+    let hierarchy = |mount: Mounted<'_>, version| Hierarchy {
+        root: mount.point,
+        version,
+    };
+    let old = parse_mounts(mounts).find(|mount| mount.controls("cpu"));
+    if let Some(old) = old {
+        return Some(hierarchy(old, Version::One));
     }
-    let new = lines
-        .iter()
-        .find(|(root, kind, _)| *kind == "cgroup2" && has_cpu(root));
-    new.map(|(root, ..)| Hierarchy {
-        root: root.clone(),
-        version: Version::Two,
-    })
-}
-
-/// Parses mount point, type and options of the file system from a line of proc_pid_mountinfo(5).
-fn parse_mount(line: &str) -> Option<(PathBuf, &str, &str)> {
-    let (of_mount, of_system) = line.split_once(" - ")?;
-    let point = of_mount.split(' ').nth(4)?;
-    let mut words = of_system.split(' ');
-    let kind = words.next()?;
-    let options = words.nth(1)?;
-    Some((PathBuf::from(unescaped(point)), kind, options))
-}
-
-/// Decodes blanks, tabs, newlines and backslashes, which are octal in mountinfo.
-fn unescaped(text: &str) -> String {
-    let pairs = [
-        ("\\040", " "),
-        ("\\011", "\t"),
-        ("\\012", "\n"),
-        ("\\134", "\\"),
-    ];
-    pairs
-        .iter()
-        .fold(text.to_owned(), |text, (code, character)| {
-            text.replace(code, character)
-        })
+    let new = parse_mounts(mounts).find(|mount| mount.kind == "cgroup2" && has_cpu(&mount.point));
+    new.map(|new| hierarchy(new, Version::Two))
 }
 
 /// Parses `4000 20000` or `max 100000`.

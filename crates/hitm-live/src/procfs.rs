@@ -30,6 +30,11 @@ impl TaskId {
     }
 }
 
+/// `PF_KTHREAD` of include/linux/sched.h: field 9 of proc_pid_stat(5).
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// `SCHED_DEADLINE`: such a task keeps the CPUs of its root domain.
+const DEADLINE_POLICY: u32 = 6;
+
 /// Fields of /proc/TID/stat that are used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stat {
@@ -39,10 +44,20 @@ pub struct Stat {
     pub state: char,
     /// Parent of the task's process.
     pub parent: u32,
+    /// Its process group; 0 outside of our PID namespace.
+    pub group: u32,
+    /// Its session; 0 outside of our PID namespace.
+    pub session: u32,
+    /// True for a thread of the kernel.
+    pub is_kernel: bool,
     /// Its nice value, -20 to 19.
     pub nice: i8,
     /// Clock ticks from boot to the task's start.
     pub start_ticks: u64,
+    /// The CPU that it ran on last.
+    pub cpu: u16,
+    /// True if its policy is `SCHED_DEADLINE`.
+    pub is_deadline: bool,
 }
 
 impl Stat {
@@ -63,18 +78,23 @@ impl Stat {
     pub fn parse(line: &str) -> Option<Stat> {
         let (before, rest) = line.rsplit_once(") ")?;
         let (_, comm) = before.split_once(" (")?;
-        let mut fields = rest.split(' ');
-        // Fields 3 and 4; `nth` continues behind what it took, to fields 19 and 22.
-        let state = fields.next()?.chars().next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let nice = fields.nth(14)?.parse().ok()?;
-        let start_ticks = fields.nth(2)?.trim_end().parse().ok()?;
+        // The first field is number 3.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        // A session of a process outside of our PID namespace is 0 or -1.
+        let id = |number| field(number).map(|text| text.parse().unwrap_or(0));
+        let flags: u64 = field(9)?.parse().ok()?;
         Some(Stat {
             comm: comm.to_owned(),
-            state,
-            parent,
-            nice,
-            start_ticks,
+            state: field(3)?.chars().next()?,
+            parent: field(4)?.parse().ok()?,
+            group: id(5)?,
+            session: id(6)?,
+            is_kernel: flags & KERNEL_THREAD != 0,
+            nice: field(19)?.parse().ok()?,
+            start_ticks: field(22)?.parse().ok()?,
+            cpu: field(39)?.parse().ok()?,
+            is_deadline: field(41)?.parse() == Ok(DEADLINE_POLICY),
         })
     }
 }
@@ -105,17 +125,6 @@ pub fn processes() -> io::Result<Vec<u32>> {
     numbers(Path::new("/proc"))
 }
 
-/// Reads the process that thread `tid` belongs to.
-///
-/// # Errors
-/// The thread is gone, or /proc is not readable.
-pub fn process_of(tid: u32) -> io::Result<u32> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    let pid = line.and_then(|pid| pid.trim().parse().ok());
-    pid.ok_or_else(|| io::Error::other(format!("/proc/{tid}/status: no Tgid")))
-}
-
 /// Reads the cgroups of process `pid` as (controllers, path): one for each hierarchy, the unified
 /// one without controllers.
 ///
@@ -126,7 +135,7 @@ pub fn cgroups(pid: u32) -> io::Result<Vec<(String, PathBuf)>> {
     Ok(parse_cgroups(&text))
 }
 
-fn parse_cgroups(text: &str) -> Vec<(String, PathBuf)> {
+pub(crate) fn parse_cgroups(text: &str) -> Vec<(String, PathBuf)> {
     let fields = text.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
@@ -134,6 +143,68 @@ fn parse_cgroups(text: &str) -> Vec<(String, PathBuf)> {
     fields
         .map(|(controllers, path)| (controllers.to_owned(), PathBuf::from(path)))
         .collect()
+}
+
+/// A mount.
+pub(crate) struct Mounted<'a> {
+    /// The folder of its file system that is mounted.
+    pub(crate) root: PathBuf,
+    pub(crate) point: PathBuf,
+    /// Type of its file system.
+    pub(crate) kind: &'a str,
+    /// Options of its file system.
+    pub(crate) options: &'a str,
+}
+
+impl Mounted<'_> {
+    /// Returns true if it is a hierarchy of cgroups of version 1 with a controller.
+    pub(crate) fn controls(&self, controller: &str) -> bool {
+        self.kind == "cgroup" && self.options.split(',').any(|option| option == controller)
+    }
+}
+
+/// Mounts of a text of proc_pid_mountinfo(5).
+pub(crate) fn parse_mounts(text: &str) -> impl Iterator<Item = Mounted<'_>> {
+    text.lines().filter_map(|line| {
+        let (of_mount, of_system) = line.split_once(" - ")?;
+        let mut place = of_mount.split(' ').skip(3).map(unescaped);
+        let mut words = of_system.split(' ');
+        Some(Mounted {
+            root: place.next()?,
+            point: place.next()?,
+            kind: words.next()?,
+            options: words.nth(1).unwrap_or_default(),
+        })
+    })
+}
+
+/// Decodes blanks and backslashes, which are octal: `\040`.
+fn unescaped(field: &str) -> PathBuf {
+    let mut text = String::new();
+    let mut rest = field;
+    while let Some((before, code)) = rest.split_once('\\') {
+        text.push_str(before);
+        let byte = code
+            .get(..3)
+            .and_then(|octal| u8::from_str_radix(octal, 8).ok());
+        match byte {
+            Some(byte) => {
+                text.push(char::from(byte));
+                rest = &code[3..];
+            }
+            None => {
+                text.push('\\');
+                rest = code;
+            }
+        }
+    }
+    text.push_str(rest);
+    PathBuf::from(text)
+}
+
+/// Numbers of a text, one a line: tasks of a cgroup.
+pub(crate) fn tids(text: &str) -> impl Iterator<Item = u32> {
+    text.lines().filter_map(|line| line.trim().parse().ok())
 }
 
 fn numbers(folder: &Path) -> io::Result<Vec<u32>> {
@@ -206,8 +277,17 @@ mod tests {
 
     #[test]
     fn names_with_brackets_do_not_shift_the_fields() {
-        let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 -7 1 0 4242 9 9\n";
-        let stat = Stat::parse(line).unwrap();
+        let line = |flags: &str, policy: &str| {
+            format!(
+                "7 (a) b (c) S 3 5 6 0 -1 {flags} 1 2 3 4 5 6 7 8 20 -7 1 0 4242 9 9 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 {policy} 0\n"
+            )
+        };
+        let kernel = Stat::parse(&line("69238880", "6")).unwrap();
+        assert_eq!((kernel.group, kernel.session, kernel.cpu), (5, 6, 1));
+        assert!(kernel.is_kernel && kernel.is_deadline);
+        let line = line("4194560", "0");
+        let stat = Stat::parse(&line).unwrap();
+        assert!(!stat.is_kernel && !stat.is_deadline);
         assert_eq!(
             (
                 stat.comm.as_str(),
@@ -248,7 +328,6 @@ mod tests {
         };
         assert!(!other.is_alive());
         assert!(threads(pid).unwrap().contains(&pid));
-        assert_eq!(process_of(pid).unwrap(), pid);
         assert!(processes().unwrap().contains(&pid));
     }
 }

@@ -9,11 +9,11 @@ mod tests;
 use hitm_base::{Histogram, Nanos};
 use hitm_bpf::slot_start_ns;
 pub use hitm_bpf::{Latencies, TaskLatencies, WakeupTable};
-use hitm_fields::{Align, Field, Reported as _, Unit, fields};
+use hitm_fields::fields;
 
 pub use run::{Error, Options, Target, WakeupWindows, measure};
 
-/// What has latencies.
+/// Something that has latencies.
 pub trait HasLatencies {
     /// The latencies.
     fn latencies(&self) -> &Latencies;
@@ -31,54 +31,20 @@ impl HasLatencies for TaskLatencies {
     }
 }
 
-/// Fields of everything that has latencies.
-#[derive(Debug)]
-pub struct Latent<T>(std::marker::PhantomData<T>);
-
-const NANOS: (Unit, Align) = (Unit::Nanos, Align::Right);
-
-#[expect(non_upper_case_globals, reason = "as the fields that `fields!` makes")]
-impl<T: HasLatencies> Latent<T> {
-    /// Number of latencies.
-    pub const count: Field<T> = Field::new(
-        "count",
-        "wake-ups",
-        (Unit::Count, Align::Right),
-        "Times that it was woken and ran",
-        |item| item.latencies().count.value(),
-    );
-    /// Sum of latencies.
-    pub const sum_ns: Field<T> = Field::new(
-        "sum_ns",
-        "in all",
-        NANOS,
-        "Time from waking to running in all",
-        |item| item.latencies().sum_ns.value(),
-    );
-    /// Half of them.
-    pub const p50_ns: Field<T> = Field::new(
-        "p50_ns",
-        "p50",
-        NANOS,
-        "Time that half of them do not exceed",
-        |item| quantile_ns(item.latencies(), 500).value(),
-    );
-    /// Most of them.
-    pub const p99_ns: Field<T> = Field::new(
-        "p99_ns",
-        "p99",
-        NANOS,
-        "Time that 99 of 100 do not exceed",
-        |item| quantile_ns(item.latencies(), 990).value(),
-    );
-    /// Longest latency.
-    pub const longest_ns: Field<T> = Field::new(
-        "longest_ns",
-        "longest",
-        NANOS,
-        "The longest; of a window of the view that of its histogram, where an earlier window had a longer one",
-        |item| item.latencies().longest_ns.value(),
-    );
+fields! {
+    /// Fields of everything that has latencies.
+    pub Latent for T: HasLatencies {
+        /// Times that it was woken and ran.
+        count => count "wake-ups", |item| item.latencies().count;
+        /// Time from waking to running in all.
+        sum_ns => nanos "in all", |item| item.latencies().sum_ns;
+        /// Time that half of them do not exceed.
+        p50_ns => nanos "p50", |item| quantile_ns(item.latencies(), 500);
+        /// Time that 99 of 100 do not exceed.
+        p99_ns => nanos "p99", |item| quantile_ns(item.latencies(), 990);
+        /// The longest; of a window of the view that of its histogram, where an earlier window had a longer one.
+        longest_ns => nanos "longest", |item| item.latencies().longest_ns;
+    }
 }
 
 fields! {

@@ -24,7 +24,7 @@ pub(crate) struct DiffArgs {
     view: ViewArgs,
 }
 
-/// What is shown of recordings side by side.
+/// Parts that are shown of recordings side by side.
 #[derive(Debug, Args)]
 pub(super) struct ViewArgs {
     /// Show only what functions do whose names contain TEXT; may be given several times
@@ -47,13 +47,14 @@ pub(super) fn run(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
         (name.to_string_lossy().into_owned(), path.clone())
     });
     let recordings = recordings.collect();
-    show(recordings, (&args.view, args.output.as_deref()), terminal)
+    show(recordings, &args.view, args.output.as_deref(), terminal)
 }
 
 /// Shows recordings, each with what to call it. A page goes to `output`, or to standard output.
 pub(super) fn show(
     recordings: Vec<(String, PathBuf)>,
-    (view, output): (&ViewArgs, Option<&Path>),
+    view: &ViewArgs,
+    output: Option<&Path>,
     terminal: &mut Terminal,
 ) -> Result<Exit> {
     page::check_output(view.format, output, terminal)?;

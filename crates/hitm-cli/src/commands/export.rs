@@ -34,7 +34,7 @@ pub(crate) struct ExportArgs {
     period: NonZeroU64,
 }
 
-/// What to write: at least one.
+/// Files to write: at least one.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = true)]
 struct OutputArgs {

@@ -36,7 +36,7 @@ enum Command {
     Compare(advise::CompareArgs),
 }
 
-/// Where types come from.
+/// Origin of types.
 #[derive(Debug, Args)]
 struct InputArgs {
     /// BTF, or an ELF file with BTF or DWARF [default: the running kernel's BTF]

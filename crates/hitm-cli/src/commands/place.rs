@@ -131,19 +131,22 @@ pub(super) fn recover_at_start(journals: Option<&PathBuf>, terminal: &mut Termin
 /// A plan of what was asked for, where other placements have theirs.
 fn planned(wish: &WishArgs, mounts: &Mounts, recovered: &Recovered) -> Result<Plan> {
     let (contention, options) = wish.contention(mounts)?;
-    plan_for(&contention, &options, mounts, recovered)
+    plan_for(&contention, options, mounts, recovered)
 }
 
 /// A plan for the threads of a contention, where other placements have theirs.
 fn plan_for(
     contention: &Contention,
-    options: &PlanOptions,
+    options: PlanOptions,
     mounts: &Mounts,
     recovered: &Recovered,
 ) -> Result<Plan> {
     let machine = hitm::place::host()?;
-    let rest = (options, &recovered.reserved);
-    Ok(Plan::new(&Linux, (mounts, &machine), contention, rest)?)
+    let options = PlanOptions {
+        reserved: recovered.reserved.clone(),
+        ..options
+    };
+    Ok(Plan::new(&Linux, mounts, &machine, contention, &options)?)
 }
 
 fn plan(wish: &WishArgs, common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {

@@ -14,6 +14,7 @@ use hitm_recording::Recording;
 use hitm_recording::perf_data::{self, KernelSource};
 use hitm_report::baseline::{Comparison, Tolerance};
 use hitm_report::by::Filtered;
+use hitm_report::ci::Checked;
 use hitm_report::gate::{Gate, failures};
 use hitm_report::pictures::Pictures;
 use hitm_report::runs::Runs;
@@ -271,7 +272,7 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         runs::check(&args)?;
     }
     if args.tui {
-        return view::show((&args.input, &args.kernel), args.top, terminal);
+        return view::show(&args.input, &args.kernel, args.top, terminal);
     }
     page::check_output(args.format.page(), args.output.as_deref(), terminal)?;
     if let Some(table) = table {
@@ -354,7 +355,7 @@ fn compared(
     let Some(baseline) = &args.baseline else {
         return Ok((report, None));
     };
-    let comparison = ci::compare(&report, (baseline, &wanted), args.tolerance)?;
+    let comparison = ci::compare(&report, baseline, &wanted, args.tolerance)?;
     let asked_for = args.select.selection().by;
     report
         .totals_by
@@ -392,11 +393,12 @@ fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<
         return Err(error);
     }
     let failures = failures(&report, &args.fail_on);
-    let checked = ci::Checked {
+    let checked = Checked {
         report: &report,
         gates: &args.fail_on,
         failures: &failures,
         comparison: comparison.as_ref(),
+        source_root: &ci::source_root(args)?,
     };
     write(args, shown, &checked, terminal)?;
     let has_gates = !args.fail_on.is_empty() || args.baseline.is_some();
@@ -420,7 +422,7 @@ fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<
 fn write(
     args: &ReportArgs,
     shown: Shown<'_>,
-    checked: &ci::Checked<'_>,
+    checked: &Checked<'_>,
     terminal: &mut Terminal,
 ) -> Result<()> {
     let report = checked.report;
@@ -440,7 +442,7 @@ fn write(
             page::write(&html, args.output.as_deref(), terminal)?;
         }
         ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => {
-            ci::show(checked, args.format, args.source_root.as_deref(), terminal)?;
+            ci::show(checked, args.format, terminal)?;
         }
     }
     Ok(())

@@ -40,12 +40,13 @@ pub(crate) struct ViewArgs {
 }
 
 pub(super) fn run(args: ViewArgs, terminal: &mut Terminal) -> Result<Exit> {
-    show((&args.input, &args.kernel), Some(args.top), terminal)
+    show(&args.input, &args.kernel, Some(args.top), terminal)
 }
 
 /// Shows the recording at a path until a key or a signal ends the view.
 pub(super) fn show(
-    (input, kernel): (&Path, &KernelArgs),
+    input: &Path,
+    kernel: &KernelArgs,
     top: Option<usize>,
     terminal: &Terminal,
 ) -> Result<Exit> {

@@ -237,7 +237,7 @@ fn diff(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
         }
         recordings.push((kernel.label(), config.output));
     }
-    super::diff::show(recordings, (&args.view, None), terminal)
+    super::diff::show(recordings, &args.view, None, terminal)
 }
 
 fn text(progress: VmProgress<'_>) -> String {

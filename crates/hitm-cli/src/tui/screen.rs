@@ -152,6 +152,7 @@ mod pty;
 #[cfg(test)]
 mod tests {
     use hitm_test::process::Command;
+    use ratatui::layout::Size;
 
     use super::*;
     use crate::tui::{Look, paint};
@@ -178,9 +179,9 @@ mod tests {
         command
             .args(["--exact", NAME, "--nocapture"])
             .env(PANICS, "1");
-        let mut other = pty::Pty::start(&mut Command::new("true"), (80, 24));
+        let mut other = pty::Pty::start(&mut Command::new("true"), Size::new(80, 24));
         other.end();
-        let mut pty = pty::Pty::start(&mut command, (80, 24));
+        let mut pty = pty::Pty::start(&mut command, Size::new(80, 24));
         assert_eq!(pty.end().code(), Some(0), "{}", pty.screen());
         let written = || String::from_utf8_lossy(&pty.bytes()).into_owned();
         pty.wait_until("the end", |_| written().contains("test result"));

@@ -41,7 +41,7 @@ fn run(shell: &str, arguments: &[&str], folder: &Path) -> Option<String> {
 
 /// Replies of bash at a TAB behind a line, whose words are told apart by spaces; `last` is the one that it
 /// completes.
-fn bash_replies((folder, script): (&Path, &Path), line: &str, last: &str) -> Option<String> {
+fn bash_replies(folder: &Path, script: &Path, line: &str, last: &str) -> Option<String> {
     let count = line.split(' ').count() - 1;
     let typed = format!(
         "source {}; COMP_WORDS=({line}); COMP_CWORD={count}; COMP_TYPE=9\n\
@@ -67,7 +67,7 @@ const CASES: [(&str, &str, &str); 4] = [
 fn bash_completes_commands_machines_and_scenarios() {
     let (folder, script) = prepared("bash");
     for (line, last, expected) in CASES {
-        let Some(shown) = bash_replies((folder.path(), &script), line, last) else {
+        let Some(shown) = bash_replies(folder.path(), &script, line, last) else {
             return;
         };
         assert_eq!(shown.trim_end(), expected, "{line}");
@@ -83,7 +83,7 @@ fn bash_completes_values_behind_an_equals_sign() {
         ("hitm report --format =", "''", "sarif"),
     ];
     for (line, last, expected) in split {
-        let Some(shown) = bash_replies((folder.path(), &script), line, last) else {
+        let Some(shown) = bash_replies(folder.path(), &script, line, last) else {
             return;
         };
         let found = shown.lines().any(|reply| reply == expected);

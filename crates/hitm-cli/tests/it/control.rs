@@ -318,7 +318,7 @@ fn a_thread_with_the_least_stack_has_it_for_itself() {
 fn a_recording_tells_how_far_it_is_on_the_programs_own_terminal() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = endless(directory.path(), &[]);
-    let mut pty = Pty::start(&mut command, (100, 20));
+    let mut pty = Pty::start(&mut command, ratatui::layout::Size::new(100, 20));
     pty.wait_for("hitm: recording: ");
     signal(&pty.child, libc::SIGTERM);
     assert_eq!(pty.end().code(), Some(128 + libc::SIGTERM));

@@ -196,7 +196,10 @@ impl Attack {
         tally.files_left += opened.iter().filter(|path| path.exists()).count();
         tally.files_left += self.files_left(victim, &file);
         match memory {
-            Some(memory) => self.compare((victim, &memory), (&file, status), tally),
+            Some(memory) => {
+                let ended = (victim == Victim::Program).then_some(status);
+                self.compare(&memory, &file, ended, tally);
+            }
             None => tally.early += 1,
         }
         fs::remove_dir_all(&self.folder).expect("the folder is there");
@@ -305,20 +308,22 @@ impl Attack {
         names(&self.folder) + names(&self.folder.join("tmp"))
     }
 
+    /// Compares what was recorded with the ring; `ended` says how a killed program ended.
     fn compare(
         &self,
-        (victim, memory): (Victim, &RingMemory),
-        (file, status): (&RecordedFile, ExitStatus),
+        memory: &RingMemory,
+        file: &RecordedFile,
+        ended: Option<ExitStatus>,
         tally: &mut Tally,
     ) {
-        if victim == Victim::Program && file.is_former {
+        if let Some(status) = ended.filter(|_| file.is_former) {
             // It was killed before it made itself known: nothing of it is recorded, and hitm says so.
             assert_eq!(status.code(), Some(2));
             return;
         }
         let bytes = memory.read();
         let ring = RingSnapshot::parse(&bytes).expect("the recorder made a ring");
-        if victim == Victim::Program {
+        if let Some(status) = ended {
             file.check_end(status);
         }
         if file.torn_bytes > 0 {

@@ -1,6 +1,7 @@
 //! Programs in a pseudo-terminal: keys go in, and the screen is read as a terminal would show it.
 
 use hitm_test::process::{Child, Command};
+use ratatui::layout::Size;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
@@ -58,9 +59,9 @@ fn read_all(mut output: File, shown: &Mutex<Shown>) {
 }
 
 impl Pty {
-    /// Starts a program in a terminal of so many columns and rows.
-    pub(crate) fn start(command: &mut Command, (columns, rows): (u16, u16)) -> Pty {
-        let (keys, program_side) = open(columns, rows);
+    /// Starts a program in a terminal of a size.
+    pub(crate) fn start(command: &mut Command, size: Size) -> Pty {
+        let (keys, program_side) = open(size);
         let end = || program_side.try_clone().expect("a descriptor");
         command.stdin(end()).stdout(end()).stderr(end());
         // SAFETY: system calls alone.
@@ -74,7 +75,7 @@ impl Pty {
         }
         let child = command.spawn().expect("the program starts");
         let shown = Arc::new(Mutex::new(Shown {
-            terminal: vt100::Parser::new(rows, columns, 0),
+            terminal: vt100::Parser::new(size.height, size.width, 0),
             bytes: Vec::new(),
             has_hung_up: false,
         }));
@@ -188,10 +189,10 @@ impl Drop for Pty {
 }
 
 /// Both ends of a new terminal, which no other child gets.
-fn open(columns: u16, rows: u16) -> (File, OwnedFd) {
+fn open(size: Size) -> (File, OwnedFd) {
     let size = libc::winsize {
-        ws_row: rows,
-        ws_col: columns,
+        ws_row: size.height,
+        ws_col: size.width,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };

@@ -84,12 +84,13 @@ fn check_refused(file: &[u8], place: &str) {
 /// A file of at most 12 MiB that holds 64 MiB of records, and they ten times as much when they are
 /// decoded, is read in 300 MiB.
 fn check_bounded(name: &str, record: &dyn Fn(u64) -> Record) {
-    check_blocks_bounded(name, (16, &READERS), &header(), record);
+    check_blocks_bounded(name, 16, &READERS, &header(), record);
 }
 
 fn check_blocks_bounded(
     name: &str,
-    (block_count, verbs): (u64, &[&[&str]]),
+    block_count: u64,
+    verbs: &[&[&str]],
     header: &Header,
     record: &dyn Fn(u64) -> Record,
 ) {
@@ -280,7 +281,7 @@ fn rows_of_a_report_take_little_memory() {
         ("samples", sampled, &readers[..1]),
     ] {
         let check = |name: &str, record: &dyn Fn(u64) -> Record| {
-            check_blocks_bounded(&format!("{what}: {name}"), (4, verbs), &header, record);
+            check_blocks_bounded(&format!("{what}: {name}"), 4, verbs, &header, record);
         };
         check("many lines", &|number| access(number, number));
         check("one line", &|number| access(number, 0));

@@ -1,6 +1,7 @@
 //! `hitm view` in a terminal, and text that fits one.
 
 use hitm_test::process::Command;
+use ratatui::layout::Size;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Stdio;
@@ -8,7 +9,7 @@ use std::process::Stdio;
 use crate::programs::{self, hitm};
 use crate::pty::Pty;
 
-const SIZE: (u16, u16) = (80, 24);
+const SIZE: Size = Size::new(80, 24);
 
 /// A recording of false sharing in `directory`, and its source beside it.
 fn recorded(directory: &Path) {

@@ -47,7 +47,7 @@ impl Session<'_> {
     }
 
     /// Fails with this code, and says this.
-    fn fails(&self, options: &[&str], workload: &[&str], (code, message): (i32, &str)) {
+    fn fails(&self, options: &[&str], workload: &[&str], code: i32, message: &str) {
         let output = self.machine(options, workload);
         let said = text(&output);
         assert_eq!(output.status.code(), Some(code), "{options:?}: {said}");
@@ -270,7 +270,8 @@ fn failures(session: &Session<'_>) {
     session.fails(
         &["--timeout", "4", "-o", "c.hitm"],
         &hangs,
-        (2, "did not end within 4 s"),
+        2,
+        "did not end within 4 s",
     );
     let kept = session.json(&["report", "-i", "c.hitm"]);
     assert!(
@@ -278,23 +279,25 @@ fn failures(session: &Session<'_>) {
         "the recording is kept"
     );
     let options = ["--append", "rdinit=/nothing init=/nothing"];
-    session.fails(&options, &WORKLOAD, (2, "Kernel panic"));
+    session.fails(&options, &WORKLOAD, 2, "Kernel panic");
     let options = ["--append", "maxcpus=2"];
-    session.fails(&options, &WORKLOAD, (2, "brought up 2 of 4 CPUs"));
-    session.fails(&["-o", "/dev/full"], &WORKLOAD, (2, "No space left"));
+    session.fails(&options, &WORKLOAD, 2, "brought up 2 of 4 CPUs");
+    session.fails(&["-o", "/dev/full"], &WORKLOAD, 2, "No space left");
     session.fails(
         &["--qemu", "/nothing/qemu"],
         &WORKLOAD,
-        (3, "/nothing/qemu cannot be run"),
+        3,
+        "/nothing/qemu cannot be run",
     );
     session.fails(
         &["--qemu", "/usr/bin/qemu-x86_64"],
         &WORKLOAD,
-        (3, "QEMU 9 or newer"),
+        3,
+        "QEMU 9 or newer",
     );
     let large = session.directory.join("large");
     std::fs::write(&large, vec![0u8; 100 << 20]).expect("there is room for 100 MiB");
     let workload = ["--", large.to_str().expect("the path is UTF-8")];
-    session.fails(&["--memory", "256"], &workload, (2, "file system has 10"));
-    session.fails(&[], &["--", "no-such-program"], (2, "it is not in PATH"));
+    session.fails(&["--memory", "256"], &workload, 2, "file system has 10");
+    session.fails(&[], &["--", "no-such-program"], 2, "it is not in PATH");
 }

@@ -19,7 +19,7 @@ const PATIENCE_S: &str = "300";
 
 /// Runs `hitm` in `folder` by a shell that does something before: `exec "$@"` in it stands for the
 /// command.
-fn run_by(folder: &Path, (shell, script): (&[&str], &str), args: &str) -> Output {
+fn run_by(folder: &Path, shell: &[&str], script: &str, args: &str) -> Output {
     let mut command = Command::new("timeout");
     command
         .arg(PATIENCE_S)
@@ -45,7 +45,7 @@ fn a_writer_that_fails_leaves_the_former_result() {
         for blocks in [0, 1, 8] {
             bench.place_former(&new);
             let script = format!(r#"ulimit -f {blocks}; exec "$@""#);
-            let output = run_by(bench.folder(), (&[], &script), args);
+            let output = run_by(bench.folder(), &[], &script, args);
             let found = bench.find(&new);
             assert_eq!(found.torn, 0, "{args}");
             assert_eq!(found.left, 0, "{args}");
@@ -69,7 +69,7 @@ fn run_mounted(bench: &Bench, script: &str) -> Option<Output> {
     let script = format!(r#"mount -t tmpfs none mnt || exit {NO_NAMESPACE}; {script}; exec "$@""#);
     fs::create_dir_all(bench.folder().join("mnt")).expect("a folder");
     let namespace = ["unshare", "--user", "--map-root-user", "--mount"];
-    let output = run_by(bench.folder(), (&namespace, &script), SMALL);
+    let output = run_by(bench.folder(), &namespace, &script, SMALL);
     // 1 and 127 are unshare's own.
     let is_granted = ![Some(1), Some(127), Some(NO_NAMESPACE)].contains(&output.status.code());
     is_granted.then_some(output)

@@ -76,7 +76,8 @@ impl Backend {
         self,
         system: &dyn System,
         mounts: &Mounts,
-        (tasks, keeps_others_out): (&[Task], bool),
+        tasks: &[Task],
+        keeps_others_out: bool,
     ) -> Option<Obstacle> {
         if self == Backend::Affinity {
             let keeps_nobody = || Obstacle::absent(String::from("a mask keeps nobody else out"));

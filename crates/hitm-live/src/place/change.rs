@@ -11,8 +11,9 @@ use super::backend::{Backend, below_root};
 use super::cpus::CpuSet;
 use super::follow::old_task;
 use super::journal::{EXCLUSIVE_FILE, Head, OldTask, Record};
-use super::system::System;
-use super::task::{Fields, Mounts, Task, is_alive};
+use super::system::{System, read};
+use super::task::{Mounts, Task, is_alive, stat};
+use crate::procfs::tids;
 
 fields! {
     /// Outcome of placing tasks.
@@ -39,7 +40,8 @@ pub(super) fn is_rest(group: &Path) -> bool {
 pub(super) fn others_records(
     system: &dyn System,
     mounts: &Mounts,
-    (head, tag): (&Head, &str),
+    head: &Head,
+    tag: &str,
     tasks: &[Task],
 ) -> Result<Vec<Record>, PlaceError> {
     let mut records = Vec::new();
@@ -80,17 +82,6 @@ fn rest_cpus(system: &dyn System, head: &Head, parent: &Path) -> Result<CpuSet, 
         .difference(&head.cpus))
 }
 
-fn read(system: &dyn System, path: &Path) -> Result<String, PlaceError> {
-    let text = system.read(path);
-    text.map_err(PlaceError::system(format!("read {}", path.display())))
-}
-
-fn tids(text: &str) -> Vec<u32> {
-    text.lines()
-        .filter_map(|line| line.trim().parse().ok())
-        .collect()
-}
-
 /// Moves all other tasks out of the domain, except kernel threads and threads of the placed
 /// processes.
 pub(super) fn keep_out(
@@ -114,7 +105,7 @@ pub(super) fn keep_out(
         for _ in 0..ROUNDS_MAX {
             let mut moved = 0;
             for tid in tids(&read(system, &parent.join("tasks"))?) {
-                if !can_leave(system, (tid, head.tool.tid), &placed) {
+                if !can_leave(system, tid, head.tool.tid, &placed) {
                     continue;
                 }
                 match move_thread(system, &group.join("tasks"), tid) {
@@ -134,8 +125,8 @@ pub(super) fn keep_out(
 }
 
 /// hitm and its children stay: its own change must not keep hitm from ending.
-fn can_leave(system: &dyn System, (tid, tool): (u32, u32), placed: &BTreeSet<u32>) -> bool {
-    let Some(fields) = Fields::of(system, tid) else {
+fn can_leave(system: &dyn System, tid: u32, tool: u32, placed: &BTreeSet<u32>) -> bool {
+    let Some(fields) = stat(system, tid) else {
         return false;
     };
     let status = system
@@ -151,7 +142,8 @@ fn can_leave(system: &dyn System, (tid, tool): (u32, u32), placed: &BTreeSet<u32
 /// Records of the cgroups that placing these tasks makes; `shared` are control files of other placements.
 pub(super) fn group_records(
     system: &dyn System,
-    (backend, tag): (Backend, &str),
+    backend: Backend,
+    tag: &str,
     tasks: &[Task],
     shared: &[PathBuf],
 ) -> Vec<Record> {
@@ -191,7 +183,8 @@ pub(super) fn make_groups(
 /// Sets the groups' CPUs aside: no task outside of them runs there.
 pub(super) fn make_partitions(
     system: &dyn System,
-    (head, is_below_root): (&Head, bool),
+    head: &Head,
+    is_below_root: bool,
     records: &[Record],
 ) -> Result<(), PlaceError> {
     let groups = records.iter().filter_map(|record| match record {
@@ -227,9 +220,7 @@ fn make_group(system: &dyn System, head: &Head, group: &Path) -> Result<(), Plac
         Backend::CpusetV1 => {
             let parent = group.parent().unwrap_or(group);
             // A new cpuset of version 1 has no memory nodes, and takes no task without.
-            let mems = parent.join("cpuset.mems");
-            let text = system.read(&mems);
-            let text = text.map_err(PlaceError::system(format!("read {}", mems.display())))?;
+            let text = read(system, &parent.join("cpuset.mems"))?;
             write(system, &group.join("cpuset.mems"), text.trim())?;
         }
         Backend::Affinity => return Ok(()),
@@ -258,7 +249,7 @@ pub(super) fn place(
     let mut placed = Placed::default();
     for (task, group) in tasks {
         // Its number may be another task's by now.
-        let done = is_alive(system, task.id) && place_one(system, head, (task, group.as_deref()))?;
+        let done = is_alive(system, task.id) && place_one(system, head, task, group.as_deref())?;
         match done {
             true => placed.placed += 1,
             false => placed.ended += 1,
@@ -271,7 +262,8 @@ pub(super) fn place(
 fn place_one(
     system: &dyn System,
     head: &Head,
-    (task, group): (&OldTask, Option<&Path>),
+    task: &OldTask,
+    group: Option<&Path>,
 ) -> Result<bool, PlaceError> {
     let tid = task.id.tid;
     let done = match group {

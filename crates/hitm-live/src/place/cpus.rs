@@ -18,6 +18,9 @@ type Mask = [u64; NUMBERS / 64];
 pub struct CpuSet(BTreeSet<u16>);
 
 impl CpuSet {
+    /// None.
+    pub const EMPTY: CpuSet = CpuSet(BTreeSet::new());
+
     /// Parses the kernel's list format, `0-3,8`. An empty line is the empty set.
     pub fn parse(list: &str) -> Option<CpuSet> {
         let mut numbers = BTreeSet::new();

@@ -10,8 +10,9 @@ use super::change::{is_gone, is_missing, is_rest, move_thread};
 use super::cpus::CpuSet;
 use super::journal::{GROUP_PREFIX, Journal};
 use super::system::System;
-use super::task::{Fields, Mounts};
+use super::task::{Mounts, stat};
 use super::undo::{QUIET_ROUNDS, ROUND_PAUSE, ROUNDS_MAX, Undone};
+use crate::procfs::tids;
 
 /// Attempts to remove a cgroup whose last tasks are ending, and the pause between them: a second in
 /// all.
@@ -121,7 +122,7 @@ impl Dissolve<'_> {
             Err(error) => return Err(error),
         };
         let known = |tid: u32| self.journal.tasks().any(|task| task.id.tid == tid);
-        for tid in numbers(&text) {
+        for tid in tids(&text) {
             if self.move_to(&self.parent, tid)? && !known(tid) && !is_rest(self.group) {
                 undone.inherited += 1;
             }
@@ -155,7 +156,7 @@ impl Dissolve<'_> {
         let mut quiet = 0;
         for _ in 0..ROUNDS_MAX {
             let text = self.system.read(&self.parent)?;
-            let tids = numbers(&text);
+            let tids = tids(&text);
             let new: Vec<u32> = tids
                 .filter(|tid| !seen.contains(tid) && self.is_late(*tid, &cpus))
                 .collect();
@@ -180,14 +181,8 @@ impl Dissolve<'_> {
     fn is_late(&self, tid: u32, cpus: &CpuSet) -> bool {
         let since = self.journal.head.tool.start_ticks;
         let has_cpus = self.system.affinity(tid).is_ok_and(|now| now == *cpus);
-        let begun = || {
-            Fields::of(self.system, tid)
-                .is_some_and(|now| now.start_ticks >= since && !now.is_kernel)
-        };
+        let begun =
+            || stat(self.system, tid).is_some_and(|now| now.start_ticks >= since && !now.is_kernel);
         has_cpus && begun()
     }
-}
-
-fn numbers(text: &str) -> impl Iterator<Item = u32> {
-    text.lines().filter_map(|line| line.trim().parse().ok())
 }

@@ -7,7 +7,7 @@ use super::PlaceError;
 use super::change::{group_of, is_inside};
 use super::journal::{Journal, OldTask, Record};
 use super::system::System;
-use super::task::{Mounts, Task, is_alive, threads};
+use super::task::{Mounts, Task, is_alive, stat, threads};
 
 /// Threads of the placed processes, and which of them were checked.
 #[derive(Debug, Default)]
@@ -89,10 +89,8 @@ pub(super) fn has_tasks(system: &dyn System, journal: &Journal) -> bool {
     whole.any(|process| {
         let of_process = threads(system, process.id.tid);
         let begun = |tid: &u32| {
-            let fields = super::task::Fields::of(system, *tid);
-            fields.is_some_and(|now| {
-                now.start_ticks >= process.id.start_ticks && !matches!(now.state, 'Z' | 'X')
-            })
+            let now = stat(system, *tid);
+            now.is_some_and(|now| now.start_ticks >= process.id.start_ticks && now.is_alive())
         };
         of_process.iter().any(begun)
     })

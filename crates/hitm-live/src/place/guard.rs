@@ -18,6 +18,7 @@ use super::PlaceError;
 use super::change::place;
 use super::follow::{Follower, has_tasks, records};
 use super::journal::Journal;
+use super::session::Place;
 use super::stop::Stop;
 use super::store::{Held, Store, remove};
 use super::system::System;
@@ -162,13 +163,12 @@ pub fn guard(
     let Some(store) = Store::open(folder, false)? else {
         return Ok(None);
     };
-    let mut watch = Watch {
-        stop,
+    let place = Place {
         system,
-        mounts,
-        store,
-        held,
+        mounts: &mounts,
+        store: &store,
     };
+    let mut watch = Watch { stop, place, held };
     // The tool may be dead already: then the pipe shows it next.
     let _ = io::stdout()
         .write_all(&[READY])
@@ -181,9 +181,7 @@ pub fn guard(
 
 struct Watch<'a> {
     stop: Stop,
-    system: &'a dyn System,
-    mounts: Mounts,
-    store: Store,
+    place: Place<'a>,
     held: Held,
 }
 
@@ -206,20 +204,16 @@ impl Watch<'_> {
             return;
         };
         let mut follower = Follower::new(&journal);
-        while !self.stop.is_requested() && has_tasks(self.system, &journal) {
+        while !self.stop.is_requested() && has_tasks(self.place.system, &journal) {
             // A failure is tried again in the next period.
-            let _ = follow(
-                (self.system, &self.mounts, &self.store),
-                &mut self.held,
-                (&mut follower, &mut journal),
-            );
+            let _ = follow(self.place, &mut self.held, &mut follower, &mut journal);
             thread::sleep(PERIOD);
         }
     }
 
     fn undo(&mut self) -> Result<Option<Undone>, PlaceError> {
         loop {
-            match undo_held((self.system, &self.mounts, &self.store), &self.held) {
+            match undo_held(self.place, &self.held) {
                 // A process that holds the lock for long was stopped; waiting is all that helps.
                 Err(PlaceError::Refused(_)) => thread::sleep(PERIOD),
                 undone => return undone,
@@ -228,42 +222,38 @@ impl Watch<'_> {
     }
 }
 
-pub(super) type Context<'a> = (&'a dyn System, &'a Mounts, &'a Store);
-
 /// Places new threads; returns false when another process has undone the placement.
 pub(super) fn follow(
-    (system, mounts, store): Context<'_>,
+    at: Place<'_>,
     held: &mut Held,
-    (follower, journal): (&mut Follower, &mut Journal),
+    follower: &mut Follower,
+    journal: &mut Journal,
 ) -> Result<bool, PlaceError> {
     if !held.is_there() {
         return Ok(false);
     }
-    let new = follower.new_threads(system, mounts, journal)?;
+    let new = follower.new_threads(at.system, at.mounts, journal)?;
     if new.is_empty() {
         return Ok(true);
     }
-    let _lock = store.lock()?;
+    let _lock = at.store.lock()?;
     if !held.is_there() {
         return Ok(false);
     }
     let records = records(&new);
     held.append(&records)?;
     journal.records.extend(records);
-    place(system, &journal.head, &new)?;
+    place(at.system, &journal.head, &new)?;
     Ok(true)
 }
 
 /// Undoes a placement of this process or of its tool; `None` when another process did.
-pub(super) fn undo_held(
-    (system, mounts, store): Context<'_>,
-    held: &Held,
-) -> Result<Option<Undone>, PlaceError> {
-    let _lock = store.lock()?;
+pub(super) fn undo_held(at: Place<'_>, held: &Held) -> Result<Option<Undone>, PlaceError> {
+    let _lock = at.store.lock()?;
     if !held.is_there() {
         return Ok(None);
     }
-    let undone = undo(system, mounts, &held.read()?);
+    let undone = undo(at.system, at.mounts, &held.read()?);
     if undone.problems.is_empty() {
         remove(&held.path)?;
     }

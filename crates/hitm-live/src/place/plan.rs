@@ -12,9 +12,9 @@ use super::cpus::CpuSet;
 use super::domain::{Domain, Machine, Wish, tightest};
 use super::quota::quota_cpus;
 use super::system::System;
-use super::task::{Fields, Mounts, Task, online, processes, threads};
+use super::task::{Mounts, Task, online, processes, stat, threads};
 use crate::hold_share::cpus_of_use;
-use crate::procfs::TaskId;
+use crate::procfs::{TaskId, tids};
 
 /// A lock and the threads that contend for it.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +52,8 @@ pub struct PlanOptions {
     pub backend: Option<Backend>,
     /// Keep other threads off the domain's CPUs meanwhile.
     pub keeps_others_out: bool,
+    /// Tasks and CPUs that other placements have.
+    pub reserved: Reserved,
 }
 
 /// Decision of a plan.
@@ -134,12 +136,20 @@ pub struct Reserved {
     pub(super) cpus: CpuSet,
 }
 
+impl Reserved {
+    /// Nothing.
+    pub const NONE: Reserved = Reserved {
+        tasks: BTreeSet::new(),
+        cpus: CpuSet::EMPTY,
+    };
+}
+
 /// The present owner of a task number, for a [`Contention`] by hand.
 ///
 /// # Errors
 /// There is none.
 pub fn task_of(system: &dyn System, tid: u32) -> Result<TaskId, PlaceError> {
-    let fields = Fields::of(system, tid);
+    let fields = stat(system, tid);
     let start_ticks = fields.map(|fields| fields.start_ticks);
     let id = start_ticks.map(|start_ticks| TaskId { tid, start_ticks });
     id.ok_or_else(|| PlaceError::Wrong(format!("no task has the number {tid}")))
@@ -156,10 +166,13 @@ pub fn tasks_of_process(system: &dyn System, pid: u32) -> Result<Vec<TaskId>, Pl
             "no process has the number {pid}"
         )));
     }
-    Ok(tids
-        .into_iter()
-        .filter_map(|tid| task_of(system, tid).ok())
-        .collect())
+    Ok(present(system, tids))
+}
+
+/// Of these numbers, the tasks that are there.
+fn present(system: &dyn System, tids: impl IntoIterator<Item = u32>) -> Vec<TaskId> {
+    let ids = tids.into_iter().filter_map(|tid| task_of(system, tid).ok());
+    ids.collect()
 }
 
 /// All threads of a cgroup's processes and of the cgroups below it. The cgroup is a folder, or its path in a hierarchy.
@@ -186,19 +199,13 @@ pub fn tasks_of_cgroup(
         let is_group = |folder: &PathBuf| system.names(folder).is_ok();
         folders.extend(below.filter(is_group));
     }
-    Ok(tids
-        .into_iter()
-        .filter_map(|tid| task_of(system, tid).ok())
-        .collect())
+    Ok(present(system, tids))
 }
 
 fn tids_of(system: &dyn System, folder: &Path) -> Vec<u32> {
     let threads = system.read(&folder.join("cgroup.threads"));
     let text = threads.or_else(|_| system.read(&folder.join("tasks")));
-    let text = text.unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.trim().parse().ok())
-        .collect()
+    tids(&text.unwrap_or_default()).collect()
 }
 
 /// All means, each with the reason why it cannot place a task's threads here, if there is one.
@@ -211,7 +218,7 @@ pub fn means_for(
     tid: u32,
 ) -> Result<Vec<(Backend, Option<Obstacle>)>, PlaceError> {
     let tasks: Vec<Task> = Task::of(system, mounts, tid)?.into_iter().collect();
-    let of = |backend: Backend| (backend, backend.obstacle(system, mounts, (&tasks, false)));
+    let of = |backend: Backend| (backend, backend.obstacle(system, mounts, &tasks, false));
     Ok(Backend::ALL.map(of).into())
 }
 
@@ -222,15 +229,16 @@ impl Plan {
     /// The share is none, a thread cannot be put back, or the kernel hides where threads may run.
     pub fn new(
         system: &dyn System,
-        (mounts, machine): (&Mounts, &Machine),
+        mounts: &Mounts,
+        machine: &Machine,
         contention: &Contention,
-        (options, reserved): (&PlanOptions, &Reserved),
+        options: &PlanOptions,
     ) -> Result<Plan, PlaceError> {
         let needed = contention.needed_cpus()?;
         let mut look = Look {
             system,
             mounts,
-            reserved,
+            reserved: &options.reserved,
             tasks: Vec::new(),
             left_out: Vec::new(),
         };
@@ -243,7 +251,7 @@ impl Plan {
         let wish = Wish {
             needed,
             allowed: allowed.clone(),
-            reserved: reserved.cpus.clone(),
+            reserved: options.reserved.cpus.clone(),
             quota_cpus,
             others: running(system, &tasks),
             seats: tasks.iter().map(|task| task.cpu).collect(),
@@ -254,7 +262,7 @@ impl Plan {
         let (mut backend, mut obstacles) = (None, Vec::new());
         for candidate in wanted.filter(|_| !tasks.is_empty()) {
             let keeps_out = options.keeps_others_out;
-            match candidate.obstacle(system, mounts, (&tasks, keeps_out)) {
+            match candidate.obstacle(system, mounts, &tasks, keeps_out) {
                 None => {
                     backend = Some(candidate);
                     break;
@@ -349,7 +357,7 @@ fn running(system: &dyn System, members: &[Task]) -> BTreeMap<u16, usize> {
             if members.contains(&tid) {
                 continue;
             }
-            if let Some(fields) = Fields::of(system, tid).filter(|fields| fields.state == 'R') {
+            if let Some(fields) = stat(system, tid).filter(|fields| fields.state == 'R') {
                 *by_cpu.entry(fields.cpu).or_default() += 1;
             }
         }

@@ -13,7 +13,7 @@ pub(super) fn quota_cpus(system: &dyn System, mounts: &Mounts, tasks: &[Task]) -
     let mut bounds = BTreeMap::new();
     let mut known: BTreeMap<PathBuf, Option<u64>> = BTreeMap::new();
     for task in tasks {
-        let (folder, thousandths) = tightest(system, mounts, (task, &mut known))?;
+        let (folder, thousandths) = tightest(system, mounts, task, &mut known)?;
         bounds.insert(folder, thousandths);
     }
     let sum = bounds
@@ -29,7 +29,8 @@ pub(super) fn quota_cpus(system: &dyn System, mounts: &Mounts, tasks: &[Task]) -
 fn tightest(
     system: &dyn System,
     mounts: &Mounts,
-    (task, known): (&Task, &mut BTreeMap<PathBuf, Option<u64>>),
+    task: &Task,
+    known: &mut BTreeMap<PathBuf, Option<u64>>,
 ) -> Option<(PathBuf, u64)> {
     let hierarchies = [
         (&mounts.unified, &task.cgroups.unified),

@@ -18,8 +18,8 @@ use super::guard::{Guard, Launcher, follow, undo_held};
 use super::journal::{GROUP_PREFIX, Head, Journal, OldProcess, OldTask, Record};
 use super::plan::{Plan, Reserved};
 use super::store::{Held, Store, remove};
-use super::system::System;
-use super::task::{Fields, Mounts, Task, is_alive};
+use super::system::{System, read};
+use super::task::{Mounts, Task, is_alive, stat};
 use super::undo::{Undone, undo};
 use crate::procfs::TaskId;
 
@@ -335,11 +335,11 @@ impl<'a> Place<'a> {
         let tag = format!("{GROUP_PREFIX}{}-{}", tool.tid, tool.start_ticks);
         let mut journal = Journal {
             head,
-            records: group_records(self.system, (backend, &tag), &tasks, &shared),
+            records: group_records(self.system, backend, &tag, &tasks, &shared),
         };
         if plan.keeps_others_out {
             // Settings come before the groups below them, the rest after the group of the placed.
-            let more = others_records(self.system, self.mounts, (&journal.head, &tag), &tasks)?;
+            let more = others_records(self.system, self.mounts, &journal.head, &tag, &tasks)?;
             let is_setting = |record: &Record| matches!(record, Record::Setting(..));
             let (settings, rest): (Vec<Record>, Vec<Record>) =
                 more.into_iter().partition(is_setting);
@@ -383,7 +383,7 @@ impl<'a> Place<'a> {
             processes.entry(task.pid).or_insert(task);
         }
         let record = |(pid, task): (u32, &Task)| {
-            let leader = Fields::of(self.system, pid);
+            let leader = stat(self.system, pid);
             let start_ticks = leader.map_or(task.id.start_ticks, |leader| leader.start_ticks);
             Record::Process(OldProcess {
                 id: TaskId {
@@ -411,14 +411,10 @@ impl<'a> Place<'a> {
         let placed = place(system, head, targets)?;
         if keeps_others_out {
             let is_below_root = journal.settings().next().is_none();
-            make_partitions(system, (head, is_below_root), &journal.records)?;
+            make_partitions(system, head, is_below_root, &journal.records)?;
             keep_out(system, head, &journal.records)?;
         }
         Ok(placed)
-    }
-
-    fn context(&self) -> (&'a dyn System, &'a Mounts, &'a Store) {
-        (self.system, self.mounts, self.store)
     }
 }
 
@@ -448,9 +444,8 @@ impl Session<'_> {
     /// # Errors
     /// A thread cannot be placed, or no guard be started again.
     pub fn tick(&mut self) -> Result<Tick, PlaceError> {
-        let context = self.place.context();
-        let state = (&mut self.follower, &mut self.journal);
-        if !follow(context, &mut self.held, state)? {
+        let (held, follower) = (&mut self.held, &mut self.follower);
+        if !follow(self.place, held, follower, &mut self.journal)? {
             return Ok(Tick::Undone);
         }
         if self.guard.as_mut().is_some_and(|guard| !guard.is_alive()) {
@@ -473,7 +468,7 @@ impl Session<'_> {
     /// # Errors
     /// The journal cannot be read or removed.
     pub fn undo(mut self) -> Result<Option<Undone>, PlaceError> {
-        let undone = undo_held(self.place.context(), &self.held);
+        let undone = undo_held(self.place, &self.held);
         if let Some(guard) = self.guard.take() {
             guard.release();
         }
@@ -493,9 +488,7 @@ impl Session<'_> {
 }
 
 fn boot_id(system: &dyn System) -> Result<String, PlaceError> {
-    const PATH: &str = "/proc/sys/kernel/random/boot_id";
-    let text = system.read(Path::new(PATH));
-    let text = text.map_err(PlaceError::system(format!("read {PATH}")))?;
+    let text = read(system, Path::new("/proc/sys/kernel/random/boot_id"))?;
     Ok(text.trim().to_owned())
 }
 

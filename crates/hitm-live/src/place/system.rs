@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::PlaceError;
 use super::cpus::{self, CpuSet};
 
 /// A kernel.
@@ -60,6 +61,12 @@ pub trait System {
     /// # Errors
     /// As sched_setaffinity(2).
     fn set_affinity(&self, tid: u32, cpus: Option<&CpuSet>) -> io::Result<()>;
+}
+
+/// Reads a file that a placement needs.
+pub(super) fn read(system: &dyn System, path: &Path) -> Result<String, PlaceError> {
+    let text = system.read(path);
+    text.map_err(PlaceError::system(format!("read {}", path.display())))
 }
 
 /// The kernel that this process runs on.

@@ -9,60 +9,20 @@ use super::PlaceError;
 use super::backend::Backend;
 use super::cpus::CpuSet;
 use super::journal::OldMask;
-use super::system::System;
-use crate::procfs::TaskId;
+use super::system::{System, read};
+use crate::procfs::{Stat, TaskId, parse_cgroups, parse_mounts};
 
-/// `PF_KTHREAD` of include/linux/sched.h: field 9 of proc_pid_stat(5).
-const KERNEL_THREAD: u64 = 0x0020_0000;
-/// `SCHED_DEADLINE`: such a task keeps the CPUs of its root domain.
-const DEADLINE_POLICY: u32 = 6;
-
-/// Fields of /proc/TID/stat.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Fields {
-    pub(super) state: char,
-    pub(super) parent: u32,
-    pub(super) group: u32,
-    pub(super) session: u32,
-    pub(super) is_kernel: bool,
-    pub(super) start_ticks: u64,
-    pub(super) cpu: u16,
-    pub(super) is_deadline: bool,
-}
-
-impl Fields {
-    /// Parses one line. A name may hold blanks and brackets, so the last bracket ends it.
-    fn parse(line: &str) -> Option<Fields> {
-        let (_, rest) = line.rsplit_once(") ")?;
-        // The first field is number 3.
-        let fields: Vec<&str> = rest.split_whitespace().collect();
-        let field = |number: usize| fields.get(number - 3).copied();
-        // A session of a process outside of our PID namespace is 0 or -1.
-        let id = |number| field(number).map(|text| text.parse().unwrap_or(0));
-        let flags: u64 = field(9)?.parse().ok()?;
-        Some(Fields {
-            state: field(3)?.chars().next()?,
-            parent: field(4)?.parse().ok()?,
-            group: id(5)?,
-            session: id(6)?,
-            is_kernel: flags & KERNEL_THREAD != 0,
-            start_ticks: field(22)?.parse().ok()?,
-            cpu: field(39)?.parse().ok()?,
-            is_deadline: field(41)?.parse() == Ok(DEADLINE_POLICY),
-        })
-    }
-
-    pub(super) fn of(system: &dyn System, tid: u32) -> Option<Fields> {
-        let path = PathBuf::from(format!("/proc/{tid}/stat"));
-        Fields::parse(&system.read(&path).ok()?)
-    }
+/// Reads /proc/TID/stat; none when the task has ended.
+pub(super) fn stat(system: &dyn System, tid: u32) -> Option<Stat> {
+    let path = PathBuf::from(format!("/proc/{tid}/stat"));
+    Stat::parse(&system.read(&path).ok()?)
 }
 
 /// Returns true while the task runs or sleeps; false when it has ended, is a zombie, or its number
 /// is another task's.
 pub(super) fn is_alive(system: &dyn System, id: TaskId) -> bool {
-    let fields = Fields::of(system, id.tid);
-    fields.is_some_and(|now| now.start_ticks == id.start_ticks && !matches!(now.state, 'Z' | 'X'))
+    let now = stat(system, id.tid);
+    now.is_some_and(|now| now.start_ticks == id.start_ticks && now.is_alive())
 }
 
 /// A task that could be placed.
@@ -121,7 +81,7 @@ impl Task {
         mounts: &Mounts,
         tid: u32,
     ) -> Result<Option<Task>, PlaceError> {
-        let Some(fields) = Fields::of(system, tid) else {
+        let Some(fields) = stat(system, tid) else {
             return Ok(None);
         };
         let gone_or = |error: io::Error, what: &str| match error.raw_os_error() {
@@ -201,8 +161,7 @@ fn numbers(system: &dyn System, folder: &Path) -> Vec<u32> {
 /// sysfs cannot be read.
 pub fn online(system: &dyn System) -> Result<CpuSet, PlaceError> {
     const PATH: &str = "/sys/devices/system/cpu/online";
-    let text = system.read(Path::new(PATH));
-    let text = text.map_err(PlaceError::system(format!("read {PATH}")))?;
+    let text = read(system, Path::new(PATH))?;
     let cpus = CpuSet::parse(&text).filter(|cpus| !cpus.is_empty());
     cpus.ok_or_else(|| PlaceError::Refused(format!("{PATH} lists no CPU: {text:?}")))
 }
@@ -238,8 +197,8 @@ pub(super) struct Mount {
 
 impl Mount {
     /// Folder of a cgroup, unless it is outside of the mounted one.
-    fn folder(&self, cgroup: &str) -> Option<PathBuf> {
-        let inside = Path::new(cgroup).strip_prefix(&self.root).ok()?;
+    fn folder(&self, cgroup: &Path) -> Option<PathBuf> {
+        let inside = cgroup.strip_prefix(&self.root).ok()?;
         let is_plain = |part| matches!(part, std::path::Component::Normal(_));
         if !inside.components().all(is_plain) {
             return None;
@@ -264,39 +223,28 @@ impl Mounts {
     /// # Errors
     /// /proc cannot be read.
     pub fn read(system: &dyn System) -> Result<Mounts, PlaceError> {
-        const PATH: &str = "/proc/self/mountinfo";
-        let text = system.read(Path::new(PATH));
-        let text = text.map_err(PlaceError::system(format!("read {PATH}")))?;
-        Ok(Mounts::parse(&text))
+        Ok(Mounts::parse(&read(
+            system,
+            Path::new("/proc/self/mountinfo"),
+        )?))
     }
 
     /// The first mount of each hierarchy is used: proc_pid_mountinfo(5).
     fn parse(text: &str) -> Mounts {
         let mut mounts = Mounts::default();
-        for line in text.lines() {
-            let Some((place, kind)) = line.split_once(" - ") else {
-                continue;
-            };
-            let mut place = place.split(' ').skip(3).map(unescaped);
-            let (Some(root), Some(point)) = (place.next(), place.next()) else {
-                continue;
-            };
-            let kind: Vec<&str> = kind.split(' ').collect();
-            let options = kind.get(2).copied().unwrap_or_default();
-            let has = |name| options.split(',').any(|option| option == name);
+        for mounted in parse_mounts(text) {
             let mount = || Mount {
-                root: root.clone(),
-                point: point.clone(),
+                root: mounted.root.clone(),
+                point: mounted.point.clone(),
             };
-            if kind[0] == "cgroup2" {
+            if mounted.kind == "cgroup2" {
                 mounts.unified.get_or_insert_with(mount);
-            } else if kind[0] == "cgroup" {
-                if has("cpuset") {
-                    mounts.cpuset.get_or_insert_with(mount);
-                }
-                if has("cpu") {
-                    mounts.cpu.get_or_insert_with(mount);
-                }
+            }
+            if mounted.controls("cpuset") {
+                mounts.cpuset.get_or_insert_with(mount);
+            }
+            if mounted.controls("cpu") {
+                mounts.cpu.get_or_insert_with(mount);
             }
         }
         mounts
@@ -346,12 +294,8 @@ impl Mounts {
     /// Folders of the cgroups in a task's /proc/TID/cgroup.
     pub(super) fn groups(&self, text: &str) -> TaskGroups {
         let mut groups = TaskGroups::default();
-        for line in text.lines() {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else {
-                continue;
-            };
-            let folder = |mount: &Option<Mount>| mount.as_ref()?.folder(path);
+        for (controllers, path) in parse_cgroups(text) {
+            let folder = |mount: &Option<Mount>| mount.as_ref()?.folder(&path);
             let has = |name| controllers.split(',').any(|controller| controller == name);
             if controllers.is_empty() {
                 groups.unified = folder(&self.unified);
@@ -371,36 +315,12 @@ impl Mounts {
         let path = Path::new(cgroup);
         let is_group = |folder: &PathBuf| system.read(&folder.join("cgroup.procs")).is_ok();
         let itself = path.is_absolute().then(|| path.to_owned()).filter(is_group);
-        let rooted = format!("/{}", cgroup.trim_start_matches('/'));
+        let rooted = Path::new("/").join(cgroup.trim_start_matches('/'));
         let mounts = [&self.unified, &self.cpuset, &self.cpu];
         let mut inside = mounts.into_iter().flatten();
         let inside = || inside.find_map(|mount| mount.folder(&rooted).filter(is_group));
         itself.or_else(inside)
     }
-}
-
-/// Decodes blanks and backslashes, which are octal: `\040`.
-fn unescaped(field: &str) -> PathBuf {
-    let mut text = String::new();
-    let mut rest = field;
-    while let Some((before, code)) = rest.split_once('\\') {
-        text.push_str(before);
-        let byte = code
-            .get(..3)
-            .and_then(|octal| u8::from_str_radix(octal, 8).ok());
-        match byte {
-            Some(byte) => {
-                text.push(char::from(byte));
-                rest = &code[3..];
-            }
-            None => {
-                text.push('\\');
-                rest = code;
-            }
-        }
-    }
-    text.push_str(rest);
-    PathBuf::from(text)
 }
 
 #[cfg(test)]
@@ -464,21 +384,5 @@ mod tests {
             let said = check(Backend::CpusetV2, folder.join(outside));
             assert!(said.is_err(), "{outside}");
         }
-    }
-
-    #[test]
-    fn a_kernel_thread_and_a_deadline_task_are_known() {
-        let line = |flags: &str, policy: &str| {
-            format!(
-                "7 (a) b (c) S 3 5 6 0 -1 {flags} 1 2 3 4 5 6 7 8 20 0 1 0 4242 9 9 0 0 0 0 0 0 0 0 0 0 0 0 0 17 1 0 {policy} 0\n"
-            )
-        };
-        let fields = Fields::parse(&line("69238880", "6")).unwrap();
-        assert_eq!((fields.parent, fields.group, fields.session), (3, 5, 6));
-        assert_eq!((fields.start_ticks, fields.cpu), (4242, 1));
-        assert!(fields.is_kernel && fields.is_deadline);
-        let fields = Fields::parse(&line("4194560", "0")).unwrap();
-        assert!(!fields.is_kernel && !fields.is_deadline);
-        assert_eq!(Fields::parse("7 (a) S 3 5"), None);
     }
 }

@@ -38,24 +38,21 @@ fn try_plan(fake: &Fake, share: f64, options: &PlanOptions) -> Result<Plan, Plac
         tasks: tasks_of_process(fake, 10)?,
         name: "a lock".into(),
     };
-    let reserved = Reserved::default();
-    Plan::new(
-        fake,
-        (&fake.mounts(), &machine()),
-        &contention,
-        (options, &reserved),
-    )
+    Plan::new(fake, &fake.mounts(), &machine(), &contention, options)
 }
 
 const WHOLE: PlanOptions = PlanOptions {
     is_whole: true,
     backend: None,
     keeps_others_out: false,
+    reserved: Reserved::NONE,
 };
 
 const ALONE: PlanOptions = PlanOptions {
+    is_whole: true,
+    backend: None,
     keeps_others_out: true,
-    ..WHOLE
+    reserved: Reserved::NONE,
 };
 
 fn plan(fake: &Fake) -> Plan {

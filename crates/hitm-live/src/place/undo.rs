@@ -13,8 +13,8 @@ use super::change::{is_gone, is_missing};
 use super::dissolve::undo_groups;
 use super::journal::{Journal, OldMask, OldTask};
 use super::system::System;
-use super::task::{Fields, Mounts, cpuset_cpus, is_alive, processes, threads};
-use crate::procfs::TaskId;
+use super::task::{Mounts, cpuset_cpus, is_alive, processes, stat, threads};
+use crate::procfs::{Stat, TaskId};
 
 /// Rounds of searching for children of tasks that were just put back. Each round finds only
 /// children that began before their parents were put back, so three are usual.
@@ -59,7 +59,7 @@ fn undo_masks(system: &dyn System, journal: &Journal, undone: &mut Undone) {
     let mut seen = BTreeSet::new();
     for task in journal.tasks() {
         if seen.insert(task.id) {
-            let fate = put_back(system, journal, (task.id, &task.mask));
+            let fate = put_back(system, journal, task.id, &task.mask);
             undone.count(fate, task.id.tid);
         }
     }
@@ -73,7 +73,7 @@ fn undo_masks(system: &dyn System, journal: &Journal, undone: &mut Undone) {
         }
         for (id, mask) in heirs {
             seen.insert(id);
-            match put_back(system, journal, (id, &mask)) {
+            match put_back(system, journal, id, &mask) {
                 Fate::Restored => undone.inherited += 1,
                 Fate::Refused(error) => undone.problem(id.tid, &error),
                 Fate::Ended | Fate::Changed => {}
@@ -107,7 +107,7 @@ impl Undone {
 }
 
 /// Restores a task's mask if it still has the one of the placement.
-fn put_back(system: &dyn System, journal: &Journal, (id, old): (TaskId, &OldMask)) -> Fate {
+fn put_back(system: &dyn System, journal: &Journal, id: TaskId, old: &OldMask) -> Fate {
     if !is_alive(system, id) {
         return Fate::Ended;
     }
@@ -144,9 +144,9 @@ fn heirs(
 ) -> Vec<(TaskId, OldMask)> {
     let mut origins = Origins::of(journal);
     let mut heirs = Vec::new();
-    let mut found: BTreeMap<u32, Fields> = BTreeMap::new();
+    let mut found: BTreeMap<u32, Stat> = BTreeMap::new();
     for pid in processes(system) {
-        found.extend(Fields::of(system, pid).map(|fields| (pid, fields)));
+        found.extend(stat(system, pid).map(|fields| (pid, fields)));
     }
     // Children may have lower numbers than their parents.
     while let Some(pid) = found.iter().find_map(|(pid, fields)| {
@@ -158,7 +158,7 @@ fn heirs(
     }
     for (pid, mask) in &origins.by_pid {
         for tid in threads(system, *pid) {
-            let Some(fields) = Fields::of(system, tid) else {
+            let Some(fields) = stat(system, tid) else {
                 continue;
             };
             let id = TaskId {
@@ -211,7 +211,7 @@ impl Origins {
     }
 
     /// Mask of the process's origin, if it began during the placement and has one.
-    fn mask_of(&self, pid: u32, fields: &Fields) -> Option<&OldMask> {
+    fn mask_of(&self, pid: u32, fields: &Stat) -> Option<&OldMask> {
         if fields.start_ticks < self.since {
             return None;
         }

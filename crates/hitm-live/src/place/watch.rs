@@ -159,10 +159,9 @@ impl<'a> Watcher<'a> {
     /// Plans with the threads' own masks, so the present placement is undone first.
     fn place(&mut self, contention: &Contention) -> Result<Change, PlaceError> {
         self.release()?;
-        let reserved = self.place.recover()?.reserved;
+        self.options.reserved = self.place.recover()?.reserved;
         let Place { system, mounts, .. } = self.place;
-        let rest = (&self.options, &reserved);
-        let plan = Plan::new(system, (mounts, self.machine), contention, rest)?;
+        let plan = Plan::new(system, mounts, self.machine, contention, &self.options)?;
         let cpus = match &plan.decision {
             Decision::Stay(reason) => return Ok(Change::Stayed(reason.clone())),
             Decision::Place(domain) => domain.cpus.len(),

@@ -56,10 +56,11 @@ pub struct ThreadUse {
 }
 
 /// Type of a POSIX lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LockKind {
     /// `pthread_mutex_t`.
+    #[default]
     Mutex,
     /// `pthread_rwlock_t`, by its readers.
     Read,
@@ -105,7 +106,7 @@ pub struct Module {
 }
 
 /// The return address of a call.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub struct CallSite {
     /// The address in the process.
     pub address: u64,
@@ -119,7 +120,7 @@ pub struct CallSite {
 ///
 /// A cycle of a thread goes from one release of the lock to its next. Running time leaves out waits for
 /// locks and conditions, sleep and preemption.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LockUse {
     /// Index of its process.
     pub process: usize,
@@ -234,6 +235,14 @@ impl Observation {
             losses: region.losses(),
         })
     }
+}
+
+/// Identity of a lock.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LockKey {
+    process: usize,
+    address: u64,
+    kind: LockKind,
 }
 
 /// A thread's record.
@@ -387,7 +396,7 @@ impl<'a> Region<'a> {
                 let lock = lock.ok_or_else(|| damaged("a use of no lock"))?;
                 let key = self.lock_key(lock, processes);
                 let key = key.ok_or_else(|| damaged("a use of a lock of no process"))?;
-                if key.0 != shown.process {
+                if key.process != shown.process {
                     return Err(damaged("a thread uses another process's lock"));
                 }
                 let merged = locks.entry(key).or_insert_with(|| self.unused(lock, key));
@@ -402,40 +411,27 @@ impl<'a> Region<'a> {
         Ok(locks)
     }
 
-    /// The process, the address and the kind of the lock whose record is at `at`.
-    fn lock_key(&self, at: usize, processes: usize) -> Option<(usize, u64, LockKind)> {
+    /// The lock whose record is at `at`.
+    fn lock_key(&self, at: usize, processes: usize) -> Option<LockKey> {
         let tag = self.word(at + lock::TAG * WORD);
         let kind = LockKind::of((tag & 0xff).checked_sub(1)?)?;
         let process = usize::try_from((tag >> 8).checked_sub(1)?).ok()?;
         let address = self.word(at + lock::ADDRESS * WORD);
-        (process < processes).then_some((process, address, kind))
-    }
-
-    fn unused(&self, at: usize, (process, address, kind): (usize, u64, LockKind)) -> LockUse {
-        let word = |index: usize| self.word(at + index * WORD);
-        LockUse {
+        (process < processes).then_some(LockKey {
             process,
             address,
             kind,
-            variable: None,
+        })
+    }
+
+    fn unused(&self, at: usize, key: LockKey) -> LockUse {
+        let word = |index: usize| self.word(at + index * WORD);
+        LockUse {
+            process: key.process,
+            address: key.address,
+            kind: key.kind,
             call_site: self.call_site(word(lock::SITE), word(lock::MODULE)),
-            wait_site: None,
-            acquisitions: 0,
-            contended: 0,
-            refused: 0,
-            signals: 0,
-            handovers: 0,
-            wait_ns: 0,
-            wait_max_ns: 0,
-            held_ns: 0,
-            held_max_ns: 0,
-            held_contended_ns: 0,
-            ran_held_contended_ns: 0,
-            ran_cycle_contended_ns: 0,
-            ran_held_ns: 0,
-            ran_cycle_ns: 0,
-            threads: Vec::new(),
-            thread_count: 0,
+            ..LockUse::default()
         }
     }
 

@@ -4,66 +4,32 @@
 
 use hitm_base::{Histogram, Nanos};
 use hitm_bpf::{Episode, ThrottleCounts, Work};
-use hitm_fields::{Align, Field, Reported as _, Unit, fields};
+use hitm_fields::fields;
 
 use super::Causes;
 use crate::cgroups::{Bandwidth, CpuStat};
 use crate::spread::Spread;
 
-const NANOS: (Unit, Align) = (Unit::Nanos, Align::Right);
-
-/// What has times by cause.
+/// Something that has times by cause.
 pub trait HasCauses {
     /// The times.
     fn causes(&self) -> &Causes;
 }
 
-/// Fields of everything that has times by cause.
-#[derive(Debug)]
-pub struct Caused<T>(std::marker::PhantomData<T>);
-
-#[expect(non_upper_case_globals, reason = "as the fields that `fields!` makes")]
-impl<T: HasCauses> Caused<T> {
-    /// For the quota.
-    pub const quota_ns: Field<T> = Field::new(
-        "quota_ns",
-        "quota",
-        NANOS,
-        "Its part until the timer was due that gave the quota",
-        |item| item.causes().quota_ns.value(),
-    );
-    /// For the timer.
-    pub const timer_ns: Field<T> = Field::new(
-        "timer_ns",
-        "timer",
-        NANOS,
-        "Its part until the timer reached the task's CPU: late, or walking",
-        |item| item.causes().timer_ns.value(),
-    );
-    /// For the interrupt.
-    pub const ipi_ns: Field<T> = Field::new(
-        "ipi_ns",
-        "interrupt",
-        NANOS,
-        "Its part until that CPU had put its tasks back",
-        |item| item.causes().ipi_ns.value(),
-    );
-    /// For a CPU.
-    pub const cpu_ns: Field<T> = Field::new(
-        "cpu_ns",
-        "CPU",
-        NANOS,
-        "Its part until the task had a CPU",
-        |item| item.causes().cpu_ns.value(),
-    );
-    /// For nobody knows what.
-    pub const unassigned_ns: Field<T> = Field::new(
-        "unassigned_ns",
-        "no cause",
-        NANOS,
-        "Its part without a known cause",
-        |item| item.causes().unassigned_ns.value(),
-    );
+fields! {
+    /// Fields of everything that has times by cause.
+    pub Caused for T: HasCauses {
+        /// Its part until the timer was due that gave the quota.
+        quota_ns => nanos "quota", |item| item.causes().quota_ns;
+        /// Its part until the timer reached the task's CPU: late, or walking.
+        timer_ns => nanos "timer", |item| item.causes().timer_ns;
+        /// Its part until that CPU had put its tasks back.
+        ipi_ns => nanos "interrupt", |item| item.causes().ipi_ns;
+        /// Its part until the task had a CPU.
+        cpu_ns => nanos "CPU", |item| item.causes().cpu_ns;
+        /// Its part without a known cause.
+        unassigned_ns => nanos "no cause", |item| item.causes().unassigned_ns;
+    }
 }
 
 impl HasCauses for Causes {

@@ -14,7 +14,7 @@ use crate::commands::{Format, KernelArgs};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
-/// What both commands ask about.
+/// Inputs of both commands.
 #[derive(Debug, Args)]
 struct InputsArgs {
     /// The structure, or a variable that is an array of scalars
@@ -129,7 +129,7 @@ pub(crate) struct CompareArgs {
     format: Format,
 }
 
-/// How source is written.
+/// Form of source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Emit {
     /// C11, with `_Alignas`

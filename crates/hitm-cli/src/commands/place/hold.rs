@@ -73,12 +73,7 @@ impl<'a> Holder<'a> {
         let means = self.means;
         let place = here(&means.mounts, means.store()?);
         let recovered = place.recover()?;
-        let options = PlanOptions {
-            is_whole: false,
-            backend: None,
-            keeps_others_out: false,
-        };
-        let plan = plan_for(contention, &options, &means.mounts, &recovered)?;
+        let plan = plan_for(contention, PlanOptions::default(), &means.mounts, &recovered)?;
         plan.placement()?;
         if let Decision::Stay(reason) = &plan.decision {
             bail!("nothing is placed: {reason}");

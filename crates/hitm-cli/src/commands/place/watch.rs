@@ -106,7 +106,7 @@ fn watch(
     Ok(log.changes)
 }
 
-/// What a decision means for the user; none where nothing changed.
+/// Meaning of a decision for the user; none where nothing changed.
 fn event(decided: Decided, waiting: f64, name: String) -> Option<Event> {
     Some(match decided {
         Decided::None => return None,

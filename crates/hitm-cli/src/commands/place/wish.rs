@@ -94,6 +94,7 @@ impl WishArgs {
             is_whole,
             backend: self.backend,
             keeps_others_out: self.keep_others_out,
+            ..PlanOptions::default()
         }
     }
 

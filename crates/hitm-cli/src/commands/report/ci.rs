@@ -4,28 +4,20 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use hitm_report::baseline::{Baseline, Comparison, Tolerance};
-use hitm_report::ci::{self, Findings, SourceRoot, github, junit, sarif};
-use hitm_report::gate::{Gate, GateFailure};
+use hitm_report::ci::{Checked, Findings, SourceRoot, github, junit, sarif};
 use hitm_report::{Report, Selection};
 
 use crate::{Exit, Terminal};
-use super::{ReportFormat, runs};
+use super::{ReportArgs, ReportFormat, runs};
 
 /// The longest report in JSON that is read. One with all members of a kernel has some 10 MB.
 const BASELINE_BYTES_MAX: u64 = 1 << 28;
 
-/// A report and the answers of its gates.
-pub(super) struct Checked<'a> {
-    pub(super) report: &'a Report,
-    pub(super) gates: &'a [Gate],
-    pub(super) failures: &'a [GateFailure],
-    pub(super) comparison: Option<&'a Comparison>,
-}
-
 /// Compares a report with the baseline at a path; `selection` has totals by member.
 pub(super) fn compare(
     report: &Report,
-    (path, selection): (&Path, &Selection),
+    path: &Path,
+    selection: &Selection,
     tolerance: Tolerance,
 ) -> Result<Comparison> {
     let baseline = read(path, selection)?;
@@ -49,28 +41,27 @@ fn read(path: &Path, selection: &Selection) -> Result<Baseline> {
     Ok(Baseline::of_report(&label, &report)?)
 }
 
+/// The directory that places in the source are given relative to; only services need a whole path.
+pub(super) fn source_root(args: &ReportArgs) -> Result<SourceRoot> {
+    let root = args.source_root.as_deref().unwrap_or(Path::new("."));
+    let root = match args.format.is_for_ci() {
+        true => std::path::absolute(root)
+            .with_context(|| format!("cannot find the directory {}", root.display()))?,
+        false => root.to_owned(),
+    };
+    Ok(SourceRoot::new(&root.to_string_lossy()))
+}
+
 /// Writes the findings in the form of a service.
 pub(super) fn show(
     checked: &Checked<'_>,
     format: ReportFormat,
-    source_root: Option<&Path>,
     terminal: &mut Terminal,
 ) -> Result<()> {
-    let root = source_root.unwrap_or(Path::new("."));
-    let root = std::path::absolute(root)
-        .with_context(|| format!("cannot find the directory {}", root.display()))?;
-    let source_root = SourceRoot::new(&root.to_string_lossy());
-    let checked = ci::Checked {
-        report: checked.report,
-        gates: checked.gates,
-        failures: checked.failures,
-        comparison: checked.comparison,
-        source_root: &source_root,
-    };
-    let findings = Findings::of(&checked);
+    let findings = Findings::of(checked);
     match format {
-        ReportFormat::Sarif => terminal.json(&sarif::render(&checked, &findings)),
-        ReportFormat::Junit => terminal.out(&junit::render(&checked, &findings)),
+        ReportFormat::Sarif => terminal.json(&sarif::render(checked, &findings)),
+        ReportFormat::Junit => terminal.out(&junit::render(checked, &findings)),
         _ => terminal.out(&github::render(&findings)),
     }
 }

@@ -5,6 +5,7 @@ use hitm_report::pictures::{Pictures, Sources};
 use hitm_report::{By, Selection};
 use ratatui::Terminal as Drawn;
 use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
 use ratatui::style::Color;
 
 use super::state::{Action, State, Subject};
@@ -52,15 +53,15 @@ fn view_after(keys: &[Key]) -> State {
     state
 }
 
-fn drawn(state: &mut State, (width, height): (u16, u16), has_colors: bool) -> TestBackend {
-    let mut terminal = Drawn::new(TestBackend::new(width, height)).unwrap();
+fn drawn(state: &mut State, size: Size, has_colors: bool) -> TestBackend {
+    let mut terminal = Drawn::new(TestBackend::new(size.width, size.height)).unwrap();
     terminal
         .draw(|frame| draw::draw(frame, state, has_colors))
         .unwrap();
     terminal.backend().clone()
 }
 
-fn screen(state: &mut State, size: (u16, u16)) -> String {
+fn screen(state: &mut State, size: Size) -> String {
     let screen = drawn(state, size, true).to_string();
     // Each row stands between quotes.
     let rows = screen.lines().map(|row| row.trim_matches('"').trim_end());
@@ -69,11 +70,11 @@ fn screen(state: &mut State, size: (u16, u16)) -> String {
 
 #[expect(clippy::needless_pass_by_value, reason = "as expect-test's own")]
 #[track_caller]
-fn check(mut state: State, size: (u16, u16), expected: Expect) {
+fn check(mut state: State, size: Size, expected: Expect) {
     expected.assert_eq(&screen(&mut state, size));
 }
 
-const SMALL: (u16, u16) = (80, 24);
+const SMALL: Size = Size::new(80, 24);
 
 fn typed(text: &str) -> Vec<Key> {
     text.chars().map(Key::Character).collect()
@@ -154,7 +155,7 @@ fn a_line_is_a_heat_map_of_its_bytes() {
     ];
     check(
         view_after(&keys),
-        (160, 50),
+        Size::new(160, 50),
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are contended.
@@ -335,11 +336,11 @@ fn a_search_finds_members_functions_and_text() {
     );
     assert_eq!(state.key(Key::Enter), Action::None);
     // In a text it continues from line to line, and wraps round.
-    screen(&mut state, (80, 10));
+    screen(&mut state, Size::new(80, 10));
     for key in search("advice") {
         state.key(key);
     }
-    let shown = screen(&mut state, (80, 10));
+    let shown = screen(&mut state, Size::new(80, 10));
     assert!(shown.contains("advice:"), "{shown}");
 }
 
@@ -390,7 +391,7 @@ fn every_size_is_drawn() {
         &[Key::Character('?')],
     ];
     for keys in pages {
-        for size in [(1, 1), (10, 3), (40, 8), (79, 23), (200, 60)] {
+        for size in [(1, 1), (10, 3), (40, 8), (79, 23), (200, 60)].map(Size::from) {
             screen(&mut view_after(keys), size);
         }
     }
@@ -405,7 +406,7 @@ fn no_name_acts_on_the_terminal() {
     report.run.command = vec!["\x1b]0;x\x07".into()];
     state.subject.maps[0].seats[0].name = "evil\x1b[2J\n".into();
     state.key(Key::Enter);
-    for size in [SMALL, (160, 50)] {
+    for size in [SMALL, Size::new(160, 50)] {
         let shown = screen(&mut state, size);
         assert!(!shown.contains(['\x1b', '\x07']), "{shown}");
         assert!(shown.contains("\\x1b"), "{shown}");

@@ -67,7 +67,7 @@ fn everything_is_as_before_after_kills() {
         for (number, victim) in Victim::ALL.into_iter().enumerate() {
             let place = (index * Victim::ALL.len() + number) as u64;
             let count = kills / kinds + u64::from(place < kills % kinds);
-            let tally = tally(&trial, victim, (count, place));
+            let tally = tally(&trial, victim, count, place);
             let Tally {
                 kills,
                 missed,
@@ -92,7 +92,7 @@ fn everything_is_as_before_after_kills() {
     assert_eq!(different, 0);
 }
 
-fn tally(trial: &Trial, victim: Victim, (count, seed): (u64, u64)) -> Tally {
+fn tally(trial: &Trial, victim: Victim, count: u64, seed: u64) -> Tally {
     let mut random = Random(seed);
     let mut tally = Tally::default();
     let before = load::groups();

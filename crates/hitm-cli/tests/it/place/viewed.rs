@@ -1,6 +1,7 @@
 //! `hitm live` without a verb, in a terminal.
 
 use hitm_test::process::{Command, wait_for};
+use ratatui::layout::Size;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Stdio;
@@ -10,7 +11,7 @@ use super::fight::{Fight, here};
 use super::{PATIENCE, journals_in, kill};
 use crate::pty::Pty;
 
-const SIZE: (u16, u16) = (80, 24);
+const SIZE: Size = Size::new(80, 24);
 /// Short, so that many windows see nothing but the lock.
 const WINDOW: &str = "100ms";
 

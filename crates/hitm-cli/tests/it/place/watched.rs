@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use hitm_live::place::watch::{Change, Watcher};
 use hitm_live::place::{
-    Backend, Contention, Launcher, Linux, Mounts, Place, PlanOptions, Store, tasks_of_process,
+    Backend, Contention, Launcher, Linux, Mounts, Place, PlanOptions, Reserved, Store,
+    tasks_of_process,
 };
 
 use super::load::Load;
@@ -14,6 +15,7 @@ const OPTIONS: PlanOptions = PlanOptions {
     is_whole: true,
     backend: Some(Backend::Affinity),
     keeps_others_out: false,
+    reserved: Reserved::NONE,
 };
 
 fn launcher() -> Launcher {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use expect_test::Expect;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::layout::Size;
 
 use super::draw;
 use super::layers::Sent;
@@ -29,8 +30,8 @@ fn view_of(windows: impl IntoIterator<Item = Sent>, keys: &[Key]) -> State {
     state
 }
 
-fn drawn(state: &mut State, (width, height): (u16, u16), has_colors: bool) -> TestBackend {
-    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+fn drawn(state: &mut State, size: Size, has_colors: bool) -> TestBackend {
+    let mut terminal = Terminal::new(TestBackend::new(size.width, size.height)).unwrap();
     terminal
         .draw(|frame| draw::draw(frame, state, has_colors))
         .unwrap();
@@ -39,7 +40,7 @@ fn drawn(state: &mut State, (width, height): (u16, u16), has_colors: bool) -> Te
 
 #[expect(clippy::needless_pass_by_value, reason = "as expect-test's own")]
 #[track_caller]
-fn check(mut state: State, size: (u16, u16), expected: Expect) {
+fn check(mut state: State, size: Size, expected: Expect) {
     let screen = drawn(&mut state, size, true).to_string();
     // Each row stands between quotes.
     let rows = screen.lines().map(|row| row.trim_matches('"').trim_end());

@@ -64,7 +64,7 @@ fn keys_ask_for_work() {
 fn long_tables_scroll_with_the_selection() {
     let many = (0..100).map(|number| lock(&format!("lock {number}"), "", 1000 - number));
     let mut state = view_of([locks(many.collect(), &[])], &[]);
-    let screen = |state: &mut State| drawn(state, (80, 24), false).to_string();
+    let screen = |state: &mut State| drawn(state, Size::new(80, 24), false).to_string();
     assert!(screen(&mut state).contains("lock 0 "));
     state.key(Key::PageDown);
     assert!(screen(&mut state).contains("> ") && screen(&mut state).contains("lock 20 "));

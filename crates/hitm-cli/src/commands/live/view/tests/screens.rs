@@ -12,7 +12,7 @@ use super::*;
 fn locks_fit_80_columns() {
     check(
         view_of([two_locks()], &[]),
-        (80, 24),
+        Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
@@ -46,7 +46,7 @@ fn locks_fit_80_columns() {
 fn wide_screens_have_all_columns() {
     check(
         view_of([two_locks()], &[Key::Down]),
-        (120, 40),
+        Size::new(120, 40),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
@@ -96,7 +96,7 @@ fn wide_screens_have_all_columns() {
 fn a_lock_has_a_detail() {
     check(
         view_of([two_locks()], &[Key::Enter]),
-        (80, 24),
+        Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
@@ -126,7 +126,7 @@ fn a_lock_has_a_detail() {
     );
     check(
         view_of([two_locks()], &[Key::Enter]),
-        (120, 40),
+        Size::new(120, 40),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
@@ -176,7 +176,7 @@ fn a_lock_has_a_detail() {
 fn throttled_groups_are_the_second_table() {
     check(
         view_of([groups(by_bpf())], &[Key::Tab]),
-        (80, 24),
+        Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
              1 Locks by wasted CPU time  [2 Throttled groups]  3 Late wake-ups
@@ -207,7 +207,7 @@ fn throttled_groups_are_the_second_table() {
     let keys = [Key::Character('2'), Key::Enter];
     check(
         view_of([groups(by_bpf())], &keys),
-        (120, 40),
+        Size::new(120, 40),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
              1 Locks by wasted CPU time  [2 Throttled groups]  3 Late wake-ups
@@ -257,7 +257,7 @@ fn throttled_groups_are_the_second_table() {
 fn late_wakeups_are_the_third_table() {
     check(
         view_of([wakeups()], &[Key::BackTab]),
-        (80, 24),
+        Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
              1 Locks by wasted CPU time   2 Throttled groups  [3 Late wake-ups]
@@ -288,7 +288,7 @@ fn late_wakeups_are_the_third_table() {
     let keys = [Key::Character('3'), Key::Down, Key::Enter];
     check(
         view_of([wakeups()], &keys),
-        (80, 24),
+        Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
              1 Locks by wasted CPU time   2 Throttled groups  [3 Late wake-ups]
@@ -324,7 +324,7 @@ fn missing_layers_are_named_with_the_reason() {
                   process has neither";
     check(
         view_of([locks(vec![], &[reason])], &[]),
-        (80, 24),
+        Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
@@ -358,7 +358,7 @@ fn missing_layers_are_named_with_the_reason() {
     };
     check(
         view_of([no_samples], &[]),
-        (80, 6),
+        Size::new(80, 6),
         expect![[r#"
         hitm live: everything on this host, every 2.0 s
         [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
@@ -371,7 +371,7 @@ fn missing_layers_are_named_with_the_reason() {
     let counted = groups(Source::Counters("not root".into()));
     check(
         view_of([counted], &[Key::Tab]),
-        (80, 8),
+        Size::new(80, 8),
         expect![[r#"
         hitm live: everything on this host, every 2.0 s
          1 Locks by wasted CPU time  [2 Throttled groups]  3 Late wake-ups
@@ -400,7 +400,7 @@ fn missing_layers_are_named_with_the_reason() {
     );
     check(
         view_of([delays], &[Key::Character('3')]),
-        (80, 8),
+        Size::new(80, 8),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
              1 Locks by wasted CPU time   2 Throttled groups  [3 Late wake-ups]
@@ -421,7 +421,7 @@ fn help_and_messages() {
     state.set_placed(true);
     check(
         state,
-        (80, 24),
+        Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups  (placed)
@@ -471,7 +471,7 @@ fn every_size_is_drawn() {
         ] {
             let mut state = view_of(windows(), keys);
             state.tell("a message that is longer than a line of some of the screens");
-            let screen = drawn(&mut state, (width, height), true);
+            let screen = drawn(&mut state, Size::new(width, height), true);
             assert_eq!(screen.buffer().area.height, height);
         }
     }
@@ -482,7 +482,7 @@ fn no_name_acts_on_the_terminal() {
     for keys in [&[][..], &[Key::Enter], &[Key::Tab], &[Key::Tab, Key::Enter]] {
         let mut state = view_of([two_locks(), groups(by_bpf())], keys);
         state.tell("\x1b[2J");
-        let screen = drawn(&mut state, (120, 60), true);
+        let screen = drawn(&mut state, Size::new(120, 60), true);
         let cells = screen.buffer().content.iter();
         let mut text = cells.flat_map(|cell| cell.symbol().chars());
         assert!(text.all(|character| !character.is_control()));
@@ -496,7 +496,7 @@ fn colors_are_of_sixteen_or_none() {
     let reason = "tracepoints of locks: not root";
     let window = || locks(vec![lock("a", "", 20)], &[reason]);
     let styles = |has_colors| {
-        let screen = drawn(&mut view_of([window()], &[]), (80, 24), has_colors);
+        let screen = drawn(&mut view_of([window()], &[]), Size::new(80, 24), has_colors);
         let cells = screen.buffer().content.iter();
         let styles = cells.map(|cell| (cell.fg, cell.bg, cell.modifier));
         let mut styles: Vec<_> = styles.collect();
