@@ -18,8 +18,6 @@ mod _hitm {
     #[pymodule_export]
     use crate::error::HitmError;
     #[pymodule_export]
-    use crate::reports::{layout, layout_list, machine, machines, report, whatif};
-    #[pymodule_export]
     use crate::simulate::simulate;
     #[pymodule_export]
     use crate::sweep::{PySweep, read_table};
@@ -34,6 +32,7 @@ mod _hitm {
         for place in ["file", "line", "column", "key"] {
             error.setattr(place, module.py().None())?;
         }
+        crate::reports::add(module)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -20,15 +20,26 @@ use crate::error::{HitmError, raise};
 use crate::interrupt::{Cancel, detached};
 use crate::table::{Table, columns, values};
 
+/// Adds the functions to the module; the package's `__init__.py` gives them names and types.
+pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    for function in [
+        wrap_pyfunction!(report, module)?,
+        wrap_pyfunction!(whatif, module)?,
+        wrap_pyfunction!(layout, module)?,
+        wrap_pyfunction!(layout_list, module)?,
+        wrap_pyfunction!(machine, module)?,
+        wrap_pyfunction!(machines, module)?,
+    ] {
+        module.add_function(function)?;
+    }
+    Ok(())
+}
+
 /// Reads a recording or perf.data; returns the report's JSON (docs/formats/report.md) and its lines,
 /// their rows and the threads as tables.
 #[pyfunction]
 #[pyo3(signature = (path, *, top = 20))]
-pub(crate) fn report(
-    py: Python<'_>,
-    path: PathBuf,
-    top: usize,
-) -> PyResult<(String, Table, Table, Table)> {
+fn report(py: Python<'_>, path: PathBuf, top: usize) -> PyResult<(String, Table, Table, Table)> {
     if hitm::live::is_live(&path) {
         let text = format!(
             "{}: a live recording has no report of lines",
@@ -85,7 +96,7 @@ type WhatifTables = (Table, Table, Table, Table, Table);
     clippy::too_many_arguments,
     reason = "keyword arguments of a Python function"
 )]
-pub(crate) fn whatif(
+fn whatif(
     py: Python<'_>,
     path: PathBuf,
     layouts: Vec<PathBuf>,
@@ -148,7 +159,7 @@ fn whatif_tables(view: &WhatifView) -> WhatifTables {
 /// the running kernel where no file is given.
 #[pyfunction]
 #[pyo3(signature = (name, *, file = None, expand = false, line_size = 64))]
-pub(crate) fn layout(
+fn layout(
     py: Python<'_>,
     name: &str,
     file: Option<PathBuf>,
@@ -173,7 +184,7 @@ pub(crate) fn layout(
 /// Names of the structures of a file that match a pattern.
 #[pyfunction]
 #[pyo3(signature = (pattern = None, *, file = None))]
-pub(crate) fn layout_list(
+fn layout_list(
     py: Python<'_>,
     pattern: Option<String>,
     file: Option<PathBuf>,
@@ -196,7 +207,7 @@ pub(crate) fn layout_list(
 
 /// A machine model, as the JSON of docs/formats/machine.md.
 #[pyfunction]
-pub(crate) fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
+fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
     let shown = py.detach(|| {
         let file = hitm_machine::load(name)?;
         hitm_report::machine_file::show_json(&file).map_err(hitm_machine::Error::from)
@@ -206,7 +217,7 @@ pub(crate) fn machine(py: Python<'_>, name: &str) -> PyResult<String> {
 
 /// Names of the machine models that come with hitm.
 #[pyfunction]
-pub(crate) fn machines() -> PyResult<Vec<String>> {
+fn machines() -> PyResult<Vec<String>> {
     let list = hitm_machine::list().map_err(|error| raise(&error))?;
     Ok(list.into_iter().map(|machine| machine.name).collect())
 }

@@ -177,7 +177,8 @@ def layout(
 
 def layout_list(pattern: str | None = None, file: StrPath | None = None) -> list[str]:
     """Names of the structures of a file, or of the running kernel, that match a pattern."""
-    return _hitm.layout_list(pattern, file=file)
+    names: list[str] = _hitm.layout_list(pattern, file=file)
+    return names
 
 
 def machine(name: str) -> dict[str, Any]:
@@ -188,7 +189,8 @@ def machine(name: str) -> dict[str, Any]:
 
 def machines() -> list[str]:
     """Names of the machine models that come with hitm."""
-    return _hitm.machines()
+    names: list[str] = _hitm.machines()
+    return names
 
 
 def record(
