@@ -26,6 +26,17 @@ pub trait Names {
         vec![self.code(code)]
     }
 
+    /// The functions that the instruction at `code` is in, from that of [`Names::code`] outwards: one at least.
+    fn code_outwards(&self, code: CodeAddr) -> Vec<CodeLabel> {
+        let label = self.code(code);
+        let mut frames = self.code_frames(code);
+        frames.reverse();
+        match frames.iter().position(|frame| *frame == label) {
+            Some(own) => frames.split_off(own),
+            None => vec![label],
+        }
+    }
+
     /// The label of a thread: its name if it has one, and its tid.
     fn thread(&self, thread: ThreadId) -> String;
 

@@ -9,7 +9,7 @@ use crate::by::{EmptyPattern, glob};
 
 /// Functions that are skipped without being asked for. Names as reports have them; `*` stands for any
 /// characters.
-const ALWAYS: [&str; 56] = [
+const ALWAYS: [&str; 58] = [
     // The C library: locks, allocation.
     "*pthread_mutex_*",
     "*pthread_rwlock_*",
@@ -61,6 +61,7 @@ const ALWAYS: [&str; 56] = [
     "std::unique_lock<*",
     "std::lock_guard<*",
     "std::scoped_lock<*",
+    "std::condition_variable*",
     "__gthread_*",
     // Rust.
     "core::sync::atomic::*",
@@ -72,6 +73,7 @@ const ALWAYS: [&str; 56] = [
     "runtime.lock*",
     "runtime.unlock*",
     "sync.(*",
+    "internal/sync.(*",
 ];
 
 /// Names that match all of a function's name: `my_lock`, `*_trylock`.
@@ -107,6 +109,24 @@ impl SkippedFunctions {
         let matches = |pattern: &str| glob(pattern.as_bytes(), function);
         ALWAYS.iter().any(|pattern| matches(pattern)) || more.any(matches)
     }
+}
+
+/// Returns true for a name that is skipped as an atomic operation: it stands for an instruction, as no lock does.
+pub(crate) fn is_atomic(function: &str) -> bool {
+    function.contains("atomic")
+        || function.starts_with("__aarch64_")
+        || function.starts_with("__sync_")
+}
+
+/// Returns true for a function of Go's runtime or its atomics: Go names functions by their package.
+pub(crate) fn is_of_go_runtime(function: &str) -> bool {
+    let packages = [
+        "runtime.",
+        "internal/runtime/",
+        "runtime/internal/",
+        "sync/atomic.",
+    ];
+    packages.iter().any(|package| function.starts_with(package))
 }
 
 #[cfg(test)]

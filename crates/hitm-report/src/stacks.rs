@@ -4,6 +4,7 @@
 //! lost cycles that the table of threads has.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use fxprof_processed_profile::{
     CategoryColor, CategoryPairHandle, CpuDelta, Frame, FrameFlags, FrameInfo, Profile,
@@ -11,7 +12,7 @@ use fxprof_processed_profile::{
 };
 use hitm_base::{Clock, CodeAddr, Cycles, ThreadId, printable};
 use hitm_coherence::stats::Statistics;
-use hitm_recording::Recording;
+use hitm_recording::{CodeLabel, Recording};
 
 use crate::Names;
 use crate::by::{By, REST};
@@ -159,14 +160,18 @@ fn frame(name: &str) -> String {
 }
 
 fn lost(statistics: &Statistics, names: &dyn Names) -> BTreeMap<(ThreadId, Vec<String>), u64> {
-    let mut functions: BTreeMap<CodeAddr, String> = BTreeMap::new();
-    let mut function = |code: CodeAddr| {
-        let known = functions.entry(code);
-        let name = known.or_insert_with(|| match names.code(code).function {
+    let mut functions: BTreeMap<CodeAddr, Rc<[String]>> = BTreeMap::new();
+    // The outermost first.
+    let mut functions_at = |code: CodeAddr| {
+        let name = |frame: CodeLabel| match frame.function {
             name if name.is_empty() => By::Function.unnamed().to_owned(),
             name => name,
+        };
+        let frames = functions.entry(code).or_insert_with(|| {
+            let frames = names.code_outwards(code).into_iter().rev();
+            frames.map(name).collect()
         });
-        name.clone()
+        Rc::clone(frames)
     };
     let mut sums: BTreeMap<(ThreadId, Vec<String>), u64> = BTreeMap::new();
     let mut add = |thread: ThreadId, frames: Vec<String>, cycles: u64| {
@@ -185,20 +190,25 @@ fn lost(statistics: &Statistics, names: &dyn Names) -> BTreeMap<(ThreadId, Vec<S
             let place = names.data(addr, key.size);
             let unnamed = || By::Member.unnamed().to_owned();
             let place = place.map_or_else(unnamed, |name| name.without_numbers());
-            let own = [function(key.code), place];
+            let own: Vec<String> = functions_at(key.code)
+                .iter()
+                .cloned()
+                .chain([place])
+                .collect();
             for (chain, counts) in statistics.calls.of_row(*line, *key) {
                 // A return address: the call is the instruction before.
                 let callers = chain
                     .iter()
                     .rev()
                     .map(|code| CodeAddr(code.0.saturating_sub(1)));
-                let callers = callers.map(&mut function);
-                let frames: Vec<String> = callers.chain(own.iter().cloned()).collect();
+                let callers: Vec<Rc<[String]>> = callers.map(&mut functions_at).collect();
+                let callers = callers.iter().flat_map(|frames| frames.iter());
+                let frames: Vec<String> = callers.chain(&own).cloned().collect();
                 let cycles = counts.contention_stall.0.min(left);
                 left -= cycles;
                 add(key.thread, frames, cycles);
             }
-            add(key.thread, own.to_vec(), left);
+            add(key.thread, own, left);
         }
     }
     for (thread, cycles) in &statistics.rest.lost {

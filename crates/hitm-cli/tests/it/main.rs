@@ -13,6 +13,7 @@ mod contended;
 mod control;
 mod cpus;
 mod debuginfod;
+mod deposit;
 mod emitted;
 mod ends;
 mod examples;

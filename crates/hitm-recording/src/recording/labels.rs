@@ -71,6 +71,20 @@ impl CodeLabel {
         CodeLabel::join(&self.file, self.line)
     }
 
+    /// Returns true for source that comes with a language, as Rust's and C++'s libraries.
+    pub fn is_of_language(&self) -> bool {
+        // The latter as rustc names them where they are inlined.
+        let parts = [
+            "/rustc/",
+            "/rustlib/src/",
+            "/include/c++/",
+            "library/alloc/src/",
+            "library/core/src/",
+            "library/std/src/",
+        ];
+        parts.iter().any(|part| self.file.contains(part))
+    }
+
     fn join(file: &str, line: u32) -> String {
         match (file, line) {
             ("", _) => String::new(),

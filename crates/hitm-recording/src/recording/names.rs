@@ -122,22 +122,41 @@ impl<'a> AddressNames<'a> {
         }
     }
 
-    /// Returns the place in the source of the instruction at `code`.
+    /// Returns the place in the source of the instruction at `code`: where a library's one-liner was inlined, the
+    /// place that its user can change.
     pub fn code(&self, code: CodeAddr) -> CodeLabel {
-        if let Some(label) = self.kernel.as_ref().and_then(|kernel| kernel.code(code.0)) {
-            return label;
-        }
-        if let Some(function) = self.extra.code(code.0) {
-            return CodeLabel {
+        let mut frames = self.frames(code);
+        let own = frames
+            .iter()
+            .position(|frame| frame.line > 0 && !frame.is_of_language());
+        let is_library = frames[0].is_of_language();
+        frames.swap_remove(own.filter(|_| is_library).unwrap_or(0))
+    }
+
+    /// The functions that the instruction at `code` is in, by inlining: the outermost first. Without
+    /// debug information one.
+    pub fn code_frames(&self, code: CodeAddr) -> Vec<CodeLabel> {
+        let mut frames = self.frames(code);
+        frames.retain(|frame| !frame.function.is_empty());
+        frames.reverse();
+        frames
+    }
+
+    /// The functions that the instruction at `code` is in, the innermost first: one at least.
+    fn frames(&self, code: CodeAddr) -> Vec<CodeLabel> {
+        let of_kernel = self.kernel.as_ref().and_then(|kernel| kernel.code(code.0));
+        let known = || {
+            let generated = || self.recording.generated.at(code.0).map(str::to_owned);
+            self.extra.code(code.0).or_else(generated)
+        };
+        let without_source = || {
+            known().map(|function| CodeLabel {
                 function,
                 ..CodeLabel::default()
-            };
-        }
-        if let Some(function) = self.recording.generated.at(code.0) {
-            return CodeLabel {
-                function: function.to_owned(),
-                ..CodeLabel::default()
-            };
+            })
+        };
+        if let Some(label) = of_kernel.or_else(without_source) {
+            return vec![label];
         }
         let name = self.symbolizer.borrow_mut().code(code.0);
         let location = name.location;
@@ -152,17 +171,12 @@ impl<'a> AddressNames<'a> {
             file: location.file.unwrap_or_default(),
             line: location.line.unwrap_or(0),
         };
-        if !is_language_library(&innermost.file) {
-            return innermost;
-        }
-        // Where a library's one-liner was inlined is what its user can change.
         let callers = location.inlined_from.into_iter().map(|frame| CodeLabel {
             function: frame.function.unwrap_or_default(),
             file: frame.file.unwrap_or_default(),
             line: frame.line.unwrap_or(0),
         });
-        let mut own = callers.filter(|frame| frame.line > 0 && !is_language_library(&frame.file));
-        own.next().unwrap_or(innermost)
+        std::iter::once(innermost).chain(callers).collect()
     }
 
     /// Returns the object and member that an access of `size` bytes at `addr` touches.
@@ -308,14 +322,19 @@ impl<'a> AddressNames<'a> {
     /// Returns true for an access that is none of the program's own: by a language's runtime, or by the C
     /// library or the dynamic loader to their own variables.
     pub fn is_of_runtime(&self, addr: u64, code: CodeAddr) -> bool {
-        let mut mappings = self.recording.objects.mappings.iter();
-        let holding = mappings.find(|mapping| mapping.range.contains(code.0));
-        let path = holding.map_or("", |mapping| mapping.path.as_str());
+        let path = self.file_of(code);
         if is_one_of(path, LANGUAGE_FILES) || self.is_of_go_runtime(code) {
             return true;
         }
         let of_file = || self.symbolizer.borrow_mut().data(addr, 1).path;
         is_one_of(path, C_FILES) && of_file().is_some_and(|path| is_one_of(&path, C_FILES))
+    }
+
+    /// Path of the file that holds the instruction; empty for none.
+    fn file_of(&self, code: CodeAddr) -> &str {
+        let mut mappings = self.recording.objects.mappings.iter();
+        let holding = mappings.find(|mapping| mapping.range.contains(code.0));
+        holding.map_or("", |mapping| mapping.path.as_str())
     }
 
     /// Go links its runtime into the program: its functions are known by their package.
@@ -350,31 +369,6 @@ impl<'a> AddressNames<'a> {
         }
         let name = self.symbolizer.borrow_mut().data(addr, size.into());
         Some((type_name, name.path?.into()))
-    }
-
-    /// The functions that the instruction at `code` is in, by inlining: the outermost first. Without
-    /// debug information one.
-    pub fn code_frames(&self, code: CodeAddr) -> Vec<CodeLabel> {
-        let innermost = self.code(code);
-        let is_known = |names: &KernelNames| names.code(code.0).is_some();
-        if self.kernel.as_ref().is_some_and(is_known) || self.extra.code(code.0).is_some() {
-            return vec![innermost];
-        }
-        let location = self.symbolizer.borrow_mut().code(code.0).location;
-        let callers = location.inlined_from.into_iter().map(|frame| CodeLabel {
-            function: frame.function.unwrap_or_default(),
-            file: frame.file.unwrap_or_default(),
-            line: frame.line.unwrap_or(0),
-        });
-        let mut frames = vec![CodeLabel {
-            function: location.function.unwrap_or(innermost.function),
-            file: location.file.unwrap_or_default(),
-            line: location.line.unwrap_or(0),
-        }];
-        frames.extend(callers);
-        frames.retain(|frame| !frame.function.is_empty());
-        frames.reverse();
-        frames
     }
 
     /// A thread's name: what the program calls it and its tid.
@@ -506,9 +500,9 @@ impl<'a> AddressNames<'a> {
         }
     }
 
-    /// The place that allocated a heap block: the innermost caller with a source line, because allocators and
-    /// their wrappers rarely have one, or else the innermost that is no known wrapper. A caller in a stripped
-    /// program is named by its place in the file.
+    /// The place that allocated a heap block: the innermost caller with a source line outside of the C library,
+    /// because allocators and their wrappers rarely have one, or else the innermost that is no known wrapper. A
+    /// caller in a stripped program is named by its place in the file.
     pub fn allocation_site(&self, stack: &[CodeAddr]) -> String {
         // Return addresses: the call is the instruction before.
         let calls = stack
@@ -516,9 +510,9 @@ impl<'a> AddressNames<'a> {
             .map(|frame| CodeAddr(frame.0.saturating_sub(1)));
         let mut labels = calls.map(|call| (call, self.code(call)));
         let (mut first, mut caller) = (None, None);
-        let found = labels.find(|(_, label)| {
-            let is_own = !is_allocator(label);
+        let found = labels.find(|(call, label)| {
             first.get_or_insert_with(|| label.function.clone());
+            let is_own = !is_allocator(label) && !is_one_of(self.file_of(*call), C_FILES);
             if is_own {
                 caller.get_or_insert_with(|| label.function.clone());
             }
@@ -579,18 +573,6 @@ fn kernel_names(recording: &Recording) -> Option<KernelNames> {
 /// The path behind the object's name.
 fn part_of(text: &str, object: &str) -> String {
     text.strip_prefix(object).unwrap_or_default().to_string()
-}
-
-/// Source that comes with a language, as Rust's and C++'s libraries.
-fn is_language_library(file: &str) -> bool {
-    let parts = ["/rustc/", "/rustlib/src/", "/include/c++/"];
-    // As rustc names it where it is inlined.
-    let inlined = [
-        "library/alloc/src/",
-        "library/core/src/",
-        "library/std/src/",
-    ];
-    parts.iter().chain(&inlined).any(|part| file.contains(part))
 }
 
 /// Prefix of the name of a function that has none.
@@ -666,7 +648,7 @@ fn memory_of_hotspot(site: &str) -> Option<&'static str> {
 /// information name functions and no files.
 fn is_allocator(label: &CodeLabel) -> bool {
     let may_be_go = label.file.is_empty() || label.file.ends_with(".go");
-    is_language_library(&label.file)
+    label.is_of_language()
         || label.function.starts_with("operator new")
         || label.function.starts_with("__rust_alloc")
         || HOTSPOT

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use hitm_base::CodeAddr;
 
 use crate::names::Names;
-use crate::skip::SkippedFunctions;
+use crate::skip::{SkippedFunctions, is_atomic, is_of_go_runtime};
 
 /// Names the functions of accesses. Each address is asked for once.
 pub(super) struct Functions<'a> {
@@ -21,12 +21,18 @@ pub(super) struct Functions<'a> {
 
 struct Function {
     name: String,
+    /// The function locks, counts or allocates for others.
     is_skipped: bool,
+    /// The function is of a language's library or runtime.
+    is_of_language: bool,
 }
 
-/// A place among the functions of an access: the one of so many instructions outwards, and in that the one
-/// of so many inlined ones outwards.
-type Place = (usize, usize);
+impl Function {
+    /// Returns true for a function that those who wrote the program call their own.
+    fn is_own(&self) -> bool {
+        !self.is_skipped && !self.is_of_language && !self.name.is_empty()
+    }
+}
 
 impl<'a> Functions<'a> {
     pub(super) fn new(
@@ -46,24 +52,42 @@ impl<'a> Functions<'a> {
     /// None when it has no name.
     pub(super) fn counted_for(&self, code: CodeAddr, chain: &[CodeAddr]) -> Option<String> {
         let all = self.all(code, chain);
-        let (instruction, inlined) = first_counted(&all)?;
-        Some(all[instruction][inlined].name.clone())
+        let own = all.first()?;
+        if own.first()?.name.is_empty() {
+            return None;
+        }
+        let mut functions = all.iter().flat_map(|functions| functions.iter());
+        let counted = functions.find(|one| !one.is_skipped && !one.name.is_empty());
+        // If all are skipped, its own counts.
+        Some(counted.unwrap_or(&own[0]).name.clone())
     }
 
-    /// The function that called that one; none when it is not known, or nobody did.
+    /// The function that called that of an access, inlined or not: the first outside of what locks, counts or
+    /// allocates for others and of languages' libraries, or the nearest if all are in these. None when it is not
+    /// known, or nobody did.
     pub(super) fn caller(&self, code: CodeAddr, chain: &[CodeAddr]) -> Option<String> {
-        let all = self.all(code, chain);
-        let (instruction, _) = first_counted(&all)?;
-        let counted = all[instruction].last()?;
-        let mut callers = all[instruction + 1..].iter();
-        let first = callers.next()?.first()?;
+        let mut all = self.all(code, chain);
+        let own = Rc::clone(all.first()?);
+        // A library's one-liner stands for the function that it is inlined in, if it is no lock.
+        let label = own.iter().position(|one| !one.is_of_language).unwrap_or(0);
+        let is_lock = own[..label]
+            .iter()
+            .any(|one| one.is_skipped && !is_atomic(&one.name));
         // Samples are taken a moment late: the first call is none.
-        let is_none = self.are_samples && instruction == 0 && first.name == counted.name;
-        let caller = match is_none {
-            true => callers.next()?.first()?,
-            false => first,
-        };
-        (!caller.name.is_empty()).then(|| caller.name.clone())
+        let is_late =
+            |first: &Rc<[Function]>| first.first().is_some_and(|one| one.name == own[label].name);
+        if self.are_samples && all.get(1).is_some_and(is_late) {
+            all.remove(1);
+        }
+        let places = all
+            .iter()
+            .flat_map(|functions| (0..functions.len()).map(move |at| Place { functions, at }));
+        let mut callers = places.skip(label + usize::from(!is_lock)).peekable();
+        let nearest = callers.peek().copied();
+        let caller = callers
+            .find(|place| place.function().is_own())
+            .or(nearest)?;
+        (!caller.function().name.is_empty()).then(|| caller.name())
     }
 
     /// All functions that were running, each once.
@@ -91,6 +115,7 @@ impl<'a> Functions<'a> {
             let frames = self.names.code_frames(code).into_iter().rev();
             let functions = frames.map(|frame| Function {
                 is_skipped: self.skip.contains(&frame.function),
+                is_of_language: frame.is_of_language() || is_of_go_runtime(&frame.function),
                 name: frame.function,
             });
             functions.collect()
@@ -99,18 +124,24 @@ impl<'a> Functions<'a> {
     }
 }
 
-/// The place of the function that an access is counted for; none when the access has no function with a
-/// name. If all are skipped, its own counts.
-fn first_counted(all: &[Rc<[Function]>]) -> Option<Place> {
-    let own = all.first()?.first()?;
-    if own.name.is_empty() {
-        return None;
+/// A function among those at an instruction, the innermost first.
+#[derive(Clone, Copy)]
+struct Place<'f> {
+    functions: &'f [Function],
+    at: usize,
+}
+
+impl Place<'_> {
+    fn function(&self) -> &Function {
+        &self.functions[self.at]
     }
-    for (instruction, functions) in all.iter().enumerate() {
-        let counted = |function: &Function| !function.is_skipped && !function.name.is_empty();
-        if let Some(inlined) = functions.iter().position(counted) {
-            return Some((instruction, inlined));
+
+    /// The function's name, and which the compiler has put it into.
+    fn name(&self) -> String {
+        let name = &self.function().name;
+        match self.functions[self.at + 1..].last() {
+            Some(outer) => format!("{name} (inlined in {})", outer.name),
+            None => name.clone(),
         }
     }
-    Some((0, 0))
 }

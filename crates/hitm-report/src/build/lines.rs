@@ -210,8 +210,7 @@ impl LineBuilder<'_> {
         let named = row.threads.iter().take(RowReport::THREADS_NAMED_MAX);
         let part_of_loads = |source| share(loads(source), counts.loads_from(source));
         let keys = row.threads.iter().map(|thread| place.of(*thread));
-        let (call_paths, call_path_count) =
-            self.calls.of_row(judged.line, keys, &code.function, stats);
+        let (call_paths, call_path_count) = self.calls.of_row(judged.line, keys, place.code, stats);
         RowReport {
             offset: place.offset,
             size_bytes: place.size,

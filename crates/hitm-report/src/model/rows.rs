@@ -72,7 +72,7 @@ fields! {
         pub access_share: f64 => share "samples";
         /// Part of the cycles that the row lost to other CPUs' use of the line.
         pub lost_share: f64 => share "lost";
-        /// The calls, innermost first; of calls in different places of a function, those of the hottest chain.
+        /// The callers, innermost first, those included whose calls the compiler inlined; of calls in different places of a function, those of the hottest chain.
         pub frames: Vec<CallFrame>;
     }
 }
@@ -83,9 +83,11 @@ fields! {
     pub struct CallFrame in call_frame {
         /// The calling function, or file and offset when it has no name.
         pub function: String => known label "function";
+        /// True if the compiler put the function into the next one of the path: no call is between them.
+        pub is_inlined: bool => label "inlined";
         /// Return address of the call.
         pub code: CodeAddr;
-        /// Address that the call returns to.
+        /// Address that the call returns to; of a function that the row's own is inlined in, the row's.
         code_address => address "code", |frame| frame.code.0;
         /// Source file and line of the call, null when unknown.
         pub source: String => known label "source";

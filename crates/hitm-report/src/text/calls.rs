@@ -66,6 +66,7 @@ mod tests {
 
     fn check(functions: &[&str], width: usize, expected: &str) {
         let frames = functions.iter().map(|function| CallFrame {
+            is_inlined: false,
             code: CodeAddr(0),
             function: (*function).to_owned(),
             source: String::new(),

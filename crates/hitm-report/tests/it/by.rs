@@ -134,7 +134,8 @@ fn totals_add_up_to_the_run() {
         program-0 lost 421600 of 3481 accesses, 1200+240 HITM, Some(6) lines
         program-1 lost 416110 of 4741 accesses, 1201+120 HITM, Some(4) lines
         (lines that changed hands too rarely) lost 300 of 16 accesses, 11+0 HITM, Some(7) lines
-    "#]].assert_eq(&all_shown(&report));
+    "#]]
+    .assert_eq(&all_shown(&report));
 }
 
 #[test]
@@ -375,7 +376,8 @@ fn accesses_of_skipped_functions_are_their_callers() {
         (no function known) lost 0 of 1 accesses, 0+0 HITM, Some(1) lines
         by caller:
         (no caller known) lost 822710 of 8172 accesses, 2351+360 HITM, Some(6) lines
-        bump lost 15000 of 50 accesses, 50+0 HITM, Some(1) lines
+        account_add lost 9000 of 30 accesses, 30+0 HITM, Some(1) lines
+        count_in_slot lost 6000 of 20 accesses, 20+0 HITM, Some(1) lines
         by children:
         bump lost 540000 of 6050 accesses, 1550+0 HITM, Some(1) lines
         read_x lost 170000 of 500 accesses, 500+0 HITM, Some(1) lines
