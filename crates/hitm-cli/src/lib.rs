@@ -14,7 +14,6 @@ mod tui;
 use std::ffi::OsString;
 use std::panic::{self, PanicHookInfo, UnwindSafe};
 
-use clap::Parser as _;
 use clap::error::ErrorKind;
 use hitm_base::printable;
 
@@ -54,7 +53,7 @@ fn internal_error(info: &PanicHookInfo<'_>) -> String {
 /// Runs one command line, the program's name first.
 pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
-    let args = match Args::try_parse_from(&args) {
+    let args = match Args::of(&args) {
         Ok(args) => args,
         Err(error) => return explain(&of_printable(&args, error), terminal),
     };
@@ -68,8 +67,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) ->
 /// The error about the same arguments made printable: clap puts them into its lines as they are.
 fn of_printable(args: &[OsString], error: clap::Error) -> clap::Error {
     let shown = args.iter().map(|arg| arg.to_string_lossy());
-    let shown: Vec<String> = shown.map(|arg| printable(&arg).into_owned()).collect();
-    let same = Args::try_parse_from(shown).err();
+    let shown: Vec<OsString> = shown
+        .map(|arg| printable(&arg).into_owned().into())
+        .collect();
+    let same = Args::of(&shown).err();
     let same = same.filter(|same| same.kind() == error.kind());
     same.unwrap_or(error)
 }

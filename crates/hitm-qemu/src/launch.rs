@@ -26,6 +26,8 @@ pub(crate) struct Launch {
     pub(crate) follows: bool,
     /// Set if the callers of accesses are recorded.
     pub(crate) has_callers: bool,
+    /// Set if they are recorded while a process is alone, too.
+    pub(crate) has_callers_alone: bool,
     /// Set if processes end with their recorder.
     pub(crate) is_guarded: bool,
     /// CPUs that programs see, ascending.
@@ -56,7 +58,10 @@ impl Launch {
                 "observer" => launch.observer = value.into(),
                 "memory" => launch.memory = value.into(),
                 "follow" => launch.follows = value == "all",
-                "callers" => launch.has_callers = value == "yes",
+                "callers" => {
+                    launch.has_callers = value != "no";
+                    launch.has_callers_alone = value == "yes";
+                }
                 "cpus" => {
                     let cpus = value.split(',').filter_map(|cpu| cpu.parse().ok());
                     launch.cpus = cpus.map(CpuId).collect();

@@ -106,7 +106,7 @@ impl Recorder {
         let clock = clock.filter(|_| unsafe { waits::install() } && timers::install());
         // SAFETY: board and mutex are mapped for ever.
         let link = unsafe { Link::new(config.board, config.guard, first_touch, heap, clock)? };
-        let has_callers = config.launch.has_callers;
+        let may_be_alone = !config.launch.has_callers_alone;
         Ok(Recorder {
             api,
             architecture,
@@ -129,7 +129,7 @@ impl Recorder {
             program: OnceLock::new(),
             is_new: AtomicBool::new(true),
             // Calls and returns are followed by their accesses.
-            company: Company::new(id, !has_callers),
+            company: Company::new(id, may_be_alone),
             vcpus: VcpuTable::new(VCPUS_MAX),
             handlers: Handlers::new(),
         })

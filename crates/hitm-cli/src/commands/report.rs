@@ -46,7 +46,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// Call paths to show below each row, hottest first, 0 for none; for recordings and samples with
-    /// call chains (hitm record -g, perf c2c record -- -g PROGRAM) [default: 3]
+    /// call chains (hitm record, perf c2c record -- -g PROGRAM) [default: 3]
     #[arg(short = 'g', long, value_name = "N", conflicts_with_all = ["type_name", "perf_c2c"])]
     call_graph: Option<usize>,
     /// End with exit code 1 when a line is falsely shared, or loses more than N cycles; may be
@@ -197,7 +197,7 @@ fn show_type(
 }
 
 /// Ways to get call chains.
-const RECORD_CALLS: &str = "`hitm record -g` and `perf c2c record -- -g PROGRAM` record them";
+const RECORD_CALLS: &str = "`hitm record` without `-g 0` and `perf c2c record -- -g PROGRAM` record them";
 
 /// Fails when the recording has not what was asked for.
 fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {

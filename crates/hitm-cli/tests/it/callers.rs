@@ -215,7 +215,7 @@ fn a_lock_costs_those_who_take_it() {
     let source = directory.path().join("locked.c");
     fs::write(&source, LOCKED).expect("a temporary file");
     let program = programs::build(directory.path(), "locked", &source, &[]);
-    let without = record(directory.path(), &program, &[]);
+    let without = record(directory.path(), &program, &["-g", "0"]);
     let found = totals(&without, &["--by", "function"]);
     assert!(
         found.keys().any(|name| name.contains("pthread_mutex_lock")),

@@ -49,7 +49,7 @@ fn who_takes_a_lock_is_named_though_the_compiler_inlined_him() {
             continue;
         }
         let program = programs::build(directory.path(), &format!("deposit_{kind}"), &source, &[]);
-        let recording = programs::record(directory.path(), &program, &["-g".into()]);
+        let recording = programs::record(directory.path(), &program, &[]);
         let (callers, path) = callers(directory.path(), &recording);
         assert!(callers[0].contains("deposit"), "{kind}: {callers:?}");
         assert!(

@@ -72,8 +72,8 @@ pub struct RecordConfig {
     pub keeps_running: bool,
     /// Set if children and programs started by exec are recorded as well.
     pub follows: bool,
-    /// Set if the callers of each access's function are recorded.
-    pub has_callers: bool,
+    /// Accesses whose functions' callers are recorded.
+    pub callers: Callers,
     /// Functions of the program that allocate, beside those that hitm knows.
     pub allocators: AllocatorRules,
     /// The moment at which the recording begins; until then the program runs unrecorded.
@@ -86,6 +86,18 @@ pub struct RecordConfig {
     pub stall: Stall,
     /// Time in which the programs live.
     pub clock: ProgramClock,
+}
+
+/// Accesses whose functions' callers are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Callers {
+    /// None: `-g 0`.
+    Nobody,
+    /// Those since a process has two threads or shares memory: calls before have no names, and cost nothing.
+    #[default]
+    InCompany,
+    /// All: a process that is alone is looked at too, which makes it twice as slow.
+    All,
 }
 
 /// Time in which recorded programs live.

@@ -30,7 +30,7 @@ use super::lifeline::Lifeline;
 use super::region::Region;
 use super::signals::Signals;
 use super::sink::{Progress, Sink};
-use super::{News, Prepared, ProgramClock, RecordError};
+use super::{Callers, News, Prepared, ProgramClock, RecordError};
 
 /// Time that the engine sleeps while the ring is full.
 const RING_FULL_WAIT: Duration = Duration::from_micros(100);
@@ -175,7 +175,7 @@ fn engine(
     let shared = Arc::clone(shared);
     let settings = session::Config {
         window: config.window,
-        has_callers: config.has_callers,
+        has_callers: config.callers != Callers::Nobody,
     };
     let session = Session::new(group, settings);
     let engine = Engine::new(session, board, backing, config.stall, shared);
@@ -220,7 +220,11 @@ fn launch(prepared: &Prepared<'_>, region: &Region) -> String {
         region.path(),
         if config.follows { "all" } else { "no" },
         if config.keeps_running { "no" } else { "yes" },
-        if config.has_callers { "yes" } else { "no" },
+        match config.callers {
+            Callers::Nobody => "no",
+            Callers::InCompany => "company",
+            Callers::All => "yes",
+        },
         Placement::List(prepared.cpus.online().to_vec()),
     )
 }

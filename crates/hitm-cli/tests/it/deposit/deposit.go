@@ -1,18 +1,15 @@
+// Goroutines take one lock in a function that the compiler puts into its caller.
 package main
 
 import "sync"
 
-var (
-	lock    sync.Mutex
-	balance int
-)
+var lock sync.Mutex
 
 func take() { lock.Lock() }
 
 //go:noinline
-func deposit(amount int) {
+func deposit() {
 	take()
-	balance += amount
 	lock.Unlock()
 }
 
@@ -23,7 +20,7 @@ func main() {
 		go func() {
 			defer group.Done()
 			for n := 0; n < 3000; n++ {
-				deposit(n)
+				deposit()
 			}
 		}()
 	}
