@@ -24,11 +24,7 @@ mod literals;
 pub(crate) mod names;
 mod open;
 mod opened;
-#[cfg(test)]
-mod opened_tests;
 mod patch;
-#[cfg(test)]
-mod patch_tests;
 mod pieces;
 mod positions;
 mod rust;

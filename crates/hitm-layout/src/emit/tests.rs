@@ -1,3 +1,6 @@
+mod opened;
+mod patch;
+
 use expect_test::{Expect, expect};
 
 use super::*;

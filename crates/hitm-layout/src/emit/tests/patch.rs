@@ -2,8 +2,8 @@
 
 use expect_test::{Expect, expect};
 
-use super::tests::visible;
-use super::*;
+use super::super::*;
+use super::visible;
 use crate::advise::SubjectMember;
 
 /// A structure `box` of `long` members, `a`, `b` and `c` at first, with the third and the first alone on

@@ -2,9 +2,9 @@
 
 use expect_test::{Expect, expect};
 
-use super::anonymous::Anonymous;
-use super::tests::visible;
-use super::*;
+use super::super::anonymous::Anonymous;
+use super::super::*;
+use super::visible;
 use crate::advise::SubjectMember;
 
 /// A structure `box` of `long` members, each to be on a line of its own.
