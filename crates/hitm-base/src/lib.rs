@@ -8,6 +8,7 @@
 
 mod access;
 mod addr_range;
+mod architecture;
 mod bytes;
 pub mod document;
 mod go_table;
@@ -24,6 +25,7 @@ mod units;
 
 pub use access::{Access, AccessOp, DataSource, Outcome};
 pub use addr_range::AddrRange;
+pub use architecture::Architecture;
 pub use bytes::{Buffer, Bytes, Unread};
 pub use go_table::GoTable;
 pub use hash::Fnv1a;

@@ -4,12 +4,13 @@ mod install;
 
 use std::fmt::Display;
 
+use hitm_base::Architecture;
 use hitm_live::cgroups::{Hierarchy, Version};
 use hitm_live::place::{Backend, Linux, Mounts, Obstacle, means_for};
 use hitm_live::shim::{Launch, library_directory};
 
 use crate::distribution::QemuUser;
-use crate::record::{Architecture, Tools, ToolsError};
+use crate::record::{Tools, ToolsError};
 use crate::vm;
 pub use install::{InstallError, install};
 

@@ -9,7 +9,7 @@ const SP: usize = 31;
 
 pub(super) const AARCH64: Architecture = Architecture {
     name: "aarch64",
-    elf_machine: 183,
+    elf_machine: hitm_base::Architecture::Aarch64.elf_machine(),
     instructions: Instructions {
         ordering,
         flow,

@@ -11,7 +11,7 @@ const RBP: u8 = 5;
 
 pub(crate) const X86_64: Architecture = Architecture {
     name: "x86_64",
-    elf_machine: 62,
+    elf_machine: hitm_base::Architecture::X86_64.elf_machine(),
     instructions: Instructions {
         ordering,
         flow,

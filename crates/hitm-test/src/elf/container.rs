@@ -1,5 +1,7 @@
 //! The container: sections, symbols and one segment.
 
+use hitm_base::Architecture;
+
 /// Bytes before the first section: the file's header and one program header.
 const HEADERS: usize = 64 + 56;
 /// The address of the file's first byte.
@@ -153,9 +155,12 @@ impl Elf {
 fn header(elf: &Elf, table_at: u64, section_count: u16) -> Vec<u8> {
     let mut file = vec![0x7f, b'E', b'L', b'F', 2, 1, 1];
     file.resize(16, 0);
-    let machine = if elf.is_aarch64 { 183u16 } else { 62 };
+    let architecture = match elf.is_aarch64 {
+        true => Architecture::Aarch64,
+        false => Architecture::X86_64,
+    };
     file.extend([3, 0]);
-    file.extend(machine.to_le_bytes());
+    file.extend(architecture.elf_machine().to_le_bytes());
     file.extend([1, 0, 0, 0]);
     for word in [0, 64, table_at] {
         file.extend(u64::to_le_bytes(word));

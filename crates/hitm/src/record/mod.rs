@@ -42,7 +42,7 @@ pub(crate) use signals::Signals;
 pub use sink::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use target::find_in_path;
-pub use target::{Architecture, Target, TargetError};
+pub use target::{Target, TargetError};
 pub use tools::{Qemu, Tools, ToolsError};
 pub(crate) use tools::{library, version_of};
 

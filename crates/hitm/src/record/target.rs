@@ -5,41 +5,12 @@ use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use hitm_base::Architecture;
 use hitm_files::limits;
 use thiserror::Error;
 
 /// Scripts whose interpreter is a script, and so on: Linux follows four.
 const INTERPRETERS_MAX: usize = 4;
-
-/// An architecture whose programs can be recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Architecture {
-    /// 64-bit x86.
-    X86_64,
-    /// 64-bit Arm.
-    Aarch64,
-}
-
-impl Architecture {
-    /// All of them.
-    pub const ALL: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
-
-    /// The name that QEMU and the kernel use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Architecture::X86_64 => "x86_64",
-            Architecture::Aarch64 => "aarch64",
-        }
-    }
-
-    /// Its number in ELF files (elf(5), `e_machine`).
-    const fn elf_machine(self) -> u8 {
-        match self {
-            Architecture::X86_64 => 62,
-            Architecture::Aarch64 => 183,
-        }
-    }
-}
 
 /// A program, found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,15 +138,11 @@ fn read_kind(path: &Path) -> Result<Kind, TargetError> {
             .ok_or_else(|| not_runnable(path, "a script without an interpreter", expected)),
         // 64 bits, little-endian; the machine is the half-word at 18.
         [0x7f, b'E', b'L', b'F', 2, 1, ..] if head.len() >= 20 => {
-            let machine = head[18];
-            let is_it = |one: &Architecture| one.elf_machine() == machine;
-            let found = Architecture::ALL.into_iter().find(is_it);
-            found.map(Kind::Elf).ok_or_else(|| {
-                not_runnable(
-                    path,
-                    &format!("an ELF file for machine {machine}"),
-                    expected,
-                )
+            let machine = u16::from_le_bytes([head[18], head[19]]);
+            let found = Architecture::of_elf(machine).map(Kind::Elf);
+            found.ok_or_else(|| {
+                let found = format!("an ELF file for machine {machine}");
+                not_runnable(path, &found, expected)
             })
         }
         _ => Err(not_runnable(

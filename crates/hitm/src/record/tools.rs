@@ -4,11 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use hitm_base::Architecture;
 use hitm_files::limits;
 use hitm_recording::HEAP_OBSERVER;
 use thiserror::Error;
 
-use super::target::{Architecture, find_in_path};
+use super::target::find_in_path;
 use crate::distribution::QemuUser;
 
 /// The recorder's libraries, newest plugin interface first: QEMU refuses the ones outside its range.
