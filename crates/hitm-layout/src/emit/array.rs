@@ -1,6 +1,6 @@
 //! An array of scalars whose elements belong to different threads: each element gets a line.
 
-use super::diff::{Replacement, unified_diff};
+use super::diff::{Replacement, indent_of, unified_diff};
 use super::{EmitError, Source, Style};
 
 /// A diff that makes each element of the array `name` a structure with one aligned member, `value`,
@@ -60,22 +60,9 @@ fn declaration(line: &str, at: usize, name: &str, style: Style) -> Option<String
     if rest[..semicolon].contains('=') || head.trim().is_empty() {
         return None;
     }
-    let indent = &head[..head.len() - head.trim_start().len()];
-    let words: Vec<&str> = head.split_whitespace().collect();
-    let storage: Vec<&str> = words
-        .iter()
-        .copied()
-        .filter(|word| is_storage(word))
-        .collect();
-    let of: Vec<&str> = words
-        .iter()
-        .copied()
-        .filter(|word| !is_storage(word))
-        .collect();
-    let storage = storage
-        .iter()
-        .map(|word| format!("{word} "))
-        .collect::<String>();
+    let indent = indent_of(head);
+    let (storage, of): (Vec<&str>, Vec<&str>) = head.split_whitespace().partition(is_storage);
+    let storage: String = storage.iter().map(|word| format!("{word} ")).collect();
     let close = rest.find(']')?;
     let line_align = match style {
         Style::Kernel => (String::new(), String::from(" ____cacheline_aligned")),
@@ -92,8 +79,8 @@ fn declaration(line: &str, at: usize, name: &str, style: Style) -> Option<String
     )
 }
 
-fn is_storage(word: &str) -> bool {
-    ["static", "extern", "_Thread_local", "thread_local"].contains(&word)
+fn is_storage(word: &&str) -> bool {
+    ["static", "extern", "_Thread_local", "thread_local"].contains(word)
 }
 
 /// Each `name[...]` of the line with `.value` behind it.

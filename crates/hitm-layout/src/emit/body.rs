@@ -1,22 +1,9 @@
 //! The body of a structure in C or C++: its members and what else is declared in it.
 
 use super::EmitError;
+use super::declarator::{Declared, declarator};
 use super::opened::Opened;
 use super::tokens::{Span, Tokens};
-
-/// Words that qualify what is declared, and name nothing.
-const QUALIFIERS: [&str; 10] = [
-    "const",
-    "volatile",
-    "restrict",
-    "__restrict",
-    "_Atomic",
-    "unsigned",
-    "signed",
-    "mutable",
-    "inline",
-    "constexpr",
-];
 
 /// Words with something in brackets behind them that is not what they declare.
 const ATTRIBUTES: [&str; 9] = [
@@ -72,22 +59,6 @@ pub(super) enum ItemKind {
     Other,
 }
 
-/// Declaration of one declarator.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Declared {
-    /// None for an anonymous structure or union.
-    pub(super) name: Option<String>,
-    /// Token of the name.
-    pub(super) at: usize,
-    /// The declarator's tokens, from its pointers to its initialiser.
-    pub(super) span: Span,
-    pub(super) is_array: bool,
-    /// A pointer, a reference, or a function behind one.
-    pub(super) is_pointer: bool,
-    /// Bits without a name, which only keep others apart.
-    pub(super) is_gap: bool,
-}
-
 /// Returns true if the tokens at `open` begin the body of a structure called `name`, or of one without
 /// a name that `typedef` gives that one.
 pub(super) fn is_body_of(tokens: &Tokens<'_>, open: usize, name: &str) -> bool {
@@ -98,11 +69,8 @@ pub(super) fn is_body_of(tokens: &Tokens<'_>, open: usize, name: &str) -> bool {
     match named(tokens, head + 1, open) {
         Some(own) => own == name,
         None => {
-            tokens.before(head) == "typedef"
-                && tokens
-                    .flat(close + 1, end_of(tokens, close))
-                    .iter()
-                    .any(|at| tokens.at(*at) == name)
+            let end = end_of(tokens, close);
+            tokens.before(head) == "typedef" && tokens.has_flat(close + 1, end, |word| word == name)
         }
     }
 }
@@ -125,9 +93,9 @@ pub(super) fn head_of(tokens: &Tokens<'_>, open: usize) -> Option<usize> {
             "struct" | "class" | "union" if tokens.before(at) != "enum" => {
                 // A structure that only returns or initialises something is none.
                 let flat = tokens.flat(at + 1, open);
-                let is_other = flat
-                    .iter()
-                    .any(|at| matches!(tokens.at(*at), "=" | "*" | "&"));
+                let is_other = tokens
+                    .texts(&flat)
+                    .any(|word| matches!(word, "=" | "*" | "&"));
                 let mut calls = flat.iter().filter(|at| tokens.at(**at) == "(");
                 let is_call = calls.any(|at| !is_attribute(tokens, at - 1));
                 return (!is_other && !is_call).then_some(at);
@@ -180,15 +148,17 @@ pub(super) fn body_at(
             at = colon + 1;
             continue;
         }
-        let item = match tokens.is_directive(at) {
+        let (last, kind) = match tokens.is_directive(at) {
             true => directive(tokens, at)?,
             false => item(tokens, at, close, known)?,
         };
-        at = item.last + 1;
         items.push(Item {
+            start: at,
+            last,
+            kind,
             access: access.clone(),
-            ..item
         });
+        at = last + 1;
     }
     Ok(Body {
         open,
@@ -213,30 +183,23 @@ fn label(tokens: &Tokens<'_>, at: usize) -> Option<usize> {
     (is_access && tokens.at(colon) == ":").then_some(colon)
 }
 
-fn directive(tokens: &Tokens<'_>, at: usize) -> Result<Item, EmitError> {
+/// The last token and the kind of a preprocessor line.
+fn directive(tokens: &Tokens<'_>, at: usize) -> Result<(usize, ItemKind), EmitError> {
     let word = tokens.at(at).trim_start_matches('#').trim_start();
     if !word.starts_with("define") {
-        return Err(tokens.refuse(
-            at,
-            "a preprocessor line among the members",
-            "members without conditions",
-        ));
+        let found = "a preprocessor line among the members";
+        return Err(tokens.refuse(at, found, "members without conditions"));
     }
-    Ok(Item {
-        start: at,
-        last: at,
-        kind: ItemKind::Other,
-        access: String::new(),
-    })
+    Ok((at, ItemKind::Other))
 }
 
-/// The declaration from `start` on, in a structure that ends at `close`.
+/// The last token and the kind of the declaration from `start` on, in a structure that ends at `close`.
 fn item(
     tokens: &Tokens<'_>,
     start: usize,
     close: usize,
     known: Known<'_>,
-) -> Result<Item, EmitError> {
+) -> Result<(usize, ItemKind), EmitError> {
     let mut scan = Scan::default();
     let mut at = start;
     while at < close && tokens.at(at) != ";" {
@@ -244,13 +207,9 @@ fn item(
             break;
         }
         if tokens.is_directive(at) {
-            return directive(tokens, at).and_then(|_| {
-                Err(tokens.refuse(
-                    at,
-                    "a preprocessor line in a declaration",
-                    "a whole declaration",
-                ))
-            });
+            directive(tokens, at)?;
+            let found = "a preprocessor line in a declaration";
+            return Err(tokens.refuse(at, found, "a whole declaration"));
         }
         at = match tokens.at(at) {
             "<" if !scan.has_value => tokens.close_angle(at, close).unwrap_or(at),
@@ -265,18 +224,13 @@ fn item(
         last += 1;
     }
     let kind = match scan.is_function {
-        true if scan.is_macro(tokens, start) && !is_constructor(tokens, start, known.name) => {
+        true if scan.is_macro(tokens, start) && tokens.at(start) != known.name => {
             macro_kind(tokens, start, last, known.members)?
         }
         true => ItemKind::Function,
         false => member_kind(tokens, start, last, known.members)?,
     };
-    Ok(Item {
-        start,
-        last,
-        kind,
-        access: String::new(),
-    })
+    Ok((last, kind))
 }
 
 /// Place up to which a declaration has been read.
@@ -341,10 +295,6 @@ fn is_behind_function(word: &str) -> bool {
     )
 }
 
-fn is_constructor(tokens: &Tokens<'_>, start: usize, name: &str) -> bool {
-    tokens.at(start) == name
-}
-
 /// A member that a macro declares: one of its arguments is the name.
 fn macro_kind(
     tokens: &Tokens<'_>,
@@ -387,9 +337,8 @@ fn member_kind(
         | "static" | ";" => true,
         _ => {
             let flat = tokens.flat(start, last);
-            let before_value = flat.iter().take_while(|at| tokens.at(**at) != "=");
-            let mut words = before_value.map(|at| tokens.at(*at));
-            words.any(|word| word == "static")
+            let mut before_value = tokens.texts(&flat).take_while(|word| *word != "=");
+            before_value.any(|word| word == "static")
         }
     };
     if is_other {
@@ -404,115 +353,4 @@ fn member_kind(
         }
     }
     Ok(ItemKind::Members(declared))
-}
-
-/// A type that is declared in braces where something is declared to be of it.
-struct Defined {
-    /// Its opening brace, as an index of the flat tokens.
-    open: usize,
-    /// True if it must not be taken for an anonymous member.
-    is_only_type: bool,
-}
-
-fn defined_type(tokens: &Tokens<'_>, flat: &[usize]) -> Option<Defined> {
-    let open = flat.iter().position(|at| tokens.at(*at) == "{")?;
-    let keyword = flat[..open]
-        .iter()
-        .position(|at| matches!(tokens.at(*at), "struct" | "class" | "union" | "enum"))?;
-    let head = &flat[keyword + 1..open];
-    let is_plain = |at: &&usize| tokens.is_word(**at) && tokens.at(*at + 1) != "(";
-    let before_bases = head.iter().take_while(|at| tokens.at(**at) != ":");
-    let names: Vec<&usize> = before_bases.filter(is_plain).collect();
-    // `struct pair both{1, 2}` gives a value to a member.
-    let is_enum = tokens.at(flat[keyword]) == "enum";
-    let is_type = names.len() <= 1 || is_enum || head.len() > names.len();
-    is_type.then_some(Defined {
-        open,
-        is_only_type: !names.is_empty() || is_enum,
-    })
-}
-
-/// One declarator; none where only a type is declared.
-fn declarator(tokens: &Tokens<'_>, part: Span, is_first: bool, known: &[&str]) -> Option<Declared> {
-    let from = part.from;
-    let mut flat = tokens.flat(from, part.end);
-    let of_type = is_first.then(|| defined_type(tokens, &flat)).flatten();
-    if let Some(defined) = &of_type {
-        flat.drain(..defined.open + 2);
-    }
-    let value = flat
-        .iter()
-        .position(|at| matches!(tokens.at(*at), "=" | "{" | ":"));
-    let is_bits = value.is_some_and(|value| tokens.at(flat[value]) == ":");
-    flat.truncate(value.unwrap_or(flat.len()));
-    let is_known = |at: usize| known.contains(&tokens.at(at));
-    let found = name_in(tokens, &flat, known);
-    let (at, is_pointer, is_unnamed) = match (found, &of_type) {
-        (Some((at, is_pointer)), Some(_)) if known.is_empty() || is_known(at) => {
-            (at, is_pointer, false)
-        }
-        // What stands behind the brace is an attribute.
-        (_, Some(defined)) if defined.is_only_type => return None,
-        (_, Some(_)) => (from, false, true),
-        // A type and a width: bits that only keep others apart.
-        (Some((at, _)), None)
-            if is_bits && !is_known(at) && (flat.len() < 2 || !known.is_empty()) =>
-        {
-            (at, false, true)
-        }
-        (Some((at, is_pointer)), None) => (at, is_pointer, false),
-        (None, None) if is_bits => (from, false, true),
-        (None, None) => return None,
-    };
-    let mut first = match is_first {
-        true => at,
-        false => from,
-    };
-    while is_first
-        && first > from
-        && matches!(tokens.before(first), "*" | "&" | "(" | "const" | "volatile")
-        && flat
-            .iter()
-            .any(|star| *star < first && matches!(tokens.at(*star), "*" | "&" | "("))
-    {
-        first -= 1;
-    }
-    Some(Declared {
-        name: (!is_unnamed).then(|| tokens.at(at).to_owned()),
-        at,
-        span: Span {
-            from: first,
-            end: part.end,
-        },
-        is_array: flat
-            .iter()
-            .any(|at| tokens.at(*at) == "[" && tokens.at(at + 1) != "["),
-        is_pointer,
-        is_gap: is_bits && is_unnamed,
-    })
-}
-
-/// The token that names a declarator, and whether it is a pointer: a known member, else the last word
-/// that is no attribute.
-fn name_in(tokens: &Tokens<'_>, flat: &[usize], known: &[&str]) -> Option<(usize, bool)> {
-    let group = flat.iter().copied().find(|at| {
-        tokens.at(*at) == "("
-            && (matches!(tokens.at(at + 1), "*" | "&" | "^") || tokens.at(at + 2) == "::")
-    });
-    if let Some(open) = group {
-        let inner = tokens.flat(open + 1, tokens.close(open));
-        return name_in(tokens, &inner, known).map(|(at, _)| (at, true));
-    }
-    let mut signs = flat.iter().map(|at| tokens.at(*at));
-    let is_pointer = signs.any(|sign| matches!(sign, "*" | "&"));
-    let words = flat.iter().copied().filter(|at| {
-        tokens.is_word(*at) && tokens.at(at + 1) != "(" && !QUALIFIERS.contains(&tokens.at(*at))
-    });
-    let words: Vec<usize> = words.collect();
-    let mut known = words
-        .iter()
-        .rev()
-        .filter(|at| known.contains(&tokens.at(**at)));
-    let at = known.next().or(words.last());
-    at.map(|at| (*at, is_pointer))
 }

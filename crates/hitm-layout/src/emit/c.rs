@@ -103,10 +103,8 @@ pub fn kernel_asserts(layout: &FileStruct) -> String {
     for member in named(layout) {
         let end = member.offset_bytes + member.size_bytes.max(1);
         if (end - 1) / LINE == member.offset_bytes / LINE {
-            groups
-                .entry(member.offset_bytes / LINE)
-                .or_default()
-                .push(&member.name);
+            let group = groups.entry(member.offset_bytes / LINE);
+            group.or_default().push(&member.name);
         }
     }
     let mut out = String::from(
@@ -131,11 +129,8 @@ pub fn kernel_asserts(layout: &FileStruct) -> String {
 /// The command that puts the members of every file into this order, initialisers included. It adds no
 /// alignment.
 pub fn clang_reorder_fields(layout: &FileStruct, source: &str) -> String {
-    let names: Vec<&str> = layout
-        .members
-        .iter()
-        .map(|member| member.name.as_str())
-        .collect();
+    let names = layout.members.iter().map(|member| member.name.as_str());
+    let names: Vec<&str> = names.collect();
     format!(
         "clang-reorder-fields -i --record-name={} --fields-order={} {} --",
         layout.name,

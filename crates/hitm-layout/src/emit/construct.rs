@@ -72,11 +72,8 @@ fn check_defaults(
     for item in &body.items {
         if let ItemKind::Members(declared) = &item.kind {
             for declared in declared {
-                let member = declared
-                    .name
-                    .as_deref()
-                    .and_then(|name| reordered.index_of(name));
-                if let Some(member) = member {
+                let name = declared.name.as_deref();
+                if let Some(member) = name.and_then(|name| reordered.index_of(name)) {
                     let value = Span {
                         from: declared.at + 1,
                         end: declared.span.end,
@@ -87,15 +84,10 @@ fn check_defaults(
         }
         let words = || (item.start..=item.last).map(|at| tokens.at(at));
         let is_compared = words().any(|word| word == "operator") && words().any(|word| word == "<");
-        if matches!(item.kind, ItemKind::Function)
-            && is_compared
-            && words().any(|word| word == "default")
-        {
-            return Err(tokens.refuse(
-                item.start,
-                "a comparison that follows the order of members",
-                "one that is written out",
-            ));
+        let is_default = is_compared && words().any(|word| word == "default");
+        if matches!(item.kind, ItemKind::Function) && is_default {
+            let found = "a comparison that follows the order of members";
+            return Err(tokens.refuse(item.start, found, "one that is written out"));
         }
     }
     Ok(())
@@ -116,7 +108,8 @@ fn constructor(
     if tokens.at(at) != ":" {
         return Ok(Vec::new());
     }
-    let mut values: Vec<(usize, usize, Option<usize>)> = Vec::new();
+    // Initialisers of members, and the place of each in the new order.
+    let mut old: Vec<(usize, Span)> = Vec::new();
     let mut from = at + 1;
     loop {
         let mut inner = from;
@@ -126,36 +119,26 @@ fn constructor(
         }
         let end = tokens.close(inner) + 1;
         if end <= inner + 1 {
-            return Err(tokens.refuse(
-                from,
-                "no value",
-                "a constructor's list of members and values",
-            ));
+            let expected = "a constructor's list of members and values";
+            return Err(tokens.refuse(from, "no value", expected));
         }
-        let member = (inner == from + 1)
-            .then(|| reordered.index_of(tokens.at(from)))
-            .flatten();
-        if let Some(member) = member {
+        if inner == from + 1
+            && let Some(member) = reordered.index_of(tokens.at(from))
+        {
             let value = Span { from: inner, end };
             check_uses(tokens, value, member, reordered, &parameters)?;
+            old.push((reordered.place_of(member), Span { from, end }));
         }
-        values.push((from, end, member));
         if tokens.at(end) != "," {
             break;
         }
         from = end + 1;
     }
-    let members = values.iter().filter(|value| value.2.is_some());
-    let old: Vec<_> = members.copied().collect();
     let mut new = old.clone();
-    new.sort_by_key(|value| value.2.map(|member| reordered.place_of(member)));
-    let moved = old.into_iter().zip(new).filter(|(old, new)| old != new);
-    let edit = |(old, new): ((usize, usize, _), (usize, usize, _))| Edit {
-        start: tokens.get(old.0).start,
-        end: tokens.get(old.1 - 1).end,
-        text: tokens.slice(new.0, new.1).to_owned(),
-    };
-    Ok(moved.map(edit).collect())
+    new.sort_by_key(|(place, _)| *place);
+    let pairs = old.into_iter().zip(new).filter(|(old, new)| old != new);
+    let edits = pairs.map(|((_, old), (_, new))| tokens.replace(old, new));
+    Ok(edits.collect())
 }
 
 /// Fails at a list of values, or a structured binding, that may be the structure's and does not say so.
@@ -253,23 +236,10 @@ fn is_untyped(tokens: &Tokens<'_>, open: usize, holders: &Holders, carriers: &[&
 
 /// Returns true if a function around `at` may give back a value of the types.
 fn returns_one(tokens: &Tokens<'_>, at: usize, holders: &Holders) -> bool {
-    let mut inner = at;
-    while let Some(open) = tokens.around(inner) {
-        inner = open;
-        let mut start = open;
-        while let Some(before) = start.checked_sub(1)
-            && !matches!(tokens.at(before), ";" | "{" | "}")
-        {
-            start = tokens.open(before);
-        }
-        let head = tokens.flat(start, open);
-        let is_function = head.iter().any(|at| tokens.at(*at) == "(");
-        let mentions = (start..open).any(|at| holders.mention(tokens, at).is_some());
-        if is_function && mentions {
-            return true;
-        }
-    }
-    false
+    tokens.heads_around(at, &[";", "{", "}"]).any(|mut head| {
+        let is_function = tokens.has_flat(head.start, head.end, |word| word == "(");
+        is_function && head.any(|at| holders.mention(tokens, at).is_some())
+    })
 }
 
 /// Returns true for `auto [a, b] = one` where `one` may have the type.

@@ -3,7 +3,7 @@
 use super::EmitError;
 use super::names::{check_identifier, check_type};
 use super::rust_types;
-use crate::advise::Subject;
+use crate::advise::{Subject, SubjectMember};
 use crate::layout_file::FileMember;
 use crate::types::{Member, MemberKind, SourceNames, StructLayout, TypeId, TypeKind, TypeStore};
 
@@ -53,24 +53,18 @@ pub fn type_names(
     types: Types<'_>,
 ) -> Result<Vec<String>, EmitError> {
     let members = subject.members.iter();
-    let own_crate = types
-        .names
-        .inside
-        .as_deref()
-        .and_then(|path| path.split_once("::"));
-    members
-        .map(
-            |member| match member_at(layout, types.store, &member.file) {
-                Some(found) => {
-                    let text = rust_type(types, found.type_id);
-                    let text = rust_types::in_source(&text, own_crate.map(|path| path.0));
-                    check_type(&text)?;
-                    Ok(text)
-                }
-                None => Ok(format!("[u8; {}]", member.file.size_bytes)),
-            },
-        )
-        .collect()
+    let inside = types.names.inside.as_deref();
+    let own_crate = inside.and_then(|path| path.split_once("::"));
+    let type_name = |member: &SubjectMember| {
+        let Some(found) = member_at(layout, types.store, &member.file) else {
+            return Ok(format!("[u8; {}]", member.file.size_bytes));
+        };
+        let text = rust_type(types, found.type_id);
+        let text = rust_types::in_source(&text, own_crate.map(|path| path.0));
+        check_type(&text)?;
+        Ok(text)
+    };
+    members.map(type_name).collect()
 }
 
 /// A type of Rust with its path; its arrays are of no name.

@@ -1,6 +1,7 @@
 //! Unified diffs: what `patch` and `git apply` take.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use hitm_base::printable;
 
@@ -26,15 +27,35 @@ pub(super) struct Edit {
     pub(super) text: String,
 }
 
+impl Edit {
+    /// Puts text before a byte.
+    pub(super) fn insert(at: usize, text: impl Into<String>) -> Edit {
+        Edit {
+            start: at,
+            end: at,
+            text: text.into(),
+        }
+    }
+}
+
+/// The first byte of the line of a byte.
+pub(super) fn line_start(text: &str, at: usize) -> usize {
+    text[..at].rfind('\n').map_or(0, |end| end + 1)
+}
+
+/// The blanks at the start of a line.
+pub(super) fn indent_of(line: &str) -> &str {
+    &line[..line.len() - line.trim_start().len()]
+}
+
 /// A unified diff of `file`, whose text is `old`, with edits that do not overlap.
 pub(super) fn edited(file: &str, old: &str, mut edits: Vec<Edit>) -> String {
     edits.sort_by_key(|edit| (edit.start, edit.end));
-    let line_start = |at: usize| old[..at].rfind('\n').map_or(0, |end| end + 1);
     let line_end = |at: usize| old[at..].find('\n').map_or(old.len(), |length| at + length);
     let mut replacements = Vec::new();
     let mut edits = edits.into_iter().peekable();
     while let Some(edit) = edits.next() {
-        let start = line_start(edit.start);
+        let start = line_start(old, edit.start);
         let mut text = old[start..edit.start].to_owned() + &edit.text;
         let mut at = edit.end;
         // What ends with a line leaves the next one alone.
@@ -153,39 +174,27 @@ fn hunk(changes: &[Replacement], lines: &[&str], shift: isize, ends_well: bool) 
     let last = &changes[changes.len() - 1];
     let end = (last.start + last.count + CONTEXT).min(lines.len());
     let mut body = String::new();
-    let mut write = |sign: char, text: &str, is_last: bool| {
-        body.push(sign);
-        body += text;
-        body.push('\n');
-        if is_last && !ends_well {
-            body += "\\ No newline at end of file\n";
+    let write = |body: &mut String, sign: char, numbers: Range<usize>| {
+        for number in numbers {
+            *body += &format!("{sign}{}\n", lines[number]);
+            if number + 1 == lines.len() && !ends_well {
+                *body += "\\ No newline at end of file\n";
+            }
         }
     };
     let mut at = first;
-    let mut new_count = 0;
+    let mut new_count = end - first;
     for change in changes {
-        for (number, line) in lines.iter().enumerate().take(change.start).skip(at) {
-            write(' ', line, number + 1 == lines.len());
-            new_count += 1;
-        }
-        for (number, line) in lines
-            .iter()
-            .enumerate()
-            .skip(change.start)
-            .take(change.count)
-        {
-            write('-', line, number + 1 == lines.len());
-        }
-        for line in &change.lines {
-            write('+', line, false);
-            new_count += 1;
-        }
+        write(&mut body, ' ', at..change.start);
         at = change.start + change.count;
+        let old = change.start..at.min(lines.len());
+        new_count = new_count + change.lines.len() - old.len();
+        write(&mut body, '-', old);
+        for line in &change.lines {
+            body += &format!("+{line}\n");
+        }
     }
-    for (number, line) in lines.iter().enumerate().take(end).skip(at) {
-        write(' ', line, number + 1 == lines.len());
-        new_count += 1;
-    }
+    write(&mut body, ' ', at..end);
     let old_count = end - first;
     let new_start = (first as isize + shift + 1).max(1);
     let header = format!(

@@ -1,5 +1,6 @@
 //! A structure of Rust as its file declares it.
 
+use super::diff::{indent_of, line_start};
 use super::tokens::{Span, Tokens};
 use super::{Emission, EmitError};
 
@@ -31,12 +32,8 @@ pub(super) fn fields_of(tokens: &Tokens<'_>, name: &str) -> Result<Fields, EmitE
     let is_head = |at: &usize| tokens.at(*at) == "struct" && tokens.at(at + 1) == name;
     let mut heads = (0..tokens.len()).filter(is_head);
     let Some(head) = heads.next() else {
-        let found = "no declaration of it";
-        return Err(tokens.refuse(
-            0,
-            found,
-            &format!("the declaration of struct {name}, not by a macro"),
-        ));
+        let expected = format!("the declaration of struct {name}, not by a macro");
+        return Err(tokens.refuse(0, "no declaration of it", &expected));
     };
     if let Some(second) = heads.next() {
         let found = format!("another struct {name}");
@@ -92,35 +89,26 @@ impl Fields {
             }
             if tokens.at(at) == "pub" {
                 at += 1;
-                at = if tokens.at(at) == "(" {
-                    tokens.close(at) + 1
-                } else {
-                    at
-                };
+                if tokens.at(at) == "(" {
+                    at = tokens.close(at) + 1;
+                }
             }
             if tokens.at(at + 1) != ":" || at + 2 > end {
-                return Err(tokens.refuse(
-                    at,
-                    tokens.at(at),
-                    "a field: a name, a colon and a type",
-                ));
+                let expected = "a field: a name, a colon and a type";
+                return Err(tokens.refuse(at, tokens.at(at), expected));
             }
             let name = tokens.at(at);
             let own_end = tokens.get(end - 1).end;
             // Behind the comma, what is on the same line belongs to this field.
-            let comma = if tokens.at(end) == "," {
-                tokens.get(end).end
-            } else {
-                own_end
+            let (comma, next) = match tokens.at(end) {
+                "," => (tokens.get(end).end, end + 1),
+                _ => (own_end, end),
             };
-            let line = text[comma..]
-                .find('\n')
-                .map_or(text.len(), |length| comma + length);
-            let next = if tokens.at(end) == "," { end + 1 } else { end };
-            let next = if next < tokens.len() {
-                tokens.get(next).start
-            } else {
-                text.len()
+            let line = text[comma..].find('\n');
+            let line = line.map_or(text.len(), |length| comma + length);
+            let next = match next < tokens.len() {
+                true => tokens.get(next).start,
+                false => text.len(),
             };
             let behind = if next < line { comma } else { line };
             self.fields.push(Field {
@@ -143,23 +131,17 @@ impl Fields {
         let members = &emission.subject.members;
         for field in &self.fields {
             if !members.iter().any(|member| member.file.name == field.name) {
+                let found = format!("the field {}", field.name);
                 let expected = "only fields that the debug information has";
-                return Err(tokens.refuse(
-                    field.at,
-                    &format!("the field {}", field.name),
-                    expected,
-                ));
+                return Err(tokens.refuse(field.at, &found, expected));
             }
         }
         let find = |name: &str| self.fields.iter().position(|field| field.name == name);
         let found = members.iter().map(|member| {
             find(&member.file.name).ok_or_else(|| {
                 let found = format!("no field {}", member.file.name);
-                tokens.refuse(
-                    self.open,
-                    &found,
-                    "each field that the debug information has",
-                )
+                let expected = "each field that the debug information has";
+                tokens.refuse(self.open, &found, expected)
             })
         });
         found.collect()
@@ -190,9 +172,7 @@ impl Fields {
     /// Text before the structure on its line.
     pub(super) fn indent<'t>(&self, tokens: &Tokens<'t>) -> &'t str {
         let start = tokens.get(self.head).start;
-        let line = tokens.text[..start].rfind('\n').map_or(0, |end| end + 1);
-        let line = &tokens.text[line..start];
-        &line[..line.len() - line.trim_start().len()]
+        indent_of(&tokens.text[line_start(tokens.text, start)..start])
     }
 
     /// The attribute that derives one of these traits.

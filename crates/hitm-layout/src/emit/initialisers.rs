@@ -6,7 +6,7 @@
 
 use super::body::{Body, ItemKind, Known, body_at, head_of, named};
 use super::diff::Edit;
-use super::positions::{Reordered, Slot, has_parts};
+use super::positions::{Reordered, Slot};
 use super::tokens::{Span, Tokens};
 use super::{EmitError, Style};
 
@@ -50,11 +50,7 @@ impl Holders {
         let is_cpp = reordered.style == Style::Cpp;
         let holder = |name: &str, members, fault| Holder {
             names: vec![name.to_owned()],
-            typedefs: if is_cpp {
-                vec![name.to_owned()]
-            } else {
-                Vec::new()
-            },
+            typedefs: is_cpp.then(|| name.to_owned()).into_iter().collect(),
             members,
             fault,
         };
@@ -107,10 +103,7 @@ impl Holders {
                 let dimensions = count(tokens, &behind, "[");
                 let holder = holder.filter(|_| !declared.is_pointer);
                 members.push(Held {
-                    slot: Slot {
-                        name: declared.name.clone(),
-                        has_parts: has_parts(tokens, item.start, declared),
-                    },
+                    slot: Slot::of(tokens, item.start, declared),
                     of: holder.map(|holder| ValueType { holder, dimensions }),
                 });
             }
@@ -129,9 +122,9 @@ impl Holders {
             end = tokens.close(end) + 1;
         }
         let flat = tokens.flat(at + 1, end.min(tokens.len()));
-        let is_other = flat
-            .iter()
-            .any(|at| matches!(tokens.at(*at), "*" | "&" | "(" | "["));
+        let is_other = tokens
+            .texts(&flat)
+            .any(|word| matches!(word, "*" | "&" | "(" | "["));
         let mut words = flat.iter().copied().filter(|at| tokens.is_word(*at));
         let (alias, of) = match is_using {
             true => (words.next(), words.next_back()),
@@ -147,11 +140,8 @@ impl Holders {
             return;
         };
         let of = of.and_then(|of| self.mention(tokens, of));
-        let is_own = || {
-            self.0
-                .iter()
-                .position(|holder| holder.names.iter().any(|own| own == alias))
-        };
+        let has = |holder: &Holder| holder.names.iter().any(|own| own == alias);
+        let is_own = || self.0.iter().position(has);
         if let Some(holder) = of.or_else(is_own) {
             self.0[holder].typedefs.push(alias.to_owned());
         }
@@ -195,11 +185,8 @@ pub(super) fn edits(
         let word = tokens.at(at).strip_prefix("#define").unwrap_or_default();
         let value = word.split_once('{').map(|(_, value)| value);
         let is_of = |holder: &Holder| {
-            holder
-                .names
-                .iter()
-                .chain(&holder.typedefs)
-                .any(|name| word.contains(name.as_str()))
+            let mut names = holder.names.iter().chain(&holder.typedefs);
+            names.any(|name| word.contains(name.as_str()))
         };
         if tokens.is_directive(at)
             && value.is_some()
@@ -225,15 +212,10 @@ impl Lists<'_, '_> {
     pub(super) fn refuse(&self, at: usize, found: &str) -> EmitError {
         let name = &self.reordered.name;
         let expected = match self.reordered.style {
-            Style::Cpp => {
-                format!("a value for each member, as {name} has its members in another order now")
-            }
-            Style::C | Style::Kernel => {
-                format!(
-                    "values with names (.member = value), as {name} has its members in another order now"
-                )
-            }
+            Style::Cpp => "a value for each member",
+            Style::C | Style::Kernel => "values with names (.member = value)",
         };
+        let expected = format!("{expected}, as {name} has its members in another order now");
         self.tokens.refuse(at, found, &expected)
     }
 
@@ -249,9 +231,9 @@ impl Lists<'_, '_> {
             ")" => {
                 let group = tokens.open(before);
                 let flat = tokens.flat(group + 1, before);
-                let is_pointer = flat
-                    .iter()
-                    .any(|at| matches!(tokens.at(*at), "*" | "&" | ";" | ","));
+                let is_pointer = tokens
+                    .texts(&flat)
+                    .any(|word| matches!(word, "*" | "&" | ";" | ","));
                 let holder = flat.iter().find_map(|at| self.holders.mention(tokens, *at));
                 let is_cast =
                     !tokens.is_word(group.wrapping_sub(1)) || tokens.before(group) == "return";
@@ -296,12 +278,16 @@ impl Lists<'_, '_> {
         };
         let flat = tokens.flat(start, end);
         // A head with parameters is a function's; one of a structure declares it.
-        let has_other = flat.iter().any(|at| {
-            matches!(
-                tokens.at(*at),
-                "(" | "operator" | "typedef" | "using" | "namespace" | "case" | "=="
-            )
-        });
+        const OTHER: [&str; 7] = [
+            "(",
+            "operator",
+            "typedef",
+            "using",
+            "namespace",
+            "case",
+            "==",
+        ];
+        let has_other = tokens.texts(&flat).any(|word| OTHER.contains(&word));
         let is_other = end == open && (has_other || head_of(tokens, open).is_some());
         if is_other {
             return Ok(None);
@@ -311,19 +297,16 @@ impl Lists<'_, '_> {
                 continue;
             };
             if is_angled(at) {
-                let list = open + 1..tokens.close(open);
-                let has_values = list
-                    .clone()
-                    .any(|at| tokens.at(at) == "{" && tokens.at(at + 1) != "}");
-                return match has_values {
+                let mut list = open + 1..tokens.close(open);
+                return match list.any(|at| tokens.at(at) == "{" && tokens.at(at + 1) != "}") {
                     true => Err(self.refuse(open, "values in a container")),
                     false => Ok(None),
                 };
             }
             let rest: Vec<usize> = flat.iter().copied().filter(|other| *other > at).collect();
-            let is_pointer = rest
-                .iter()
-                .any(|at| matches!(tokens.at(*at), "*" | "&" | "."));
+            let is_pointer = tokens
+                .texts(&rest)
+                .any(|word| matches!(word, "*" | "&" | "."));
             let last_comma = rest
                 .iter()
                 .rposition(|at| tokens.at(*at) == ",")

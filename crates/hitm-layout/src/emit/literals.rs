@@ -1,7 +1,9 @@
 //! Literals and patterns of a structure of Rust that gets fields for padding.
 
+use std::ops::Range;
+
 use super::EmitError;
-use super::diff::Edit;
+use super::diff::{Edit, indent_of, line_start};
 use super::fields::Fields;
 use super::rust::Padding;
 use super::tokens::Tokens;
@@ -23,11 +25,8 @@ pub(super) fn edits(
         }
         let close = tokens.close(open);
         if close == open {
-            return Err(tokens.refuse(
-                open,
-                "brackets that do not match",
-                "each bracket closed once",
-            ));
+            let found = "brackets that do not match";
+            return Err(tokens.refuse(open, found, "each bracket closed once"));
         }
         let parts = tokens.split(open + 1, close);
         let has_rest = parts.last().is_some_and(|part| tokens.at(part.from) == ".");
@@ -36,12 +35,7 @@ pub(super) fn edits(
         }
         let added = match is_pattern(tokens, open) {
             true => String::from(".."),
-            false => {
-                let values = paddings
-                    .iter()
-                    .map(|padding| format!("{}: {}", padding.name, padding.value));
-                values.collect::<Vec<_>>().join(", ")
-            }
+            false => Padding::values(paddings),
         };
         edits.push(addition(tokens, open, close, &added));
     }
@@ -53,27 +47,15 @@ pub(super) fn edits(
 fn addition(tokens: &Tokens<'_>, open: usize, close: usize, added: &str) -> Edit {
     let last = tokens.get(close - 1);
     let has_comma = tokens.at(close - 1) == ",";
-    let comma = if has_comma || close == open + 1 {
-        ""
-    } else {
-        ","
-    };
+    let has_end = has_comma || close == open + 1;
+    let comma = if has_end { "" } else { "," };
     let between = &tokens.text[last.end..tokens.get(close).start];
-    let line = tokens.text[..last.start]
-        .rfind('\n')
-        .map_or(0, |end| end + 1);
-    let line = &tokens.text[line..];
-    let indent = &line[..line.len() - line.trim_start().len()];
+    let indent = indent_of(&tokens.text[line_start(tokens.text, last.start)..]);
     let (gap, end) = match between.contains('\n') {
         true => (format!("\n{indent}"), if added == ".." { "" } else { "," }),
         false => (String::from(" "), ""),
     };
-    let start = last.end;
-    Edit {
-        start,
-        end: start,
-        text: format!("{comma}{gap}{added}{end}"),
-    }
+    Edit::insert(last.end, format!("{comma}{gap}{added}{end}"))
 }
 
 /// Returns true if the brace at `open` has values or patterns of fields of the structure.
@@ -132,24 +114,13 @@ fn is_returned(tokens: &Tokens<'_>, at: usize) -> bool {
 
 /// Returns true if `at` is in an implementation for the structure.
 fn is_in_impl(tokens: &Tokens<'_>, at: usize, name: &str) -> bool {
-    let mut inner = at;
-    while let Some(open) = tokens.around(inner) {
-        inner = open;
-        let mut start = open;
-        while let Some(before) = start.checked_sub(1)
-            && !matches!(tokens.at(before), ";" | "{" | "}" | "]")
-        {
-            start = tokens.open(before);
-        }
-        let head = || (start..open).map(|at| tokens.at(at));
-        if head().any(|word| word == "impl") && !head().any(|word| word == "fn") {
-            let of = (start..open)
-                .rposition(|at| tokens.at(at) == "for")
-                .map_or(start, |at| start + at);
-            return (of..open).any(|at| tokens.at(at) == name);
-        }
-    }
-    false
+    let has = |mut of: Range<usize>, wanted: &str| of.any(|at| tokens.at(at) == wanted);
+    let mut heads = tokens.heads_around(at, &[";", "{", "}", "]"]);
+    let own = heads.find(|head| has(head.clone(), "impl") && !has(head.clone(), "fn"));
+    own.is_some_and(|head| {
+        let of = head.clone().rev().find(|at| tokens.at(*at) == "for");
+        has(of.unwrap_or(head.start)..head.end, name)
+    })
 }
 
 /// Returns true if the fields at `open` are those of a pattern.

@@ -16,6 +16,7 @@ mod array;
 mod body;
 mod c;
 mod construct;
+mod declarator;
 mod declare;
 mod diff;
 mod fields;
@@ -133,7 +134,7 @@ pub struct Source<'s> {
     pub text: &'s str,
 }
 
-/// Why there is no source text.
+/// Reason for which there is no source text.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EmitError {

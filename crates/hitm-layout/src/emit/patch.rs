@@ -6,7 +6,8 @@
 //! members, functions behind them, each in their order.
 
 use super::anonymous::Declaration;
-use super::body::{Body, Declared, Item, ItemKind, Known, body_at, is_body_of};
+use super::body::{Body, Item, ItemKind, Known, body_at, is_body_of};
+use super::declarator::Declared;
 use super::diff::{Edit, edited};
 use super::opened::opened;
 use super::pieces::Pieces;

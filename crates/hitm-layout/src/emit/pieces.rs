@@ -2,7 +2,7 @@
 
 use super::Style;
 use super::body::{Body, Item, ItemKind};
-use super::diff::Edit;
+use super::diff::{Edit, line_start};
 use super::patch::Place;
 use super::tokens::Tokens;
 
@@ -230,15 +230,13 @@ impl<'b, 't> Pieces<'b, 't> {
             Some(style) => aligned(&own, style),
             None => own,
         };
-        let lead = if is_first {
-            &self.leads[place.item]
-        } else {
-            &self.indent
+        let lead = match is_first {
+            true => &self.leads[place.item],
+            false => &self.indent,
         };
-        let tail = if is_last {
-            &tokens.text[behind..self.ends[place.item]]
-        } else {
-            ""
+        let tail = match is_last {
+            true => &tokens.text[behind..self.ends[place.item]],
+            false => "",
         };
         lead.clone() + &self.outdented(&format!("{own}{tail}"), place.item)
     }
@@ -279,15 +277,13 @@ fn behind_line(tokens: &Tokens<'_>, at: usize) -> usize {
 
 /// The blanks at the start of the line of a byte.
 pub(super) fn indent_at(text: &str, at: usize) -> String {
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    let line = &text[start..];
+    let line = &text[line_start(text, at)..];
     line[..line.len() - line.trim_start_matches([' ', '\t']).len()].to_owned()
 }
 
 /// Returns true if only blanks are before a byte on its line.
 pub(super) fn starts_its_line(text: &str, at: usize) -> bool {
-    let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    text[start..at].trim().is_empty()
+    text[line_start(text, at)..at].trim().is_empty()
 }
 
 /// A declaration aligned to a cache line.

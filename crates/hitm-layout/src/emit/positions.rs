@@ -5,8 +5,9 @@ use std::path::Path;
 
 use hitm_base::printable;
 
-use super::body::{Body, Declared, ItemKind, head_of};
-use super::patch::{Order, Place};
+use super::body::{Body, ItemKind, head_of};
+use super::declarator::Declared;
+use super::patch::Order;
 use super::tokens::Tokens;
 use super::{Step, Style};
 
@@ -40,6 +41,16 @@ pub(super) struct Reordered {
     pub(super) is_aggregate: bool,
 }
 
+impl Slot {
+    /// A member whose declaration begins at `from`.
+    pub(super) fn of(tokens: &Tokens<'_>, from: usize, declared: &Declared) -> Slot {
+        Slot {
+            name: declared.name.clone(),
+            has_parts: has_parts(tokens, from, declared),
+        }
+    }
+}
+
 impl Reordered {
     pub(super) fn new(
         tokens: &Tokens<'_>,
@@ -51,7 +62,10 @@ impl Reordered {
         let places = order.places;
         let mut by_source: Vec<usize> = (0..places.len()).collect();
         by_source.sort_by_key(|index| (places[*index].item, places[*index].declared.span));
-        let slot = |index: &usize| slot_of(tokens, places[*index], body);
+        let slot = |index: &usize| {
+            let place = places[*index];
+            Slot::of(tokens, body.items[place.item].start, place.declared)
+        };
         let rank = |index: usize| by_source.iter().position(|other| *other == index);
         let new = order.steps.iter().map(|step| match step {
             Step::Padding { .. } => Placed::Padding,
@@ -85,18 +99,14 @@ impl Reordered {
 
     /// Index of a member in the old order.
     pub(super) fn index_of(&self, name: &str) -> Option<usize> {
-        self.old
-            .iter()
-            .position(|slot| slot.name.as_deref() == Some(name))
+        let mut slots = self.old.iter();
+        slots.position(|slot| slot.name.as_deref() == Some(name))
     }
 
     /// Place of a member in the new order.
     pub(super) fn place_of(&self, index: usize) -> usize {
-        let place = self
-            .new
-            .iter()
-            .position(|placed| *placed == Placed::Member(index));
-        place.unwrap_or(0)
+        let is_it = |placed: &Placed| *placed == Placed::Member(index);
+        self.new.iter().position(is_it).unwrap_or(0)
     }
 
     /// Returns true if the member `first` came before `second`, and does not any more.
@@ -120,32 +130,12 @@ impl Reordered {
     }
 }
 
-fn slot_of(tokens: &Tokens<'_>, place: Place<'_>, body: &Body) -> Slot {
-    let declared = place.declared;
-    Slot {
-        name: declared.name.clone(),
-        has_parts: has_parts(tokens, body.items[place.item].start, declared),
-    }
-}
-
 /// Returns true if a member, whose declaration begins at `from`, is an array, a structure or a union, or
 /// may be one by its type's name.
-pub(super) fn has_parts(tokens: &Tokens<'_>, from: usize, declared: &Declared) -> bool {
-    const SCALARS: [&str; 14] = [
-        "int",
-        "long",
-        "short",
-        "char",
-        "unsigned",
-        "signed",
-        "float",
-        "double",
-        "bool",
-        "_Bool",
-        "enum",
-        "size_t",
-        "atomic_int",
-        "atomic_long",
+fn has_parts(tokens: &Tokens<'_>, from: usize, declared: &Declared) -> bool {
+    const SCALARS: [&str; 12] = [
+        "int", "long", "short", "char", "unsigned", "signed", "float", "double", "bool", "_Bool",
+        "enum", "size_t",
     ];
     if declared.is_array || declared.is_pointer {
         return declared.is_array;
@@ -156,22 +146,17 @@ pub(super) fn has_parts(tokens: &Tokens<'_>, from: usize, declared: &Declared) -
             word.trim_start_matches("__"),
             "u8" | "u16" | "u32" | "u64" | "s8" | "s16" | "s32" | "s64"
         );
-        SCALARS.contains(&word) || is_fixed || is_kernel
+        let is_atomic = matches!(word, "atomic_int" | "atomic_long");
+        SCALARS.contains(&word) || is_atomic || is_fixed || is_kernel
     };
-    let words = tokens.flat(from, declared.at.max(from + 1));
-    !words.iter().any(|at| is_scalar(tokens.at(*at)))
+    !tokens.has_flat(from, declared.at.max(from + 1), is_scalar)
 }
 
 /// Returns true if a C++ structure takes values in braces one by one: it has no constructor, no hidden
 /// members, no virtual functions and no bases.
 fn is_aggregate(tokens: &Tokens<'_>, body: &Body, name: &str) -> bool {
     let head = head_of(tokens, body.open);
-    let has_bases = head.is_some_and(|head| {
-        tokens
-            .flat(head, body.open)
-            .iter()
-            .any(|at| tokens.at(*at) == ":")
-    });
+    let has_bases = head.is_some_and(|head| tokens.has_flat(head, body.open, |word| word == ":"));
     let closes = body.items.iter().any(|item| {
         let flat = tokens.flat(item.start, item.last);
         match item.kind {
@@ -182,7 +167,7 @@ fn is_aggregate(tokens: &Tokens<'_>, body: &Body, name: &str) -> bool {
             }),
             ItemKind::Other => {
                 let is_using = tokens.at(item.start) == "using";
-                is_using && flat.iter().any(|at| tokens.at(*at) == name)
+                is_using && tokens.texts(&flat).any(|word| word == name)
             }
         }
     });

@@ -18,15 +18,9 @@ pub fn rust_struct(emission: &Emission<'_>) -> Result<String, EmitError> {
         format!("    pub {}: {},", file.name, emission.declarations[index])
     };
     for line in fields(emission, &paddings(emission, false), declare) {
-        out += &line;
-        out.push('\n');
+        out += &(line + "\n");
     }
-    out += "}\n\n";
-    for line in asserts(emission) {
-        out += &line;
-        out.push('\n');
-    }
-    Ok(out)
+    Ok(out + "}\n\n" + &asserts(emission) + "\n")
 }
 
 fn repr(align: u64) -> String {
@@ -40,7 +34,16 @@ pub(super) struct Padding {
     before: usize,
     pub(super) name: String,
     of: String,
-    pub(super) value: String,
+    value: String,
+}
+
+impl Padding {
+    /// The padding as fields of a literal.
+    pub(super) fn values(paddings: &[Padding]) -> String {
+        let values = paddings.iter();
+        let values = values.map(|padding| format!("{}: {}", padding.name, padding.value));
+        values.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// The padding that the layout needs. Arrays of up to 32 bytes have every trait that may be derived.
@@ -93,42 +96,32 @@ pub fn patch_rust(emission: &Emission<'_>, source: Source<'_>) -> Result<String,
     let name = bare(&emission.layout.name);
     let found = fields_of(&tokens, name)?;
     let by_member = found.by_member(&tokens, emission)?;
-    let is_moved = emission
-        .layout
-        .members
-        .iter()
-        .map(|member| &member.name)
-        .ne(found.fields.iter().map(|field| &field.name));
-    if let Some(at) = found
-        .derives(&tokens, &["PartialOrd", "Ord"])
-        .filter(|_| is_moved)
-    {
+    let new = emission.layout.members.iter().map(|member| &member.name);
+    let is_moved = new.ne(found.fields.iter().map(|field| &field.name));
+    let ordered = found.derives(&tokens, &["PartialOrd", "Ord"]);
+    if let Some(at) = ordered.filter(|_| is_moved) {
         let derived = "a derived order, which follows that of the fields";
         return Err(tokens.refuse(at, derived, "an order that is written out"));
     }
-    let is_short = found
-        .derives(&tokens, &["Default", "Serialize", "Deserialize"])
-        .is_some();
-    let paddings = paddings(emission, is_short);
-    let mut edits = vec![body(&tokens, &found, &by_member, emission, &paddings)];
+    let is_short = found.derives(&tokens, &["Default", "Serialize", "Deserialize"]);
+    let paddings = paddings(emission, is_short.is_some());
+    let lines = fields(emission, &paddings, |index, _| {
+        found.text(&tokens, by_member[index])
+    });
+    let (start, end) = found.span(&tokens);
+    let mut edits = vec![Edit {
+        start,
+        end,
+        text: format!("\n{}\n{}", lines.join("\n"), found.indent(&tokens)),
+    }];
     edits.extend(representation(&tokens, &found)?);
     let end = tokens.get(found.close).end;
-    edits.push(Edit {
-        start: end,
-        end,
-        text: asserted(emission),
-    });
+    edits.push(Edit::insert(end, asserted(emission)));
     edits.extend(literals::edits(&tokens, &found, name, &paddings)?);
     let mut notes = String::new();
     if !paddings.is_empty() {
-        let values = paddings
-            .iter()
-            .map(|padding| format!("{}: {}", padding.name, padding.value));
-        let values: Vec<String> = values.collect();
-        notes += &format!(
-            "Literals of {name} in other files need {}.\n",
-            values.join(", ")
-        );
+        let values = Padding::values(&paddings);
+        notes += &format!("Literals of {name} in other files need {values}.\n");
     }
     if (is_moved || !paddings.is_empty())
         && found.derives(&tokens, &["Debug", "Serialize"]).is_some()
@@ -138,25 +131,6 @@ pub fn patch_rust(emission: &Emission<'_>, source: Source<'_>) -> Result<String,
         );
     }
     Ok(notes + &edited(source.file, source.text, edits))
-}
-
-/// The edit of the fields; `by_member` are those of the subject's members.
-fn body(
-    tokens: &Tokens<'_>,
-    found: &Fields,
-    by_member: &[usize],
-    emission: &Emission<'_>,
-    paddings: &[Padding],
-) -> Edit {
-    let lines = fields(emission, paddings, |index, _| {
-        found.text(tokens, by_member[index])
-    });
-    let (start, end) = found.span(tokens);
-    Edit {
-        start,
-        end,
-        text: format!("\n{}\n{}", lines.join("\n"), found.indent(tokens)),
-    }
 }
 
 /// Edits that give the structure its representation, in place of another.
@@ -184,11 +158,8 @@ fn representation(tokens: &Tokens<'_>, found: &Fields) -> Result<Vec<Edit>, Emit
         });
     }
     let start = tokens.get(found.head).start;
-    edits.push(Edit {
-        start,
-        end: start,
-        text: format!("{}\n{}", repr(align), found.indent(tokens)),
-    });
+    let text = format!("{}\n{}", repr(align), found.indent(tokens));
+    edits.push(Edit::insert(start, text));
     Ok(edits)
 }
 
@@ -203,7 +174,7 @@ fn asserted(emission: &Emission<'_>) -> String {
     let words = parameters.split(|c: char| !c.is_alphanumeric() && c != '_');
     let mut words = words.filter(|word| !word.is_empty());
     match words.all(|word| PRIMITIVES.contains(&word)) {
-        true => format!("\n\n{}", asserts(emission).join("\n")),
+        true => format!("\n\n{}", asserts(emission)),
         false => String::new(),
     }
 }
@@ -245,19 +216,15 @@ fn fields(
 }
 
 /// Assertions that fail to compile when a member moves.
-fn asserts(emission: &Emission<'_>) -> Vec<String> {
+fn asserts(emission: &Emission<'_>) -> String {
     let layout = emission.layout;
-    let mut out = vec![String::from("const _: () = {")];
+    let mut out = String::from("const _: () = {\n");
     for member in &layout.members {
-        out.push(format!(
-            "    assert!(core::mem::offset_of!({}, {}) == {});",
+        out += &format!(
+            "    assert!(core::mem::offset_of!({}, {}) == {});\n",
             layout.name, member.name, member.offset_bytes
-        ));
+        );
     }
-    out.push(format!(
-        "    assert!(size_of::<{}>() == {});",
-        layout.name, layout.size_bytes
-    ));
-    out.push(String::from("};"));
-    out
+    let (name, size) = (&layout.name, layout.size_bytes);
+    out + &format!("    assert!(size_of::<{name}>() == {size});\n}};")
 }

@@ -2,7 +2,10 @@
 //!
 //! Comments and blanks lie between tokens. A preprocessor line is one token.
 
+use std::ops::Range;
+
 use super::EmitError;
+use super::diff::{Edit, line_start};
 
 /// Whose rules for comments, texts and characters hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,6 +188,45 @@ impl<'t> Tokens<'t> {
         out
     }
 
+    /// Texts of some tokens.
+    pub(super) fn texts<'s>(
+        &'s self,
+        of: &'s [usize],
+    ) -> impl Iterator<Item = &'t str> + Clone + 's {
+        of.iter().map(|at| self.at(*at))
+    }
+
+    /// Returns true if a word of `from..end` that stands in no brackets and angles, or a bracket, is wanted.
+    pub(super) fn has_flat(
+        &self,
+        from: usize,
+        end: usize,
+        is_wanted: impl Fn(&'t str) -> bool,
+    ) -> bool {
+        self.texts(&self.flat(from, end)).any(is_wanted)
+    }
+
+    /// Tokens before the brackets around a token, from the innermost on, each from the end of the statement or
+    /// group before it, which one of `ends` ends.
+    pub(super) fn heads_around(
+        &self,
+        at: usize,
+        ends: &'static [&'static str],
+    ) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut inner = at;
+        std::iter::from_fn(move || {
+            let open = self.around(inner)?;
+            inner = open;
+            let mut start = open;
+            while let Some(before) = start.checked_sub(1)
+                && !ends.contains(&self.at(before))
+            {
+                start = self.open(before);
+            }
+            Some(start..open)
+        })
+    }
+
     /// Parts of `from..end` between commas.
     pub(super) fn split(&self, from: usize, end: usize) -> Vec<Span> {
         let (mut parts, mut from) = (Vec::new(), from);
@@ -205,12 +247,24 @@ impl<'t> Tokens<'t> {
         &self.text[self.list[from].start..self.list[end - 1].end]
     }
 
+    /// The edit that puts `text` in the place of tokens `from..end`.
+    pub(super) fn edit(&self, from: usize, end: usize, text: impl Into<String>) -> Edit {
+        Edit {
+            start: self.list[from].start,
+            end: self.list[end - 1].end,
+            text: text.into(),
+        }
+    }
+
+    /// The edit that puts the text of some tokens in the place of others.
+    pub(super) fn replace(&self, old: Span, new: Span) -> Edit {
+        self.edit(old.from, old.end, self.slice(new.from, new.end))
+    }
+
     /// The line of a token, from 1.
     pub(super) fn line(&self, at: usize) -> usize {
-        let start = self
-            .list
-            .get(at)
-            .map_or(self.text.len(), |token| token.start);
+        let token = self.list.get(at);
+        let start = token.map_or(self.text.len(), |token| token.start);
         1 + self.text[..start].matches('\n').count()
     }
 
@@ -244,8 +298,7 @@ fn next_piece(text: &str, at: usize, lexis: Lexis) -> (Option<TokenKind>, usize)
     if byte.is_ascii_whitespace() {
         return (None, at + 1);
     }
-    let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
-    if byte == b'#' && lexis == Lexis::C && text[line_start..at].trim().is_empty() {
+    if byte == b'#' && lexis == Lexis::C && text[line_start(text, at)..at].trim().is_empty() {
         return (Some(TokenKind::Directive), from(directive(rest)));
     }
     if let Some(length) = raw_text(rest, lexis) {

@@ -190,11 +190,8 @@ impl Lists<'_, '_> {
             |start: usize, end: usize| tokens.text[start..end].trim_matches(' ').is_empty();
         let (brace, next) = (tokens.get(open), tokens.get(open + 1));
         let has_blank = is_blank(brace.end, next.start);
-        self.replace(
-            brace.start,
-            if has_blank { next.start } else { brace.end },
-            "",
-        );
+        let end = if has_blank { next.start } else { brace.end };
+        self.replace(brace.start, end, "");
         let close = tokens.close(open);
         let (last, brace) = (tokens.get(close - 1), tokens.get(close));
         if tokens.at(close - 1) == "," {
@@ -208,18 +205,11 @@ impl Lists<'_, '_> {
     /// Gives each value its member's name.
     fn name(&mut self, values: Values<'_>, places: &[ValuePlace]) {
         for (value, place) in values.iter().zip(places) {
-            let name = self
-                .reordered
-                .old
-                .get(place.member)
-                .and_then(|slot| slot.name.as_ref());
+            let slot = self.reordered.old.get(place.member);
+            let name = slot.and_then(|slot| slot.name.as_ref());
             if let (false, Some(name)) = (place.has_name, name) {
                 let start = self.tokens.get(value.from).start;
-                self.edits.push(Edit {
-                    start,
-                    end: start,
-                    text: format!(".{name} = "),
-                });
+                self.edits.push(Edit::insert(start, format!(".{name} = ")));
             }
         }
     }
@@ -246,36 +236,25 @@ impl Lists<'_, '_> {
                 },
             }
         }
-        self.edits.push(Edit {
-            start: self.tokens.get(first.from).start,
-            end: self.tokens.get(last.end - 1).end,
-            text: texts.join(", "),
-        });
+        let edit = self.tokens.edit(first.from, last.end, texts.join(", "));
+        self.edits.push(edit);
         Ok(())
     }
 
     /// Puts values with names into the new order, which C++ demands.
     fn sort_named(&mut self, values: Values<'_>, places: &[ValuePlace]) -> Result<(), EmitError> {
-        if let Some(at) = places
-            .iter()
-            .position(|place| !place.has_name || place.member == usize::MAX)
-        {
+        let is_unclear = |place: &ValuePlace| !place.has_name || place.member == usize::MAX;
+        if let Some(at) = places.iter().position(is_unclear) {
             return Err(self.refuse(values[at].from, "a value whose member is not clear"));
         }
         let mut order: Vec<usize> = (0..values.len()).collect();
         order.sort_by_key(|at| self.reordered.place_of(places[*at].member));
-        for (to, from) in order
+        let moved = order
             .into_iter()
             .enumerate()
-            .filter(|(to, from)| to != from)
-        {
-            let (old, new) = (values[to], values[from]);
-            self.edits.push(Edit {
-                start: self.tokens.get(old.from).start,
-                end: self.tokens.get(old.end - 1).end,
-                text: self.tokens.slice(new.from, new.end).to_owned(),
-            });
-        }
+            .filter(|(to, from)| to != from);
+        let edits = moved.map(|(to, from)| self.tokens.replace(values[to], values[from]));
+        self.edits.extend(edits);
         Ok(())
     }
 }
