@@ -86,13 +86,8 @@ fn find(atoms: &[Atom], subject: &Subject, name: &str) -> Result<usize, AdviseEr
         let mut members = atom.members.iter();
         members.any(|(index, _)| subject.members[*index].file.name == name)
     };
-    atoms
-        .iter()
-        .position(has)
-        .ok_or_else(|| AdviseError::NoSuchMember {
-            name: subject.name.clone(),
-            member: name.to_owned(),
-        })
+    let found = atoms.iter().position(has);
+    found.ok_or_else(|| subject.no_member(name))
 }
 
 /// Makes one atom of those that hold the named members.

@@ -305,13 +305,6 @@ pub(super) fn spot_places(
         })?;
         Some((atom, within + (offset - start), size.max(1)))
     };
-    // Instances have the same paths.
-    let mut known: BTreeMap<&str, (usize, u64, u64)> = BTreeMap::new();
-    for spot in &demand.spots {
-        if !known.contains_key(&*spot.path) {
-            let found = place(&spot.path).ok_or_else(|| spot.path.clone())?;
-            known.insert(&spot.path, found);
-        }
-    }
+    let known = demand.by_path(place)?;
     Ok(demand.spots.iter().map(|spot| known[&*spot.path]).collect())
 }

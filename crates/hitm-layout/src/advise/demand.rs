@@ -14,11 +14,11 @@ use crate::profile::{Counts, CpuSet, Profile};
 
 /// Bytes of the structure that the profile has counts for.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Spot {
+pub(super) struct Spot {
     /// Path of the member.
-    pub path: String,
+    pub(super) path: String,
     /// Number of the instance.
-    pub instance: u32,
+    pub(super) instance: u32,
 }
 
 /// Rates of one function's accesses to one spot, per cycle of a core's own work.
@@ -121,26 +121,22 @@ impl Demand {
                 let per_core = RATE_UNIT / key.cpus.len() as f64 / work as f64;
                 let core = cores.entry(topology.core_of(cpu)).or_default();
                 let rates = core.0.entry((function, spot)).or_default();
-                for (rate, count) in
-                    rates
-                        .iter_mut()
-                        .zip([counts.loads, counts.stores, counts.rmws])
-                {
+                let counts = [counts.loads, counts.stores, counts.rmws];
+                for (rate, count) in rates.iter_mut().zip(counts) {
                     *rate = rate.saturating_add((count as f64 * per_core).round() as u64);
                 }
                 core.1 = core.1.max(work);
             }
         }
+        let core = &prices.machine().core;
         let mut demand = Demand {
             touches: vec![Vec::new(); spots.len()],
             spots,
             users,
             classes: Vec::new(),
             tolls: Vec::new(),
-            load_hide: f64::from(prices.machine().core.load_window_insns)
-                * f64::from(prices.machine().core.cpi_milli)
-                / 1000.0,
-            store_entries: f64::from(prices.machine().core.store_buffer_entries),
+            load_hide: f64::from(core.load_window_insns) * f64::from(core.cpi_milli) / 1000.0,
+            store_entries: f64::from(core.store_buffer_entries),
             llc_latency: prices.machine().caches.llc.latency.0 as f64,
             accesses,
             work: 0.0,
@@ -149,19 +145,20 @@ impl Demand {
         Ok(demand)
     }
 
-    /// The spots, by index.
-    pub fn spots(&self) -> &[Spot] {
-        &self.spots
-    }
-
-    /// Cycles of own work of all cores in the profile's period.
-    pub fn work_cycles(&self) -> f64 {
-        self.work
-    }
-
-    /// Accesses in the profile's period.
-    pub fn access_count(&self) -> f64 {
-        self.accesses
+    /// Finds what `find` has for each path of the profile. Fails with the first path for which it finds nothing.
+    pub(super) fn by_path<T>(
+        &self,
+        find: impl Fn(&str) -> Option<T>,
+    ) -> Result<BTreeMap<&str, T>, String> {
+        let mut found = BTreeMap::new();
+        for spot in &self.spots {
+            // Instances have the same paths.
+            if !found.contains_key(&*spot.path) {
+                let one = find(&spot.path).ok_or_else(|| spot.path.clone())?;
+                found.insert(&*spot.path, one);
+            }
+        }
+        Ok(found)
     }
 
     fn classify(&mut self, cores: BTreeMap<u16, (CoreRates, u64)>, prices: &dyn Prices) {
@@ -212,22 +209,12 @@ impl Demand {
 /// last-level cache, so one taker speaks for all.
 fn tolls(takers: &[CpuId], holders: &[CpuId], prices: &dyn Prices) -> Tolls {
     let taker = takers[0];
-    let others: Vec<CpuId> = holders
-        .iter()
-        .copied()
-        .filter(|cpu| *cpu != taker)
-        .collect();
+    let others = holders.iter().copied().filter(|cpu| *cpu != taker);
+    let others: Vec<CpuId> = others.collect();
     let mean = |price: &dyn Fn(CpuId) -> Toll| {
         let count = others.len().max(1) as f64;
-        let sums = others.iter().map(|cpu| price(*cpu));
-        let sum = sums.fold(Toll::ZERO, |sum, toll| Toll {
-            latency: sum.latency + toll.latency,
-            occupancy: sum.occupancy + toll.occupancy,
-        });
-        Toll {
-            latency: sum.latency / count,
-            occupancy: sum.occupancy / count,
-        }
+        let prices = others.iter().map(|cpu| price(*cpu));
+        prices.fold(Toll::ZERO, |sum, toll| sum + toll) / count
     };
     Tolls {
         dirty: mean(&|cpu| prices.dirty(taker, cpu)),

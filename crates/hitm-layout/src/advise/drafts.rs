@@ -146,10 +146,7 @@ impl Drafting<'_> {
         let weighed = demand.weigh_layout(draft.layout.size_bytes, &BTreeMap::new(), &|path| {
             new.get(path).copied()
         });
-        let weighed = weighed.map_err(|member| AdviseError::NoSuchMember {
-            name: self.subject.name.clone(),
-            member,
-        })?;
+        let weighed = weighed.map_err(|member| self.subject.no_member(member))?;
         self.weigher.work.spend(weighed.steps);
         Ok(Candidate {
             plan: draft.plan,

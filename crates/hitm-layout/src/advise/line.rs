@@ -152,12 +152,6 @@ impl Visitor<'_> {
 }
 
 impl Demand {
-    /// Prices a line that holds the spots for which `holds` is true.
-    pub fn line_cost(&self, holds: &[bool]) -> LineCost {
-        let spots: Vec<usize> = (0..holds.len()).filter(|spot| holds[*spot]).collect();
-        self.spots_cost(&spots).0
-    }
-
     /// Prices a line that holds `spots`, each once, and counts the steps that it takes.
     pub(super) fn spots_cost(&self, spots: &[usize]) -> (LineCost, u64) {
         let (parties, mut steps) = self.parties(spots);
@@ -278,9 +272,9 @@ impl Demand {
             let partners = self.partners(index, &orders[index], &parties, writes);
             let mut visits = self.visits(party, &others, &partners);
             // Back to rates per cycle of work.
-            visits
-                .iter_mut()
-                .for_each(|visit| visit.rate *= pace[index]);
+            for visit in &mut visits {
+                visit.rate *= pace[index];
+            }
             let rate: f64 = visits.iter().map(|visit| visit.rate).sum();
             if rate > 0.0 {
                 visitors.push(Visitor {
@@ -297,11 +291,8 @@ impl Demand {
     /// The requests of one core: an access needs a transfer when another core came between.
     fn visits(&self, party: &Party<'_>, others: &Others, partners: &Partners) -> Vec<Visit> {
         let own = &party.rates;
-        let Partners {
-            writer: from_writer,
-            nearest,
-            farthest,
-        } = *partners;
+        let (from_writer, nearest) = (partners.writer, partners.nearest);
+        let farthest = partners.farthest;
         // The last event before an access was a foreign write rather than an access of its own.
         let stale = others.writes / (others.writes + own.all());
         // Of those: nobody read the line since, so that it is still dirty.
@@ -313,11 +304,8 @@ impl Demand {
         } else {
             0.0
         };
-        let clean_write = if farthest.latency > nearest.latency {
-            farthest
-        } else {
-            nearest
-        };
+        let is_farther = farthest.latency > nearest.latency;
+        let clean_write = if is_farther { farthest } else { nearest };
         let load = mix(from_writer, nearest, dirty);
         let write = mix(from_writer, clean_write, dirty);
         let upgraded = (taken - stale).max(0.0);
@@ -356,13 +344,11 @@ impl Demand {
         for other in (0..parties.len()).filter(is_holder) {
             let dirty = tolls[parties[other].index].dirty;
             let share = cores(other) * parties[other].rates.write();
-            writer.latency += share * dirty.latency;
-            writer.occupancy += share * dirty.occupancy;
+            writer = writer + dirty * share;
             weight += share;
         }
         if weight > 0.0 {
-            writer.latency /= weight;
-            writer.occupancy /= weight;
+            writer = writer / weight;
         }
         // Some core of the class has a copy when one came by after the last foreign write. That
         // write took the line from all of them at once.
@@ -388,14 +374,10 @@ fn expected(tolls: impl Iterator<Item = (Toll, f64)>) -> Toll {
     let mut mean = Toll::ZERO;
     let mut left = 1.0;
     for (toll, chance) in tolls {
-        mean.latency += left * chance * toll.latency;
-        mean.occupancy += left * chance * toll.occupancy;
+        mean = mean + toll * (left * chance);
         left *= 1.0 - chance;
     }
-    let found = (1.0f64 - left).max(1e-12);
-    mean.latency /= found;
-    mean.occupancy /= found;
-    mean
+    mean / (1.0f64 - left).max(1e-12)
 }
 
 /// Prices of a party's transfers.
@@ -439,20 +421,14 @@ fn add(sum: &mut Rates, more: &Rates) {
 }
 
 fn mix(first: Toll, second: Toll, share: f64) -> Toll {
-    Toll {
-        latency: share * first.latency + (1.0 - share) * second.latency,
-        occupancy: share * first.occupancy + (1.0 - share) * second.occupancy,
-    }
+    first * share + second * (1.0 - share)
 }
 
 /// Solves for a request's wait for its turn: the root of a falling function, by bisection.
 fn solve_queue(visitors: &[Visitor<'_>]) -> f64 {
     let population: f64 = visitors.iter().map(|visitor| visitor.class.cores).sum();
-    let longest = visitors
-        .iter()
-        .flat_map(|visitor| &visitor.visits)
-        .map(|visit| visit.toll.occupancy)
-        .fold(0.0, f64::max);
+    let visits = visitors.iter().flat_map(|visitor| &visitor.visits);
+    let longest = visits.map(|visit| visit.toll.occupancy).fold(0.0, f64::max);
     let seen = (population - 1.0).max(0.0) / population;
     // Work that an arriving request finds before it, less the wait that was assumed.
     let excess = |queue: f64| {

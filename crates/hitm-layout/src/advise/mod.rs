@@ -1,8 +1,7 @@
 //! The advisor: where the members of a structure should lie, given who touches them.
 //!
-//! [`Demand`] puts a [`crate::profile::Profile`] on a machine. [`Demand::line_cost`] prices a line
-//! that holds given members ([`line`](LineCost)). [`advise`] partitions the members into lines so
-//! that the sum is least, for each number of lines. It answers a [`Candidate`] for each that is
+//! [`Demand`] puts a [`crate::profile::Profile`] on a machine, and prices a line that holds given members
+//! ([`LineCost`]). [`advise`] partitions the members into lines so that the sum is least, for each number of lines. It answers a [`Candidate`] for each that is
 //! worth its lines, and those that need no search ([`Plan`]). `docs/models/advisor.md` derives the cost and
 //! says how far it is from a replay, which decides where there is a recording.
 //!
@@ -36,17 +35,17 @@ use std::collections::BTreeMap;
 use hitm_base::CpuId;
 use thiserror::Error;
 
-pub use demand::{Demand, Spot};
+pub use demand::Demand;
 pub use line::{FOOTPRINT_PERIOD, HIDDEN_WEIGHT, LineCost};
 pub use plain::Plan;
 pub use prices::{Prices, Toll};
 pub use reason::{Habits, Move, Reason};
-pub use subject::{Opening, Subject, SubjectMember, path_in_types, place_in_types};
+pub use subject::{Opening, Subject, SubjectMember, path_in_types};
 pub use weighed::{LineReport, Weighed};
 
 use crate::layout_file::FileStruct;
 use bins::{Weigher, spot_places};
-use drafts::{Drafting, Places};
+use drafts::Drafting;
 use exact::Assignment;
 use quiet::Quiet;
 use weighed::base_of;
@@ -89,7 +88,7 @@ impl Options {
     }
 }
 
-/// Why there is no advice.
+/// Reason for which there is no advice.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AdviseError {
@@ -242,10 +241,7 @@ pub fn advise(
     options: &Options,
     progress: &dyn Fn(u64, u64),
 ) -> Result<Advice, AdviseError> {
-    let no_member = |member: String| AdviseError::NoSuchMember {
-        name: subject.name.clone(),
-        member,
-    };
+    let no_member = |member| subject.no_member(member);
     let atoms = atoms::atoms(subject, options)?;
     let places = spot_places(demand, subject, &atoms, located.locate).map_err(no_member)?;
     let steps_max = options.steps_max.unwrap_or(STEPS_MAX);
@@ -254,7 +250,7 @@ pub fn advise(
     if located.is_partial {
         weigher.quiet = Quiet::find(&weigher, &|instance| base_of(instance, located.bases));
     }
-    let old = old_places(demand, located.locate).map_err(no_member)?;
+    let old = demand.by_path(located.locate).map_err(no_member)?;
     let original = demand
         .weigh_layout(subject.size_bytes, located.bases, &|path| {
             old.get(path).copied()
@@ -278,8 +274,8 @@ pub fn advise(
     let mut plain = drafting.plain(&mut candidates)?;
     drafting.explain(candidates.iter_mut().chain(&mut plain).collect());
     Ok(Advice {
-        work_cycles: demand.work_cycles(),
-        access_count: demand.access_count(),
+        work_cycles: demand.work,
+        access_count: demand.accesses,
         candidates,
         plain,
         original,
@@ -310,19 +306,4 @@ fn solutions(
     // A quarter is left for the reasons.
     let until = weigher.work.spent() + steps / 4 * 3;
     local::partitions_of_many(weigher, exact_atoms, seed, until)
-}
-
-/// Places of the profile's paths now. Fails with the first that is nowhere.
-fn old_places<'d>(
-    demand: &'d Demand,
-    locate: &dyn Fn(&str) -> Option<(u64, u64)>,
-) -> Result<Places<'d>, String> {
-    let mut places = Places::new();
-    for spot in demand.spots() {
-        if !places.contains_key(&*spot.path) {
-            let found = locate(&spot.path).ok_or_else(|| spot.path.clone())?;
-            places.insert(&spot.path, found);
-        }
-    }
-    Ok(places)
 }

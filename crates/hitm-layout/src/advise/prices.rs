@@ -1,6 +1,8 @@
 //! The machine as the advisor sees it. The prices are the coherence engine's own, handed in by the
 //! crate that knows that engine, so that advice and replay cannot drift apart.
 
+use std::ops::{Add, Div, Mul};
+
 use hitm_base::{CpuId, Machine};
 
 /// The cost of one transfer, in cycles.
@@ -17,6 +19,39 @@ impl Toll {
         latency: 0.0,
         occupancy: 0.0,
     };
+}
+
+impl Add for Toll {
+    type Output = Toll;
+
+    fn add(self, other: Toll) -> Toll {
+        Toll {
+            latency: self.latency + other.latency,
+            occupancy: self.occupancy + other.occupancy,
+        }
+    }
+}
+
+impl Mul<f64> for Toll {
+    type Output = Toll;
+
+    fn mul(self, by: f64) -> Toll {
+        Toll {
+            latency: self.latency * by,
+            occupancy: self.occupancy * by,
+        }
+    }
+}
+
+impl Div<f64> for Toll {
+    type Output = Toll;
+
+    fn div(self, by: f64) -> Toll {
+        Toll {
+            latency: self.latency / by,
+            occupancy: self.occupancy / by,
+        }
+    }
 }
 
 /// The prices of one machine.

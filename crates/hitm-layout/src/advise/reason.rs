@@ -14,7 +14,7 @@ pub struct Move {
     pub lines: (u64, u64),
     /// Cycles over the profile's period that the reason is worth.
     pub saved_cycles: f64,
-    /// Why.
+    /// Reason of the move.
     pub reason: Reason,
 }
 

@@ -89,11 +89,15 @@ impl Subject {
             name: self.name.clone(),
             size_bytes: self.size_bytes,
             align_bytes: Some(self.align_bytes),
-            members: self
-                .members
-                .iter()
-                .map(|member| member.file.clone())
-                .collect(),
+            members: (self.members.iter().map(|member| member.file.clone())).collect(),
+        }
+    }
+
+    /// The error that it has no member of a name.
+    pub fn no_member(&self, member: impl Into<String>) -> AdviseError {
+        AdviseError::NoSuchMember {
+            name: self.name.clone(),
+            member: member.into(),
         }
     }
 
@@ -300,53 +304,6 @@ fn is_transparent(layout: &StructLayout, store: &TypeStore) -> bool {
     layout.fault.is_none() && !store.forced_alignments(layout).is_packed
 }
 
-/// Returns the place of `path` (`a.b[3].c`) in `layout`: bytes from its start, and its bytes.
-/// Members of anonymous structures and of bases are found under their own names, as in the
-/// language.
-pub fn place_in_types(layout: &StructLayout, store: &TypeStore, path: &str) -> Option<(u64, u64)> {
-    let (step, rest) = path
-        .split_once('.')
-        .map_or((path, None), |(a, b)| (a, Some(b)));
-    let (name, indices) = step
-        .split_once('[')
-        .map_or((step, None), |(a, b)| (a, Some(b)));
-    let member = layout
-        .members
-        .iter()
-        .find(|member| member.name.as_deref() == Some(name));
-    let Some(member) = member else {
-        return layout
-            .members
-            .iter()
-            .filter(|member| member.name.is_none())
-            .find_map(|inner| {
-                let nested = store.layout(inner.type_id)?;
-                let (offset, size) = place_in_types(nested, store, path)?;
-                Some((inner.byte_offset() + offset, size))
-            });
-    };
-    let mut offset = member.byte_offset();
-    let mut size = member.byte_end() - offset;
-    let mut of_type = store.resolve(member.type_id);
-    for index in indices.into_iter().flat_map(|text| text.split('[')) {
-        let index: u64 = index.strip_suffix(']')?.parse().ok()?;
-        let TypeKind::Array { element, count } = store.get(of_type).kind else {
-            return None;
-        };
-        size = store.get(element).size?;
-        if index >= count.unwrap_or(u64::MAX) {
-            return None;
-        }
-        offset = offset.checked_add(index.checked_mul(size)?)?;
-        of_type = store.resolve(element);
-    }
-    let Some(rest) = rest else {
-        return Some((offset, size));
-    };
-    let (inner, size) = place_in_types(store.layout(of_type)?, store, rest)?;
-    Some((offset.checked_add(inner)?, size))
-}
-
 /// The innermost member that holds the byte at `offset`: its path, where it begins and its bytes.
 /// None for a hole.
 pub fn path_in_types(
@@ -354,11 +311,8 @@ pub fn path_in_types(
     store: &TypeStore,
     offset: u64,
 ) -> Option<(String, u64, u64)> {
-    let member = layout
-        .members
-        .iter()
-        .rev()
-        .find(|member| (member.byte_offset()..member.byte_end()).contains(&offset))?;
+    let holds = |member: &&Member| (member.byte_offset()..member.byte_end()).contains(&offset);
+    let member = layout.members.iter().rev().find(holds)?;
     let mut path = member.name.as_deref().unwrap_or("").to_owned();
     let mut start = member.byte_offset();
     let mut size = member.byte_end() - start;
