@@ -5,29 +5,12 @@
 
 use std::ops::Range;
 
+use hitm_base::Architecture;
 use object::elf;
 use object::read::elf::{ElfFile64, FileHeader};
 use object::{CompressionFormat, LittleEndian, Object, ObjectSection, ObjectSegment};
 
 use crate::{Bytes, Error};
-
-/// Kind of an ELF file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ObjectKind {
-    /// Linked to fixed addresses (`ET_EXEC`).
-    Executable,
-    /// Position-independent: a PIE or a shared library (`ET_DYN`).
-    Shared,
-}
-
-/// The processor that the file is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Machine {
-    /// x86-64.
-    X86_64,
-    /// aarch64.
-    Aarch64,
-}
 
 /// A part of the file that is loaded into memory (`PT_LOAD`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +56,7 @@ pub(crate) struct AltLink {
 pub(crate) struct Elf {
     pub(crate) bytes: Bytes,
     pub(crate) name: String,
-    pub(crate) kind: ObjectKind,
-    pub(crate) machine: Machine,
+    pub(crate) architecture: Architecture,
     pub(crate) build_id: Option<Vec<u8>>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) sections: Vec<Section>,
@@ -89,29 +71,27 @@ const PAGE: u64 = 4096;
 impl Elf {
     /// Parses an executable or shared library.
     pub(crate) fn parse(bytes: Bytes, name: &str) -> Result<Elf, Error> {
-        let (kind, machine) = check_header(&bytes, name)?;
-        Elf::read(bytes, name, kind, machine)
+        let architecture = check_header(&bytes, name)?;
+        Elf::read(bytes, name, architecture)
     }
 
     /// Parses a file that only carries debug information: its type says nothing.
     pub(crate) fn parse_debug(bytes: Bytes, name: &str) -> Result<Elf, Error> {
-        let (kind, machine) = check_header(&bytes, name).or_else(|error| {
+        let architecture = check_header(&bytes, name).or_else(|error| {
             let relocatable = bytes.get(16) == Some(&(elf::ET_REL as u8));
             if relocatable {
-                Ok((ObjectKind::Shared, Machine::X86_64))
+                Ok(Architecture::X86_64)
             } else {
                 Err(error)
             }
         })?;
-        Elf::read(bytes, name, kind, machine)
+        Elf::read(bytes, name, architecture)
     }
 
-    fn read(bytes: Bytes, name: &str, kind: ObjectKind, machine: Machine) -> Result<Elf, Error> {
-        let file = ElfFile64::<LittleEndian>::parse(&*bytes).map_err(|cause| Error::Damaged {
-            file: name.to_owned(),
-            part: "ELF header or section table",
-            cause: cause.to_string(),
-        })?;
+    fn read(bytes: Bytes, name: &str, architecture: Architecture) -> Result<Elf, Error> {
+        let file = ElfFile64::<LittleEndian>::parse(&*bytes);
+        let file =
+            file.map_err(|cause| Error::damaged(name, "ELF header or section table", cause))?;
         let segments = file
             .segments()
             .map(|segment| Segment {
@@ -138,8 +118,7 @@ impl Elf {
         Ok(Elf {
             bytes,
             name: name.to_owned(),
-            kind,
-            machine,
+            architecture,
             build_id,
             segments,
             sections,
@@ -204,16 +183,10 @@ impl Elf {
 }
 
 /// Checks the first 64 bytes, so that a foreign file gets an answer that names what it is.
-fn check_header(bytes: &[u8], name: &str) -> Result<(ObjectKind, Machine), Error> {
-    let refuse = |expected, found: String| Error::NotSupported {
-        file: name.to_owned(),
-        expected,
-        found,
-    };
+fn check_header(bytes: &[u8], name: &str) -> Result<Architecture, Error> {
+    let refuse = |expected, found: String| Error::not_supported(name, expected, found);
     if bytes.len() < 64 || !bytes.starts_with(&elf::ELFMAG) {
-        let start: Vec<u8> = bytes.iter().take(4).copied().collect();
-        let found = format!("{} bytes that begin with {start:02x?}", bytes.len());
-        return Err(refuse("an ELF file", found));
+        return Err(Error::foreign(name, "an ELF file", bytes));
     }
     if bytes[4] != elf::ELFCLASS64 || bytes[5] != elf::ELFDATA2LSB {
         let found = format!("class {}, data encoding {}", bytes[4], bytes[5]);
@@ -221,26 +194,16 @@ fn check_header(bytes: &[u8], name: &str) -> Result<(ObjectKind, Machine), Error
     }
     let header = elf::FileHeader64::<LittleEndian>::parse(bytes)
         .map_err(|cause| refuse("an ELF header", cause.to_string()))?;
-    let kind = match header.e_type(LittleEndian) {
-        elf::ET_EXEC => ObjectKind::Executable,
-        elf::ET_DYN => ObjectKind::Shared,
-        other => {
-            let found = format!("type {other}");
-            return Err(refuse(
-                "an executable or shared library (type 2 or 3)",
-                found,
-            ));
-        }
-    };
-    let machine = match header.e_machine(LittleEndian) {
-        elf::EM_X86_64 => Machine::X86_64,
-        elf::EM_AARCH64 => Machine::Aarch64,
-        other => {
-            let found = format!("machine {other}");
-            return Err(refuse("x86-64 or aarch64 (machine 62 or 183)", found));
-        }
-    };
-    Ok((kind, machine))
+    let kind = header.e_type(LittleEndian);
+    if kind != elf::ET_EXEC && kind != elf::ET_DYN {
+        let expected = "an executable or shared library (type 2 or 3)";
+        return Err(refuse(expected, format!("type {kind}")));
+    }
+    let machine = header.e_machine(LittleEndian);
+    Architecture::of_elf(machine).ok_or_else(|| {
+        let found = format!("machine {machine}");
+        refuse("x86-64 or aarch64 (machine 62 or 183)", found)
+    })
 }
 
 fn read_section<'data>(section: &impl ObjectSection<'data>, file_size: usize) -> Option<Section> {
@@ -266,8 +229,7 @@ mod tests {
         Elf {
             bytes: Bytes::from(Vec::new()),
             name: String::from("test"),
-            kind: ObjectKind::Shared,
-            machine: Machine::X86_64,
+            architecture: Architecture::X86_64,
             build_id: None,
             segments,
             sections: Vec::new(),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// Why a file cannot be used at all, or why a type has no layout.
+/// Reason for which a file cannot be used at all, or a type has no layout.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -44,7 +44,7 @@ pub enum Error {
         file: String,
         /// The type's name.
         name: String,
-        /// Why it has no layout.
+        /// Fault that keeps it from a layout.
         cause: TypeFault,
     },
     /// The type is there, but one of its members cannot be.
@@ -61,7 +61,35 @@ pub enum Error {
     },
 }
 
-/// Why a type, or a part of one, has no layout.
+impl Error {
+    /// Bytes of `file` that begin as no file of the expected kind does.
+    pub(crate) fn foreign(file: &str, expected: &'static str, bytes: &[u8]) -> Error {
+        let start = &bytes[..bytes.len().min(4)];
+        let found = format!("{} bytes that begin with {start:02x?}", bytes.len());
+        Error::not_supported(file, expected, found)
+    }
+
+    /// A file of another kind.
+    pub(crate) fn not_supported(file: &str, expected: &'static str, found: String) -> Error {
+        let file = file.to_owned();
+        Error::NotSupported {
+            file,
+            expected,
+            found,
+        }
+    }
+
+    /// A file with a damaged part.
+    pub(crate) fn damaged(file: &str, part: &'static str, cause: impl fmt::Display) -> Error {
+        Error::Damaged {
+            file: file.to_owned(),
+            part,
+            cause: cause.to_string(),
+        }
+    }
+}
+
+/// Fault that keeps a type, or a part of one, from a layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
 #[non_exhaustive]
 pub enum TypeFault {

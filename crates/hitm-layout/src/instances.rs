@@ -1,5 +1,6 @@
 //! Instances of a type inside typed memory.
 
+use crate::structs::bare;
 use crate::{AggregateKind, StructLayout, TypeId, TypeKind, TypeStore};
 
 /// Nesting of arrays and structures that is followed: deeper than any real type.
@@ -83,16 +84,9 @@ impl Search<'_> {
 
 /// Matches `rq`, `struct rq` and `ns::Foo`; the last part is the type's own name.
 fn is_named(layout: &StructLayout, wanted: &str) -> bool {
-    let words = ["struct ", "class ", "union "];
-    let bare = words
-        .iter()
-        .find_map(|word| wanted.strip_prefix(word))
-        .unwrap_or(wanted);
     let last = |name: &str| name.rsplit("::").next().unwrap_or(name).to_owned();
-    layout
-        .name
-        .as_deref()
-        .is_some_and(|name| name == bare || last(name) == last(bare))
+    let name = layout.name.as_deref();
+    name.is_some_and(|name| last(name) == last(bare(wanted)))
 }
 
 #[cfg(test)]

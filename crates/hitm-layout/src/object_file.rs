@@ -24,7 +24,7 @@ use crate::flow::FlowIndex;
 use crate::path::{AccessPath, LeafList};
 use crate::symbols::{MAX_GUESS, SymbolTable};
 use crate::types::{MAX_SIZE, SourceNames, TypeReader, TypeStore};
-use crate::{Bytes, Diagnostic, Error, Machine, ObjectKind, Segment, StructLayout};
+use crate::{Bytes, Diagnostic, Error, Segment, StructLayout};
 
 /// An executable or shared library.
 ///
@@ -81,16 +81,6 @@ impl ObjectFile {
     /// The build id, if the file has one.
     pub fn build_id(&self) -> Option<&[u8]> {
         self.elf.build_id.as_deref()
-    }
-
-    /// Fixed or position-independent.
-    pub fn kind(&self) -> ObjectKind {
-        self.elf.kind
-    }
-
-    /// The processor that it is for.
-    pub fn machine(&self) -> Machine {
-        self.elf.machine
     }
 
     /// The loadable segments, in the order of the file.
@@ -341,7 +331,7 @@ impl ObjectFile {
                 dwarf,
                 code: CodeIndex::default(),
                 variables: None,
-                types: TypeStore::new(),
+                types: TypeStore::default(),
                 flow: FlowIndex::default(),
                 go_types: go_types::GoTypes::default(),
             });

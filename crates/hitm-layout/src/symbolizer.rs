@@ -56,12 +56,17 @@ impl fmt::Display for DataName {
     }
 }
 
-/// Place of an address.
-enum Place {
-    /// In a file, or in the zero-filled memory behind its data.
-    File { path: String, vaddr: u64 },
-    /// In a mapping of anything else, or of a file that cannot be read.
-    Other(String),
+/// Place of an address in a loaded file, or in the zero-filled memory behind its data.
+struct Place {
+    path: String,
+    vaddr: u64,
+}
+
+/// A place with its file.
+struct InFile<'s> {
+    file: &'s mut ObjectFile,
+    path: String,
+    vaddr: u64,
 }
 
 /// Returns the bytes of a file by its path.
@@ -118,19 +123,13 @@ impl<'l> Symbolizer<'l> {
 
     /// Names the instruction at a runtime address.
     pub fn code(&mut self, address: u64) -> CodeName {
-        match self.place(address) {
-            Place::File { path, vaddr } => {
-                let file = self
-                    .file(&path)
-                    .expect("a place in a file is in a loaded one");
-                let location = file.code_location(vaddr);
-                CodeName {
-                    place: file_place(&path, vaddr),
-                    path: Some(path),
-                    location,
-                }
-            }
-            Place::Other(place) => CodeName {
+        match self.in_file(address) {
+            Ok(InFile { file, path, vaddr }) => CodeName {
+                location: file.code_location(vaddr),
+                place: file_place(&path, vaddr),
+                path: Some(path),
+            },
+            Err(place) => CodeName {
                 place,
                 ..CodeName::default()
             },
@@ -151,11 +150,8 @@ impl<'l> Symbolizer<'l> {
 
     /// Names what an access of `size` bytes at a runtime address touches.
     pub fn data(&mut self, address: u64, size: u64) -> DataName {
-        match self.place(address) {
-            Place::File { path, vaddr } => {
-                let file = self
-                    .file(&path)
-                    .expect("a place in a file is in a loaded one");
+        match self.in_file(address) {
+            Ok(InFile { file, path, vaddr }) => {
                 let mut location = file.data_location(vaddr, size);
                 if let Some(location) = &mut location {
                     location.object.start = address.wrapping_sub(location.offset);
@@ -166,7 +162,7 @@ impl<'l> Symbolizer<'l> {
                     location,
                 }
             }
-            Place::Other(place) => DataName {
+            Err(place) => DataName {
                 place,
                 ..DataName::default()
             },
@@ -176,44 +172,32 @@ impl<'l> Symbolizer<'l> {
     /// The object that the instruction at a runtime address accesses, and the path of the file that has its
     /// type ([`ObjectFile::accessed_type`]).
     pub fn accessed_type(&mut self, code: u64) -> Option<(String, AccessedType)> {
-        let Place::File { path, vaddr } = self.place(code) else {
-            return None;
-        };
-        let found = self.file(&path)?.accessed_type(vaddr)?;
-        Some((path, found))
+        let InFile { file, path, vaddr } = self.in_file(code).ok()?;
+        Some((path, file.accessed_type(vaddr)?))
     }
 
     /// The use of the result of the call that returns to a runtime address, and the path of the file that
     /// has the type.
     pub fn result_use(&mut self, code: u64) -> Option<(String, ResultUse)> {
-        let Place::File { path, vaddr } = self.place(code) else {
-            return None;
-        };
-        let found = self.file(&path)?.result_use(vaddr);
-        Some((path, found))
+        let InFile { file, path, vaddr } = self.in_file(code).ok()?;
+        Some((path, file.result_use(vaddr)))
     }
 
     /// The type whose description Go's runtime has at a runtime address, and the path of the file that has the
     /// type.
     pub fn described_type(&mut self, at: u64) -> Option<(String, TypeId)> {
-        let Place::File { path, vaddr } = self.place(at) else {
-            return None;
-        };
-        let found = self.file(&path)?.described_type(vaddr)?;
-        Some((path, found))
+        let InFile { file, path, vaddr } = self.in_file(at).ok()?;
+        Some((path, file.described_type(vaddr)?))
     }
 
     /// The parts of all objects in a range of runtime addresses that lies in one mapping, such as a
     /// cache line.
     pub fn members_in(&mut self, range: Range<u64>) -> Vec<LineMember> {
-        let Place::File { path, vaddr } = self.place(range.start) else {
+        let Ok(InFile { file, vaddr, .. }) = self.in_file(range.start) else {
             return Vec::new();
         };
         let bias = range.start.wrapping_sub(vaddr);
         let end = vaddr.saturating_add(range.end.saturating_sub(range.start));
-        let file = self
-            .file(&path)
-            .expect("a place in a file is in a loaded one");
         let mut members = file.members_in(vaddr..end);
         for member in &mut members {
             member.object.start = member.object.start.wrapping_add(bias);
@@ -235,12 +219,20 @@ impl<'l> Symbolizer<'l> {
         all
     }
 
-    fn place(&mut self, address: u64) -> Place {
+    /// The file at an address, with the address in it; else the name of the place.
+    fn in_file(&mut self, address: u64) -> Result<InFile<'_>, String> {
+        let Place { path, vaddr } = self.place(address)?;
+        let file = self.file(&path);
+        let file = file.expect("a place in a file is in a loaded one");
+        Ok(InFile { file, path, vaddr })
+    }
+
+    fn place(&mut self, address: u64) -> Result<Place, String> {
         let Some(index) = self.mappings.at(address) else {
             let sorted = &self.mappings.sorted;
             let after = sorted.partition_point(|mapping| mapping.start <= address);
             let place = self.place_behind(after, address);
-            return place.unwrap_or_else(|| Place::Other(format!("{address:#x}")));
+            return place.ok_or_else(|| format!("{address:#x}"));
         };
         let mapping = &self.mappings.sorted[index];
         let into = address - mapping.start;
@@ -248,10 +240,10 @@ impl<'l> Symbolizer<'l> {
         if mapping.is_file() {
             let offset = mapping.file_offset.saturating_add(into);
             let place = self.place_in(index, address);
-            return place.unwrap_or_else(|| Place::Other(format!("{label}+{offset:#x}")));
+            return place.ok_or_else(|| format!("{label}+{offset:#x}"));
         }
         let place = self.place_behind(index, address);
-        place.unwrap_or_else(|| Place::Other(format!("{label}+{into:#x}")))
+        place.ok_or_else(|| format!("{label}+{into:#x}"))
     }
 
     /// The address as one of the last file that is mapped before `after`. The zero-filled end of a
@@ -271,7 +263,7 @@ impl<'l> Symbolizer<'l> {
         let bias = anchor.start.wrapping_sub(first);
         let vaddr = address.wrapping_sub(bias);
         let in_file = address < mapping.end || file.is_loaded(vaddr);
-        in_file.then(|| Place::File {
+        in_file.then(|| Place {
             path: mapping.path.clone(),
             vaddr,
         })
@@ -289,14 +281,9 @@ impl<'l> Symbolizer<'l> {
             return;
         }
         let own = self.open(path, path, recorded.as_deref());
-        let file = match own.or_else(|problem| self.open_copy(path, recorded, problem)) {
-            Ok(file) => Some(Box::new(file)),
-            Err(problem) => {
-                self.diagnostics.push(path, problem);
-                None
-            }
-        };
-        self.files.insert(path.to_owned(), file);
+        let file = own.or_else(|problem| self.open_copy(path, recorded, problem));
+        let file = file.map_err(|problem| self.diagnostics.push(path, problem));
+        self.files.insert(path.to_owned(), file.ok().map(Box::new));
     }
 
     /// A copy of the file at `path`, which cannot be used for the reason given.
@@ -345,7 +332,7 @@ impl<'l> Symbolizer<'l> {
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

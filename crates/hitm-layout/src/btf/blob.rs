@@ -84,18 +84,9 @@ fn byte_order(bytes: &[u8]) -> Option<Endian> {
 impl Blob {
     /// Reads the header, and notes where each record begins.
     pub(super) fn parse(bytes: Bytes, base: Option<Arc<Blob>>, file: &str) -> Result<Blob, Error> {
-        let damaged = |part: &'static str, cause: String| Error::Damaged {
-            file: file.to_owned(),
-            part,
-            cause,
-        };
+        let damaged = |part, cause: String| Error::damaged(file, part, cause);
         let Some(endian) = byte_order(&bytes) else {
-            let start: Vec<u8> = bytes.iter().take(4).copied().collect();
-            return Err(Error::NotSupported {
-                file: file.to_owned(),
-                expected: "BTF (magic 0xeb9f)",
-                found: format!("{} bytes that begin with {start:02x?}", bytes.len()),
-            });
+            return Err(Error::foreign(file, "BTF (magic 0xeb9f)", &bytes));
         };
         let word = |at: usize| {
             let word = endian.u32_at(&bytes, at);

@@ -10,8 +10,8 @@ use super::name::name_of;
 use super::names::NameIndex;
 use super::read::{Known, Reader};
 use super::record::Kind;
-use crate::types::{StructLayout, TypeId, TypeKind, TypeStore};
-use crate::{Bytes, Error, TypeFault};
+use crate::types::{StructLayout, TypeId, TypeStore};
+use crate::{Bytes, Error};
 
 /// The types of a kernel, of a module, or of an object for the kernel's BPF.
 ///
@@ -21,7 +21,7 @@ use crate::{Bytes, Error, TypeFault};
 pub struct BtfFile {
     file: String,
     blob: Arc<Blob>,
-    names: Option<NameIndex>,
+    names: Option<Arc<NameIndex>>,
     store: TypeStore,
     known: Known,
     pointer_size: u64,
@@ -80,11 +80,9 @@ impl BtfFile {
             None => base,
         };
         let Some(own) = sections.own else {
-            return Err(Error::NotSupported {
-                file: file.to_owned(),
-                expected: "BTF, or an ELF file with a section .BTF",
-                found: "an ELF file without it".to_owned(),
-            });
+            let expected = "BTF, or an ELF file with a section .BTF";
+            let found = "an ELF file without it".to_owned();
+            return Err(Error::not_supported(file, expected, found));
         };
         let blob = Blob::parse(own, base, file)?;
         Ok(BtfFile::new(blob, file))
@@ -107,7 +105,7 @@ impl BtfFile {
             pointer_size: pointer_size(&blob),
             blob: Arc::new(blob),
             names: None,
-            store: TypeStore::new(),
+            store: TypeStore::default(),
             known: Known::default(),
         }
     }
@@ -130,15 +128,13 @@ impl BtfFile {
     /// The layout of a structure or union by name: `rq`, `struct rq`, or a typedef of one. Of several
     /// with the name the first counts, and a module's before its base's.
     pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
-        let found = self.find(name);
-        let no_such_type = || Error::NoSuchType {
-            file: self.file.clone(),
-            name: name.to_owned(),
-        };
-        let Some((id, type_id)) = found else {
-            return Err(no_such_type());
-        };
-        self.layout_of(id, type_id)
+        match self.find(name) {
+            Some((id, type_id)) => self.layout_of(id, type_id),
+            None => Err(Error::NoSuchType {
+                file: self.file.clone(),
+                name: name.to_owned(),
+            }),
+        }
     }
 
     /// The type of a name, a structure or any other that has a definition or typedef, or a variable.
@@ -235,28 +231,26 @@ impl BtfFile {
     }
 
     /// The index of names, made at the first look-up.
-    fn names(&mut self) -> &NameIndex {
+    fn names(&mut self) -> Arc<NameIndex> {
         let blob = &self.blob;
-        self.names.get_or_insert_with(|| NameIndex::new(blob))
+        let names = self
+            .names
+            .get_or_insert_with(|| Arc::new(NameIndex::new(blob)));
+        names.clone()
     }
 
     /// The first id of a name whose type is a structure or union; else the first one.
     fn find(&mut self, name: &str) -> Option<(u32, TypeId)> {
-        let blob = self.blob.clone();
-        let index = self.names.take();
-        let index = index.unwrap_or_else(|| NameIndex::new(&blob));
+        let (blob, index) = (self.blob.clone(), self.names());
         let mut first = None;
-        let mut best = None;
         for id in index.find(&blob, name) {
             let type_id = self.read(id);
-            first = first.or(Some((id, type_id)));
             if self.store.layout(type_id).is_some() {
-                best = Some((id, type_id));
-                break;
+                return Some((id, type_id));
             }
+            first = first.or(Some((id, type_id)));
         }
-        self.names = Some(index);
-        best.or(first)
+        first
     }
 
     fn read(&mut self, id: u32) -> TypeId {
@@ -276,27 +270,9 @@ impl BtfFile {
         let place = self.blob.place(id).unwrap_or_default();
         let name = name_of(&self.blob, id).text;
         let name = format!("{name} (id {id}, at byte {place:#x})");
-        let resolved = self.store.get(self.store.resolve(type_id));
-        match &resolved.kind {
-            TypeKind::Aggregate(layout) => match &layout.fault {
-                None => Ok(layout.clone()),
-                Some(fault) => Err(Error::BadMember {
-                    file,
-                    name,
-                    member: fault.member.to_string(),
-                    cause: fault.fault,
-                }),
-            },
-            TypeKind::Broken(cause) => Err(Error::BadType {
-                file,
-                name,
-                cause: *cause,
-            }),
-            _ => Err(Error::BadType {
-                file,
-                name,
-                cause: TypeFault::NotAggregate,
-            }),
+        match self.store.layout_or_fault(type_id) {
+            Ok(layout) => layout.sound(&file, &name),
+            Err(cause) => Err(Error::BadType { file, name, cause }),
         }
     }
 }
@@ -311,27 +287,14 @@ struct Sections {
 fn elf_sections(bytes: &[u8], file: &str) -> Result<Sections, Error> {
     type Elf32<'a> = ElfFile<'a, object::elf::FileHeader32<object::Endianness>>;
     type Elf64<'a> = ElfFile<'a, object::elf::FileHeader64<object::Endianness>>;
-    let refuse = |cause: String| Error::NotSupported {
-        file: file.to_owned(),
-        expected: "BTF or an ELF file",
-        found: cause,
-    };
+    const EXPECTED: &str = "BTF or an ELF file";
+    let refuse = |cause: object::Error| Error::not_supported(file, EXPECTED, cause.to_string());
     let is_elf = bytes.starts_with(&object::elf::ELFMAG);
     let class = bytes.get(4).copied().filter(|_| is_elf);
     match class {
-        Some(object::elf::ELFCLASS32) => {
-            let elf = Elf32::parse(bytes).map_err(|cause| refuse(cause.to_string()))?;
-            sections_of(&elf, file)
-        }
-        Some(_) => {
-            let elf = Elf64::parse(bytes).map_err(|cause| refuse(cause.to_string()))?;
-            sections_of(&elf, file)
-        }
-        None => {
-            let start: Vec<u8> = bytes.iter().take(4).copied().collect();
-            let found = format!("{} bytes that begin with {start:02x?}", bytes.len());
-            Err(refuse(found))
-        }
+        Some(object::elf::ELFCLASS32) => sections_of(&Elf32::parse(bytes).map_err(refuse)?, file),
+        Some(_) => sections_of(&Elf64::parse(bytes).map_err(refuse)?, file),
+        None => Err(Error::foreign(file, EXPECTED, bytes)),
     }
 }
 
@@ -343,11 +306,8 @@ fn sections_of<'data>(elf: &impl Object<'data>, file: &str) -> Result<Sections, 
             Ok(name) if name == BASE_SECTION.as_bytes() => &mut sections.base,
             _ => continue,
         };
-        let bytes = section_bytes(&section).map_err(|cause| Error::Damaged {
-            file: file.to_owned(),
-            part: "section of BTF",
-            cause,
-        })?;
+        let bytes = section_bytes(&section);
+        let bytes = bytes.map_err(|cause| Error::damaged(file, "section of BTF", cause))?;
         *place = Some(Bytes::from(bytes));
     }
     Ok(sections)

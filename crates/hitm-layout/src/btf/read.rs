@@ -12,14 +12,11 @@ use super::record::{Kind, RawMember, Record};
 use crate::TypeFault;
 use crate::types::{
     AggregateKind, Enumerator, MAX_SIZE, Member, MemberFault, MemberKind, StructLayout, TypeId,
-    TypeKind, TypeName, TypeStore,
+    TypeKind, TypeName, TypeStore, overlap,
 };
 
 /// Types that were read so far, by id.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    by_id: BTreeMap<u32, TypeId>,
-}
+pub(super) type Known = BTreeMap<u32, TypeId>;
 
 /// Reads types into a store.
 pub(super) struct Reader<'s> {
@@ -35,7 +32,7 @@ pub(super) struct Reader<'s> {
 impl Reader<'_> {
     /// The type of an id. Never fails: a type without a layout is broken, with its name.
     pub(super) fn read(&mut self, id: u32) -> TypeId {
-        if let Some(known) = self.known.by_id.get(&id) {
+        if let Some(known) = self.known.get(&id) {
             return *known;
         }
         if let Some(fault) = self.store.fault_of_entering(&self.under_way, &id) {
@@ -48,7 +45,7 @@ impl Reader<'_> {
             None => self.broken(id, TypeFault::NoSuchType),
         };
         self.under_way.pop();
-        self.known.by_id.insert(id, found);
+        self.known.insert(id, found);
         found
     }
 
@@ -65,14 +62,10 @@ impl Reader<'_> {
             Kind::Enum | Kind::Enum64 => {
                 let found = self.store.add(name, size, TypeKind::Enum);
                 let all = (0..record.part_count).map(|index| self.enumerator(record, index));
-                let all = all.collect();
-                self.store.set_enumerators(found, all);
+                self.store.set_enumerators(found, all.collect());
                 found
             }
-            Kind::Ptr => {
-                let size = Some(self.pointer_size);
-                self.store.add(name, size, TypeKind::Pointer)
-            }
+            Kind::Ptr => (self.store).add(name, Some(self.pointer_size), TypeKind::Pointer),
             Kind::Array => self.read_array(id, record, name),
             Kind::Struct | Kind::Union => self.read_aggregate(record, name),
             Kind::Fwd => self.broken(id, TypeFault::DeclarationOnly),
@@ -132,7 +125,7 @@ impl Reader<'_> {
         let own_name = self.blob.name(record.name).map(|own| Arc::from(&*own));
         let mut layout = StructLayout::new(own_name, kind, size, None, members);
         if kind == AggregateKind::Struct {
-            fault = fault.or_else(|| overlap(&layout));
+            fault = fault.or_else(|| overlap(&layout.members, self.store, false));
         }
         layout.fault = fault;
         self.store
@@ -179,7 +172,7 @@ impl Reader<'_> {
             kind: bits.map_or(MemberKind::Field, |_| MemberKind::BitField),
             decl: None,
         };
-        self.store.note_name(name_bytes);
+        self.store.name_bytes += name_bytes;
         Ok(member)
     }
 
@@ -215,20 +208,4 @@ impl Reader<'_> {
         }
         None
     }
-}
-
-/// The first member that begins before one before it ends.
-fn overlap(layout: &StructLayout) -> Option<MemberFault> {
-    let mut end = 0;
-    for member in layout.members.iter().filter(|member| member.bit_size > 0) {
-        if member.bit_offset < end {
-            let name = member.name.clone();
-            return Some(MemberFault {
-                member: name.unwrap_or_else(|| member.type_name.clone()),
-                fault: TypeFault::Overlap,
-            });
-        }
-        end = member.bit_offset + member.bit_size;
-    }
-    None
 }

@@ -2,54 +2,27 @@
 
 use super::blob::Endian;
 
-/// Kind of a record (`BTF_KIND_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Int,
-    Ptr,
-    Array,
-    Struct,
-    Union,
-    Enum,
-    Fwd,
-    Typedef,
-    Volatile,
-    Const,
-    Restrict,
-    Func,
-    FuncProto,
-    Var,
-    Datasec,
-    Float,
-    DeclTag,
-    TypeTag,
-    Enum64,
+/// Declares the kinds of records, in the order of their numbers.
+macro_rules! kinds {
+    ($($kind:ident),+) => {
+        /// Kind of a record (`BTF_KIND_*`).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Kind {
+            $($kind),+
+        }
+
+        /// All kinds. Number 0 is `void`, which has no record.
+        const KINDS: &[Kind] = &[$(Kind::$kind),+];
+    };
+}
+
+kinds! {
+    Int, Ptr, Array, Struct, Union, Enum, Fwd, Typedef, Volatile, Const, Restrict, Func, FuncProto, Var,
+    Datasec, Float, DeclTag, TypeTag, Enum64
 }
 
 impl Kind {
     fn from_number(number: u32) -> Option<Kind> {
-        const KINDS: [Kind; 19] = [
-            Kind::Int,
-            Kind::Ptr,
-            Kind::Array,
-            Kind::Struct,
-            Kind::Union,
-            Kind::Enum,
-            Kind::Fwd,
-            Kind::Typedef,
-            Kind::Volatile,
-            Kind::Const,
-            Kind::Restrict,
-            Kind::Func,
-            Kind::FuncProto,
-            Kind::Var,
-            Kind::Datasec,
-            Kind::Float,
-            Kind::DeclTag,
-            Kind::TypeTag,
-            Kind::Enum64,
-        ];
-        // Number 0 is `void`, which has no record.
         KINDS.get((number as usize).checked_sub(1)?).copied()
     }
 
@@ -131,7 +104,7 @@ pub(super) struct SectionEntry {
     pub(super) size: u32,
 }
 
-/// Why there is no record at a place.
+/// Reason for which there is no record at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NoRecord {
     /// It begins or continues behind the section.
@@ -214,10 +187,8 @@ impl<'a> Record<'a> {
             (Kind::Enum64, is_signed) => {
                 let (low, high) = (self.word(index * 3 + 1), self.word(index * 3 + 2));
                 let value = u64::from(high) << 32 | u64::from(low);
-                let value = match is_signed {
-                    true => i128::from(value.cast_signed()),
-                    false => i128::from(value),
-                };
+                let signed = i128::from(value.cast_signed());
+                let value = if is_signed { signed } else { value.into() };
                 (self.word(index * 3), value)
             }
             (_, true) => {

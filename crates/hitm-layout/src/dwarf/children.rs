@@ -74,7 +74,7 @@ impl<'u, 'a> Children<'u, 'a> {
             self.pass_over_known()?;
             let (offset, depth) = self.walker.place()?;
             while let Some(inner) = self.open.pop_if(|open| open.depth >= depth) {
-                self.extents.note(self.die_ref(inner), offset);
+                self.extents.note(inner.at(self.unit), offset);
             }
             if self.walker.is_at_end() {
                 return Ok(None);
@@ -106,16 +106,9 @@ impl<'u, 'a> Children<'u, 'a> {
         let Some(last) = self.open.last().filter(|last| last.depth >= self.depth) else {
             return Ok(());
         };
-        match self.extents.end(self.die_ref(*last)) {
+        match self.extents.end(last.at(self.unit)) {
             Some(end) => self.walker.jump(end, last.depth),
             None => Ok(()),
-        }
-    }
-
-    fn die_ref(&self, step: Step) -> DieRef {
-        DieRef {
-            unit: self.unit,
-            offset: step.offset,
         }
     }
 }

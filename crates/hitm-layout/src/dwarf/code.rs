@@ -89,6 +89,13 @@ impl<'a> SplitUnit<'a> {
             full: view.unit(full_number)?,
         })
     }
+
+    const fn die_ref(&self, offset: u32) -> DieRef {
+        DieRef {
+            unit: self.full_number,
+            offset,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -144,11 +151,7 @@ impl CodeIndex {
         let place = code.lines.find(address);
         let chain = match function {
             Some(die) => {
-                let at = DieRef {
-                    unit: split.full_number,
-                    offset: die,
-                };
-                let inlined = self.inlined(view, &split.full, at)?;
+                let inlined = self.inlined(view, &split.full, split.die_ref(die))?;
                 inlined.chain(view, &split.full, address)?
             }
             None => Vec::new(),
@@ -188,11 +191,7 @@ impl CodeIndex {
             let split = SplitUnit::read(view, number).ok()?;
             // The question for the address's name reports damage.
             let code = self.unit_code(view, &split, &mut Vec::new());
-            let offset = code.function(address)?;
-            Some(DieRef {
-                unit: split.full_number,
-                offset,
-            })
+            code.function(address).map(|die| split.die_ref(die))
         })
     }
 
@@ -205,9 +204,13 @@ impl CodeIndex {
     ) -> &UnitCode {
         let number = split.number;
         if !self.units.contains_key(&number) {
-            let mut code = UnitCode::read(view, &split.full, split.full_number, problems);
-            code.read_lines(view, &split.lines, number, problems);
-            self.keep(number, code);
+            let code = UnitCode::read(view, split, problems);
+            if self.kept + code.len() > MAX_KEPT {
+                self.units.clear();
+                self.kept = 0;
+            }
+            self.kept += code.len();
+            self.units.insert(number, code);
         }
         &self.units[&number]
     }
@@ -230,46 +233,26 @@ impl CodeIndex {
         }
         Ok(&self.inlined[&function])
     }
-
-    fn keep(&mut self, number: u32, code: UnitCode) {
-        if self.kept + code.len() > MAX_KEPT {
-            self.units.clear();
-            self.kept = 0;
-        }
-        self.kept += code.len();
-        self.units.insert(number, code);
-    }
 }
 
 impl UnitCode {
-    /// Reads the functions, as far as they can be read.
+    /// Reads functions and lines, as far as they can be read. A damaged line table leaves the functions.
     fn read<'a>(
         view: &View<'a>,
-        unit: &Unit<'a>,
-        number: u32,
+        split: &SplitUnit<'a>,
         problems: &mut Vec<gimli::Error>,
     ) -> UnitCode {
         let mut functions = Vec::new();
-        problems.extend(read_functions(view, unit, number, &mut functions).err());
+        let read = read_functions(view, &split.full, split.full_number, &mut functions);
+        problems.extend(read.err());
         functions.sort_by_key(|function| (function.begin, function.die));
+        let lines = LineTable::read(view, &split.lines, split.number);
         UnitCode {
             functions,
-            lines: LineTable::default(),
-        }
-    }
-
-    /// Reads the line table, which a split unit leaves to its skeleton. A damaged one leaves the
-    /// functions.
-    fn read_lines<'a>(
-        &mut self,
-        view: &View<'a>,
-        unit: &Unit<'a>,
-        number: u32,
-        problems: &mut Vec<gimli::Error>,
-    ) {
-        match LineTable::read(view, unit, number) {
-            Ok(lines) => self.lines = lines,
-            Err(error) => problems.push(error),
+            lines: lines.unwrap_or_else(|error| {
+                problems.push(error);
+                LineTable::default()
+            }),
         }
     }
 }
@@ -316,25 +299,11 @@ impl<'a> View<'a> {
         unit: &Unit<'a>,
         entry: &Die<'a>,
     ) -> (Option<String>, Option<String>) {
-        let mut plain = None;
-        let mut alias = None;
-        let mut next = None;
-        for hop in 0..MAX_HOPS {
-            let fetched;
-            let (unit, entry) = match (hop, next.take()) {
-                (0, _) => (unit, entry),
-                (_, Some(at)) => {
-                    let Some(pair) = self.fetch(at) else { break };
-                    fetched = pair;
-                    (&fetched.0, &fetched.1)
-                }
-                (_, None) => break,
-            };
-            let text = |name| {
-                entry
-                    .get(name)
-                    .and_then(|v| self.text(unit, entry.at.unit, v))
-            };
+        let (mut plain, mut alias) = (None, None);
+        let mut fetched;
+        let (mut unit, mut entry) = (unit, entry);
+        for _ in 0..MAX_HOPS {
+            let text = |name| self.text_of(unit, entry, name);
             let linkage =
                 text(gimli::DW_AT_linkage_name).or_else(|| text(gimli::DW_AT_MIPS_linkage_name));
             plain = plain.or_else(|| text(gimli::DW_AT_name));
@@ -344,10 +313,11 @@ impl<'a> View<'a> {
                 }
                 alias = alias.or(Some(linkage));
             }
-            let origin = entry
-                .get(gimli::DW_AT_abstract_origin)
-                .or_else(|| entry.get(gimli::DW_AT_specification));
-            next = origin.and_then(|value| self.target(entry.at.unit, value));
+            let Some(origin) = self.origin(entry).and_then(|at| self.fetch(at)) else {
+                break;
+            };
+            fetched = origin;
+            (unit, entry) = (&fetched.0, &fetched.1);
         }
         (None, plain.or(alias))
     }

@@ -19,6 +19,14 @@ pub(crate) struct Step {
     pub(crate) tag: DwTag,
 }
 
+impl Step {
+    /// The entry, in the unit with this number.
+    pub(crate) const fn at(self, unit: u32) -> DieRef {
+        let offset = self.offset;
+        DieRef { unit, offset }
+    }
+}
+
 /// Walks over the entries of a unit in file order. The attributes of an entry are either read with
 /// [`Walker::read`] or skipped by the next step.
 ///
@@ -123,9 +131,8 @@ impl<'u, 'a> Walker<'u, 'a> {
     pub(crate) fn die(&mut self, unit: u32, step: Step) -> gimli::Result<Die<'a>> {
         let mut attributes = Vec::new();
         self.read(&mut attributes)?;
-        let offset = step.offset;
         Ok(Die {
-            at: DieRef { unit, offset },
+            at: step.at(unit),
             tag: step.tag,
             attributes,
         })
@@ -180,9 +187,7 @@ pub(crate) struct Die<'a> {
 
 impl<'a> Die<'a> {
     pub(crate) fn get(&self, name: DwAt) -> Option<AttributeValue<Slice<'a>>> {
-        let mut attributes = self.attributes.iter();
-        let found = attributes.find(|attribute| attribute.name() == name)?;
-        Some(found.value())
+        value_of(&self.attributes, name)
     }
 
     pub(crate) fn u64(&self, name: DwAt) -> Option<u64> {
@@ -216,6 +221,45 @@ impl<'a> View<'a> {
         attr_text(&self.dwarf_of(number), unit, value)
     }
 
+    /// An attribute of an entry as text.
+    pub(crate) fn text_of(&self, unit: &Unit<'a>, die: &Die<'a>, name: DwAt) -> Option<String> {
+        self.text(unit, die.at.unit, die.get(name)?)
+    }
+
+    /// The name of an entry.
+    pub(crate) fn name(&self, unit: &Unit<'a>, die: &Die<'a>) -> Option<String> {
+        self.text_of(unit, die, gimli::DW_AT_name)
+    }
+
+    /// The entry of an entry's type.
+    pub(crate) fn type_of(&self, die: &Die<'a>) -> Option<DieRef> {
+        self.target(die.at.unit, die.get(gimli::DW_AT_type)?)
+    }
+
+    /// The entry that an entry is a copy or the definition of.
+    pub(crate) fn origin(&self, die: &Die<'a>) -> Option<DieRef> {
+        let origin = die
+            .get(gimli::DW_AT_abstract_origin)
+            .or_else(|| die.get(gimli::DW_AT_specification))?;
+        self.target(die.at.unit, origin)
+    }
+
+    /// The type of an entry, or of the one that it is a copy or the definition of. An array's own entry may
+    /// know a bound that its declaration does not.
+    pub(crate) fn type_through_origin(&self, die: &Die<'a>) -> Option<DieRef> {
+        const MAX_HOPS: usize = 8;
+        let mut fetched;
+        let mut die = die;
+        for _ in 0..MAX_HOPS {
+            if let Some(value) = die.get(gimli::DW_AT_type) {
+                return self.target(die.at.unit, value);
+            }
+            fetched = self.fetch(self.origin(die)?)?;
+            die = &fetched.1;
+        }
+        None
+    }
+
     /// The entry that an attribute refers to.
     pub(crate) fn target(&self, from: u32, value: AttributeValue<Slice<'a>>) -> Option<DieRef> {
         match value {
@@ -234,6 +278,16 @@ impl<'a> View<'a> {
             _ => None,
         }
     }
+}
+
+/// The value of the attribute with a name.
+pub(crate) fn value_of<'a>(
+    attributes: &Attributes<'a>,
+    name: DwAt,
+) -> Option<AttributeValue<Slice<'a>>> {
+    let mut attributes = attributes.iter();
+    let found = attributes.find(|attribute| attribute.name() == name)?;
+    Some(found.value())
 }
 
 /// A string attribute as text.

@@ -49,7 +49,7 @@ pub(crate) struct Local {
 #[derive(Debug, Default)]
 pub(crate) struct FunctionLocals {
     /// Its machine code, first part first.
-    pub(crate) ranges: Vec<(u64, u64)>,
+    pub(crate) ranges: Vec<Range>,
     pub(crate) locals: Vec<Local>,
     /// The type that a call returns, by the address after the call.
     pub(crate) call_results: BTreeMap<u64, DieRef>,
@@ -59,9 +59,6 @@ pub(crate) struct FunctionLocals {
 
 /// Places that the variables of one function may have together.
 const MAX_LOCALS: usize = 1 << 16;
-
-/// Most references that are followed from an entry to the one that has its type.
-const MAX_HOPS: usize = 8;
 
 /// A scope on the way down to the current entry, and the addresses that it covers.
 struct Scope {
@@ -108,9 +105,7 @@ impl<'a> Reader<'_, 'a> {
                 continue;
             }
             nested = None;
-            while scopes.last().is_some_and(|scope| scope.depth >= step.depth) {
-                scopes.pop();
-            }
+            while scopes.pop_if(|scope| scope.depth >= step.depth).is_some() {}
             let is_nested = step.depth > 0 && step.tag == gimli::DW_TAG_subprogram;
             if is_nested {
                 nested = Some(step.depth);
@@ -126,8 +121,8 @@ impl<'a> Reader<'_, 'a> {
         match die.tag {
             gimli::DW_TAG_subprogram => {
                 let ranges = self.ranges(die)?;
-                self.found.ranges = ranges.iter().map(|r| (r.begin, r.end)).collect();
-                self.found.result = type_through_origin(self.view, die);
+                self.found.ranges.clone_from(&ranges);
+                self.found.result = self.view.type_through_origin(die);
                 self.frame = self.frame_base(die);
                 scopes.push(Scope {
                     depth,
@@ -190,7 +185,7 @@ impl<'a> Reader<'_, 'a> {
         };
         let callee = self.view.target(self.number, origin);
         let callee = callee.and_then(|callee| self.view.fetch(callee));
-        let returned = callee.and_then(|(_, die)| type_through_origin(self.view, &die));
+        let returned = callee.and_then(|(_, die)| self.view.type_through_origin(&die));
         if let Some(returned) = returned
             && self.found.call_results.len() < MAX_LOCALS
         {
@@ -202,7 +197,7 @@ impl<'a> Reader<'_, 'a> {
         let Some(location) = die.get(gimli::DW_AT_location) else {
             return Ok(());
         };
-        let Some(of_type) = type_through_origin(self.view, die) else {
+        let Some(of_type) = self.view.type_through_origin(die) else {
             return Ok(());
         };
         if let AttributeValue::Exprloc(expression) = location {
@@ -250,23 +245,6 @@ fn is_read(tag: gimli::DwTag) -> bool {
             | gimli::DW_TAG_call_site
             | gimli::DW_TAG_GNU_call_site
     )
-}
-
-/// The type of an entry, or of the one that it is a copy of.
-fn type_through_origin<'a>(view: &View<'a>, die: &Die<'a>) -> Option<DieRef> {
-    let mut fetched;
-    let mut die = die;
-    for _ in 0..MAX_HOPS {
-        if let Some(value) = die.get(gimli::DW_AT_type) {
-            return view.target(die.at.unit, value);
-        }
-        let origin = die
-            .get(gimli::DW_AT_abstract_origin)
-            .or_else(|| die.get(gimli::DW_AT_specification))?;
-        fetched = view.fetch(view.target(die.at.unit, origin)?)?;
-        die = &fetched.1;
-    }
-    None
 }
 
 /// The places in a location expression: one, or one for each piece of the variable.

@@ -103,8 +103,8 @@ impl DebugSections {
 
     /// The bytes of a section; none when the file has no such section.
     pub(crate) fn get(&self, id: SectionId) -> &[u8] {
-        let place = position(id).map_or(&Place::Missing, |index| &self.places[index]);
-        match place {
+        let index = USED.iter().position(|used| *used == id);
+        match index.map_or(&Place::Missing, |index| &self.places[index]) {
             Place::Missing => &[],
             Place::InFile(range) => &self.bytes[range.clone()],
             Place::Decompressed(bytes) => bytes,
@@ -146,10 +146,6 @@ impl Parts {
         let part = self.0.iter().find(|part| part.0 == id)?;
         Some(part.1.clone())
     }
-}
-
-fn position(id: SectionId) -> Option<usize> {
-    USED.iter().position(|used| *used == id)
 }
 
 /// Place of the bytes of sections of one name, one after the other. What is decompressed is taken

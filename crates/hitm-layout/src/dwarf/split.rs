@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 use gimli::{DebugCuIndex, DebugTuIndex, LittleEndian, SectionId, UnitIndex};
 
+use super::root::DwoName;
 use super::sections::{DebugSections, Parts};
 use super::sources::{MAIN, Source};
-use super::units::{DwarfFile, DwoName, Slice};
+use super::units::{DwarfFile, Slice};
 
 /// A unit whose entries are elsewhere and were not found yet.
 #[derive(Debug, Clone)]

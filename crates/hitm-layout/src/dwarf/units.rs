@@ -11,15 +11,15 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gimli::{
-    Abbreviations, AttributeValue, DebugAbbrev, DebugAbbrevOffset, DebugInfoOffset,
-    DebugTypesOffset, EndianSlice, LittleEndian, SectionId, UnitHeader, UnitType,
+    Abbreviations, DebugAbbrev, DebugAbbrevOffset, DebugInfoOffset, DebugTypesOffset, EndianSlice,
+    LittleEndian, SectionId, UnitHeader, UnitType,
 };
 
 use super::children::Extents;
 use super::decl::FileNames;
-use super::die::{Attributes, PcRanges, Walker, attr_text};
+use super::root::Root;
 use super::sections::DebugSections;
-use super::sources::{MAIN, Source, View};
+use super::sources::{Source, View};
 use crate::types::TypeIndex;
 
 /// A reader over a section.
@@ -65,39 +65,12 @@ pub(super) struct UnitRow {
     pub(super) root: Root,
 }
 
-/// Contents of a unit's root entry.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Root {
-    pub(super) low_pc: u64,
-    str_offsets_base: Option<usize>,
-    pub(super) addr_base: usize,
-    loclists_base: Option<usize>,
-    pub(super) rnglists_base: Option<usize>,
-    pub(crate) line_program: Option<usize>,
-    pub(crate) language: u16,
-    /// For a unit whose entries lie elsewhere, and for the unit there: the number that they share.
-    pub(super) dwo_id: Option<u64>,
-    /// For a unit whose entries lie elsewhere: in which file.
-    pub(super) dwo: Option<DwoName>,
-    /// The unit elsewhere that has this unit's entries, or whose entries this unit has.
-    pub(super) partner: Option<u32>,
-}
-
-/// The `.dwo` file of a skeleton unit.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct DwoName {
-    /// As the compiler was told.
-    pub(crate) name: String,
-    /// Directory in which the compiler ran; empty when the unit does not say.
-    pub(crate) directory: String,
-}
-
 /// A range of addresses that a unit covers.
 #[derive(Debug, Clone, Copy)]
-struct UnitRange {
-    begin: u64,
-    end: u64,
-    unit: u32,
+pub(super) struct UnitRange {
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    pub(super) unit: u32,
 }
 
 /// The debug information of one file, with its supplementary file and its split files.
@@ -233,28 +206,20 @@ impl DwarfFile {
         let view = self.view();
         for source in first..self.sources.len() as u32 {
             let dwarf = view.dwarf_of_source(source);
-            let mut units = dwarf.units();
-            let damage = loop {
-                match units.next() {
-                    Ok(Some(header)) => found.push(Found::new(source, Part::Info, &header)),
-                    Ok(None) => break None,
-                    Err(error) => break Some((".debug_info", error)),
+            let mut list = |part, section, next: &mut dyn FnMut() -> gimli::Result<Option<_>>| {
+                while let Some(header) = next().unwrap_or_else(|error| {
+                    let label = self.label(source);
+                    problems.push(format!(
+                        "{label}{section}: units after a damaged header left out: {error}"
+                    ));
+                    None
+                }) {
+                    found.push(Found::new(source, part, &header));
                 }
             };
-            let mut units = dwarf.type_units();
-            let type_damage = loop {
-                match units.next() {
-                    Ok(Some(header)) => found.push(Found::new(source, Part::Types, &header)),
-                    Ok(None) => break None,
-                    Err(error) => break Some((".debug_types", error)),
-                }
-            };
-            for (section, error) in damage.into_iter().chain(type_damage) {
-                problems.push(format!(
-                    "{}{section}: units after a damaged header left out: {error}",
-                    self.label(source)
-                ));
-            }
+            let (mut units, mut types) = (dwarf.units(), dwarf.type_units());
+            list(Part::Info, ".debug_info", &mut || units.next());
+            list(Part::Types, ".debug_types", &mut || types.next());
         }
         found
     }
@@ -398,23 +363,20 @@ impl<'a> View<'a> {
         let encoding = header.encoding();
         let file_type = dwarf.file_type;
         let root = &row.root;
-        let str_offsets_base = root.str_offsets_base.map(gimli::DebugStrOffsetsBase);
-        let loclists_base = root.loclists_base.map(gimli::DebugLocListsBase);
-        let rnglists_base = root.rnglists_base.map(gimli::DebugRngListsBase);
         Ok(gimli::Unit {
             header,
             abbreviations,
             name: None,
             comp_dir: None,
             low_pc: root.low_pc,
-            str_offsets_base: str_offsets_base.unwrap_or_else(|| {
+            str_offsets_base: root.str_offsets_base.unwrap_or_else(|| {
                 gimli::DebugStrOffsetsBase::default_for_encoding_and_file(encoding, file_type)
             }),
             addr_base: gimli::DebugAddrBase(root.addr_base),
-            loclists_base: loclists_base.unwrap_or_else(|| {
+            loclists_base: root.loclists_base.unwrap_or_else(|| {
                 gimli::DebugLocListsBase::default_for_encoding_and_file(encoding, file_type)
             }),
-            rnglists_base: rnglists_base.unwrap_or_else(|| {
+            rnglists_base: root.rnglists_base.unwrap_or_else(|| {
                 gimli::DebugRngListsBase::default_for_encoding_and_file(encoding, file_type)
             }),
             line_program: None,
@@ -437,53 +399,6 @@ impl<'a> View<'a> {
             offset: u32::try_from(offset - row.offset).ok()?,
         })
     }
-
-    fn read_root(
-        &self,
-        number: u32,
-        budget: &mut usize,
-        ranges: &mut Vec<UnitRange>,
-    ) -> gimli::Result<Root> {
-        let mut unit = self.unit(number)?;
-        let mut attributes = Vec::new();
-        {
-            let mut walker = Walker::new(&unit, None)?;
-            if walker.next()?.is_none() {
-                return Ok(Root::default());
-            }
-            walker.read(&mut attributes)?;
-        }
-        let mut root = Root::default();
-        if let UnitType::Skeleton(id) | UnitType::SplitCompilation(id) = unit.header.type_() {
-            root.dwo_id = Some(id.0);
-        }
-        for attribute in &attributes {
-            root.take(attribute.name(), attribute.value());
-        }
-        if let Some(base) = root.str_offsets_base {
-            unit.str_offsets_base = gimli::DebugStrOffsetsBase(base);
-        }
-        if let Some(base) = root.rnglists_base {
-            unit.rnglists_base = gimli::DebugRngListsBase(base);
-        }
-        unit.addr_base = gimli::DebugAddrBase(root.addr_base);
-        let dwarf = &*self.dwarf_of(number);
-        root.dwo = dwo_name(dwarf, &unit, &attributes);
-        let covered = PcRanges::of(&attributes);
-        root.low_pc = covered.low_pc(dwarf, &unit).unwrap_or(0);
-        unit.low_pc = root.low_pc;
-        // A split unit's addresses are the skeleton's.
-        if self.file.units[number as usize].source == MAIN {
-            covered.each(dwarf, &unit, budget, |range| {
-                ranges.push(UnitRange {
-                    begin: range.begin,
-                    end: range.end,
-                    unit: number,
-                });
-            })?;
-        }
-        Ok(root)
-    }
 }
 
 /// gimli offers no header of `.debug_types` by its offset; an iterator over the rest of the section
@@ -501,55 +416,4 @@ fn types_header<'a>(
         gimli::UnitSectionOffset::DebugTypesOffset(DebugTypesOffset(0))
     ));
     Ok(header)
-}
-
-/// The `.dwo` file that a skeleton unit names.
-fn dwo_name<'a>(
-    dwarf: &gimli::Dwarf<Slice<'a>>,
-    unit: &Unit<'a>,
-    attributes: &Attributes<'a>,
-) -> Option<DwoName> {
-    let text = |wanted: &[gimli::DwAt]| {
-        let mut found = attributes.iter();
-        let attribute = found.find(|attribute| wanted.contains(&attribute.name()))?;
-        attr_text(dwarf, unit, attribute.value())
-    };
-    let name = text(&[gimli::DW_AT_dwo_name, gimli::DW_AT_GNU_dwo_name])?;
-    let directory = text(&[gimli::DW_AT_comp_dir]).unwrap_or_default();
-    Some(DwoName { name, directory })
-}
-
-impl Root {
-    fn take(&mut self, name: gimli::DwAt, value: AttributeValue<Slice<'_>>) {
-        match (name, value) {
-            (gimli::DW_AT_stmt_list, AttributeValue::DebugLineRef(offset)) => {
-                self.line_program = Some(offset.0);
-            }
-            (gimli::DW_AT_str_offsets_base, AttributeValue::DebugStrOffsetsBase(base)) => {
-                self.str_offsets_base = Some(base.0);
-            }
-            (
-                gimli::DW_AT_addr_base | gimli::DW_AT_GNU_addr_base,
-                AttributeValue::DebugAddrBase(base),
-            ) => self.addr_base = base.0,
-            (gimli::DW_AT_loclists_base, AttributeValue::DebugLocListsBase(base)) => {
-                self.loclists_base = Some(base.0);
-            }
-            (
-                gimli::DW_AT_rnglists_base | gimli::DW_AT_GNU_ranges_base,
-                AttributeValue::DebugRngListsBase(base),
-            ) => self.rnglists_base = Some(base.0),
-            (gimli::DW_AT_GNU_dwo_id, value) => {
-                let id = match value {
-                    AttributeValue::DwoId(id) => Some(id.0),
-                    other => other.udata_value(),
-                };
-                self.dwo_id = id.or(self.dwo_id);
-            }
-            (gimli::DW_AT_language, AttributeValue::Language(language)) => {
-                self.language = language.0;
-            }
-            _ => {}
-        }
-    }
 }

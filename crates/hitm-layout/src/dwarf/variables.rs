@@ -5,7 +5,7 @@
 
 use gimli::{AttributeValue, Expression, Operation};
 
-use super::die::{Die, Walker};
+use super::die::{Die, Walker, value_of};
 use super::sources::View;
 use super::units::{DieRef, Slice, Unit};
 use crate::demangle::demangle;
@@ -98,13 +98,8 @@ impl VariableIndex {
         let mut open: Vec<OpenScope> = Vec::new();
         let mut attributes = Vec::new();
         while let Some(step) = walker.next()? {
-            while open.last().is_some_and(|scope| scope.depth >= step.depth) {
-                open.pop();
-            }
-            let die = DieRef {
-                unit: number,
-                offset: step.offset,
-            };
+            while open.pop_if(|scope| scope.depth >= step.depth).is_some() {}
+            let die = step.at(number);
             if is_scope(step.tag) {
                 open.push(OpenScope {
                     depth: step.depth,
@@ -116,10 +111,8 @@ impl VariableIndex {
                 continue;
             }
             walker.read(&mut attributes)?;
-            let mut found = attributes.iter();
-            let location = found.find(|attribute| attribute.name() == gimli::DW_AT_location);
-            let address = location
-                .and_then(|attribute| static_address(view, &unit, number, attribute.value()))
+            let address = value_of(&attributes, gimli::DW_AT_location)
+                .and_then(|location| static_address(view, &unit, number, location))
                 .filter(|address| is_loaded(*address));
             if let Some(address) = address {
                 let scope = self.scope_row(&mut open);
@@ -180,22 +173,10 @@ impl VariableIndex {
 }
 
 impl View<'_> {
-    /// The entry of a variable's type, through its specification or origin.
+    /// The entry of a variable's type.
     pub(crate) fn variable_type(&self, variable: Variable) -> Option<DieRef> {
-        const MAX_HOPS: usize = 8;
-        let mut at = variable.die;
-        for _ in 0..MAX_HOPS {
-            let (_, entry) = self.fetch(at)?;
-            // An array's own entry may know a bound that its declaration does not.
-            if let Some(value) = entry.get(gimli::DW_AT_type) {
-                return self.target(at.unit, value);
-            }
-            let origin = entry
-                .get(gimli::DW_AT_specification)
-                .or_else(|| entry.get(gimli::DW_AT_abstract_origin))?;
-            at = self.target(at.unit, origin)?;
-        }
-        None
+        let (_, die) = self.fetch(variable.die)?;
+        self.type_through_origin(&die)
     }
 }
 
@@ -223,12 +204,11 @@ fn scope_name<'a>(view: &View<'a>, unit: &Unit<'a>, entry: &Die<'a>) -> (String,
         }
         return (plain.unwrap_or_else(|| String::from("(function)")), false);
     }
-    let name = entry.get(gimli::DW_AT_name);
-    let name = name.and_then(|value| view.text(unit, entry.at.unit, value));
     let unnamed = match entry.tag {
         gimli::DW_TAG_namespace => "(anonymous namespace)",
         _ => "(anonymous)",
     };
+    let name = view.name(unit, entry);
     (name.unwrap_or_else(|| unnamed.to_owned()), false)
 }
 

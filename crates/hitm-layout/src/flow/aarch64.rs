@@ -152,21 +152,13 @@ impl Word {
             0b010 if is_wide => {
                 let shift = 12 * self.bits(22, 1);
                 let number = i64::from(self.bits(10, 12)) << shift;
-                let add = if self.bits(30, 1) == 1 {
-                    -number
-                } else {
-                    number
-                };
+                let is_minus = self.bits(30, 1) == 1;
                 // The form that sets flags writes no stack pointer.
-                let to = if self.bits(29, 1) == 1 {
-                    to
-                } else {
-                    self.base(0)
-                };
+                let is_flagged = self.bits(29, 1) == 1;
                 Effect::Copy {
-                    to,
+                    to: if is_flagged { to } else { self.base(0) },
                     from: self.base(5),
-                    add,
+                    add: if is_minus { -number } else { number },
                 }
             }
             0b101 if self.bits(29, 2) == 0b10 => {
@@ -239,14 +231,10 @@ impl Word {
             }
             (0b111, 0b00) if self.bits(21, 1) == 0 => self.signed_offset(insn),
             (0b111, 0b00) if self.bits(10, 2) == 0b10 => {
-                let scale = if self.bits(12, 1) == 1 {
-                    1 << self.scale()
-                } else {
-                    1
-                };
+                let shift = self.bits(12, 1) * self.scale();
                 let place = Place {
                     base: Some(self.base(5)),
-                    index: Some((self.reg(16), scale)),
+                    index: Some((self.reg(16), 1 << shift)),
                     offset: 0,
                 };
                 self.single(place, insn);
@@ -262,12 +250,10 @@ impl Word {
                     offset: target.cast_signed(),
                 };
                 insn.access = Some((place, 4 << self.bits(30, 1)));
+                let to = self.reg(0);
                 insn.effects.push(match self.is(0xff00_0000, 0x5800_0000) {
-                    true => Effect::Load {
-                        to: self.reg(0),
-                        place,
-                    },
-                    false => self.clobber(),
+                    true => Effect::Load { to, place },
+                    false => Effect::Clobber { to },
                 });
             }
             (0b011, 0b01) if self.bits(10, 2) == 0 => self.signed_offset(insn),
@@ -283,9 +269,8 @@ impl Word {
 
     /// Log 2 of the bytes of a single access.
     const fn scale(self) -> u32 {
-        let is_vector = self.bits(26, 1) == 1;
         match self.bits(30, 2) {
-            0 if is_vector && self.bits(23, 1) == 1 => 4,
+            0 if self.is_vector() && self.bits(23, 1) == 1 => 4,
             scale => scale,
         }
     }
@@ -384,10 +369,8 @@ impl Word {
         let is_whole = self.bits(30, 2) == 0b11;
         let is_swap = self.bits(21, 1) == 1;
         if is_load && is_whole && !is_swap {
-            insn.effects.push(Effect::Load {
-                to: self.reg(0),
-                place,
-            });
+            let to = self.reg(0);
+            insn.effects.push(Effect::Load { to, place });
             return;
         }
         let is_ordered = self.bits(23, 1) == 1;

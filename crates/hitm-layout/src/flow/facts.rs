@@ -194,7 +194,7 @@ fn says_more(own: Pointer, declared: Pointer, types: &Types<'_, '_, '_>) -> bool
     };
     let is_inside = types.size(own.to).is_some_and(|size| into < size);
     let is_larger = types.size(own.to) > types.size(declared.to);
-    is_inside && is_larger && types.contains(own.to, into, declared.to)
+    is_inside && is_larger && types.store.has_part(own.to, into, declared.to)
 }
 
 fn fact_of(register: u16, to: TypeId, addend: i64, is_by_reference: bool) -> Option<RegisterFact> {

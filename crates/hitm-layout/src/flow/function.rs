@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Facts;
 use super::insn::{Convention, Effect, Insn, Next, Place, Reg, ZERO};
-use super::numbers::{Strides, moved, numbers, scaled, stepped, stepped_by};
+use super::numbers::{moved, numbers, scaled, stepped};
 use super::state::{Pointer, State, Value, join};
+use super::target::Target;
 use super::types::Types;
 use super::{AccessedType, FunctionTypes};
 use crate::dwarf::{DieRef, FunctionLocals, VariableIndex};
@@ -17,15 +18,6 @@ use crate::types::TypeId;
 /// Most passes over all instructions of a function. Ten are rare: registers change what they point
 /// at few times.
 const ROUNDS_MAX: usize = 64;
-
-/// The memory that a place lies in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Target {
-    Object(Pointer),
-    Stack(i64),
-    Static(u64),
-    Unknown,
-}
 
 /// The analysis of one function.
 pub(super) struct Analysis<'f, 's, 'v, 'a> {
@@ -74,12 +66,8 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
 
     /// Goes through the function, and answers what its instructions access.
     pub(super) fn run(mut self) -> FunctionTypes {
-        let entry = self
-            .locals
-            .ranges
-            .first()
-            .and_then(|range| self.index_of(range.0));
-        let Some(entry) = entry else {
+        let first = self.locals.ranges.first();
+        let Some(entry) = first.and_then(|range| self.index_of(range.begin)) else {
             return FunctionTypes::default();
         };
         let mut left = self.insns.len().saturating_mul(ROUNDS_MAX);
@@ -159,9 +147,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
     }
 
     fn index_of(&self, address: u64) -> Option<usize> {
-        self.insns
-            .binary_search_by_key(&address, |insn| insn.address)
-            .ok()
+        index_of(&self.insns, address)
     }
 
     /// Goes through one block. Answers how many instructions it has, and where the program goes from it.
@@ -196,7 +182,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         let insn = &self.insns[index];
         let (address, next) = (insn.address, insn.next);
         if let Some((place, bytes)) = insn.access.filter(|_| self.is_recording)
-            && let Target::Object(pointer) = self.target(state, place)
+            && let Target::Object(pointer) = Target::of(state, place)
             && let Some(accessed) = self.accessed(pointer)
         {
             let accessed = AccessedType { bytes, ..accessed };
@@ -223,24 +209,19 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         };
         let declared = self.locals.call_results.get(&after);
         let to = declared.and_then(|result| self.pointer_of(*result));
-        let value = to.map_or(Value::Result(after), |to| {
-            Value::Pointer(Pointer::new(to, 0))
-        });
+        let value = to.map_or(Value::Result(after), Value::pointer_to);
         state.set(self.convention.result, value);
     }
 
     fn returned(&mut self, state: &State) {
-        if let (Value::Result(call), true) = (state.get(self.convention.result), self.is_recording)
-        {
-            let declared = self
-                .locals
-                .result
-                .and_then(|result| self.pointer_of(result));
-            match declared {
+        let Value::Result(call) = state.get(self.convention.result) else {
+            return;
+        };
+        if self.is_recording {
+            let declared = self.locals.result;
+            match declared.and_then(|result| self.pointer_of(result)) {
                 Some(to) => self.found.note_result(call, to, &self.types),
-                None => {
-                    self.found.returned.insert(call);
-                }
+                None => self.found.returned.extend([call]),
             }
         }
     }
@@ -266,7 +247,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                 state.set(to, value);
             }
             Effect::Address { to, place } => {
-                let value = match self.target(state, place) {
+                let value = match Target::of(state, place) {
                     Target::Object(pointer) => Value::Pointer(pointer),
                     Target::Stack(at) => Value::Stack(at),
                     Target::Static(address) => Value::Constant(address),
@@ -311,48 +292,11 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
             }
             Effect::Store { place, from } => self.store(address, place, from, state),
             Effect::Spoil { place } => {
-                if let Target::Stack(at) = self.target(state, place) {
+                if let Target::Stack(at) = Target::of(state, place) {
                     state.set_slot(at, Value::Unknown);
                 }
             }
         }
-    }
-
-    fn target(&self, state: &State, place: Place) -> Target {
-        let Some(base) = place.base else {
-            return match place.index {
-                Some((index, 1)) => self.target_from(state.get(index), place.offset),
-                _ => Target::Static(place.offset.cast_unsigned()),
-            };
-        };
-        let base = state.get(base);
-        match place.index {
-            None => self.target_from(base, place.offset),
-            Some((index, scale)) => self.indexed(base, state.get(index), scale, place.offset),
-        }
-    }
-
-    fn target_from(&self, base: Value, offset: i64) -> Target {
-        match moved(base, offset) {
-            Value::Pointer(pointer) => Target::Object(pointer),
-            Value::Stack(at) => Target::Stack(at),
-            Value::Constant(address) if address != 0 => Target::Static(address),
-            _ => Target::Unknown,
-        }
-    }
-
-    fn indexed(&self, base: Value, index: Value, scale: u8, offset: i64) -> Target {
-        let by = scaled(index, i64::from(scale));
-        let moved = match (base, index) {
-            (Value::Pointer(_), Value::Pointer(_)) => Value::Unknown,
-            (Value::Pointer(pointer), _) => stepped_by(pointer, Strides::with_offset(by, offset)),
-            (_, Value::Pointer(pointer)) if scale == 1 => {
-                stepped_by(pointer, Strides::with_offset(base, offset))
-            }
-            (Value::Constant(_), _) => return self.target_from(base, offset),
-            _ => Value::Unknown,
-        };
-        self.target_from(moved, 0)
     }
 
     /// The object that a pointer points into, with the offset in it: an element of the array that it is
@@ -385,20 +329,23 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
     }
 
     fn load(&mut self, address: u64, place: Place, state: &State) -> Value {
-        let target = self.target(state, place);
+        let target = Target::of(state, place);
         let declared = self.declared_at(address, target, state);
         match (declared, target) {
             (Some(to), Target::Stack(at)) => match state.slot(at) {
                 // The pointer that was put there may be known better than what the variable is
                 // declared as.
                 Value::Pointer(own)
-                    if self.types.contains(own.to, own.offset.unsigned_abs(), to) =>
+                    if self
+                        .types
+                        .store
+                        .has_part(own.to, own.offset.unsigned_abs(), to) =>
                 {
                     Value::Pointer(own)
                 }
-                _ => Value::Pointer(Pointer::new(to, 0)),
+                _ => Value::pointer_to(to),
             },
-            (Some(to), _) => Value::Pointer(Pointer::new(to, 0)),
+            (Some(to), _) => Value::pointer_to(to),
             (None, Target::Stack(at)) => state.slot(at),
             _ => Value::Unknown,
         }
@@ -427,7 +374,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
     }
 
     fn store(&mut self, address: u64, place: Place, from: Reg, state: &mut State) {
-        let target = self.target(state, place);
+        let target = Target::of(state, place);
         let value = state.get(from);
         let is_open = matches!(
             value,
@@ -444,12 +391,19 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                 self.found.note_result(call, to, &self.types);
             }
             // A value that is put into a pointer is one.
-            state.set(from, Value::Pointer(Pointer::new(to, 0)));
+            state.set(from, Value::pointer_to(to));
         }
         if let Target::Stack(at) = target {
             state.set_slot(at, state.get(from));
         }
     }
+}
+
+/// The number of the instruction at an address.
+fn index_of(insns: &[Insn], address: u64) -> Option<usize> {
+    insns
+        .binary_search_by_key(&address, |insn| insn.address)
+        .ok()
 }
 
 /// Sets a register. A number of which nothing is known is a new one.
@@ -462,13 +416,10 @@ fn set_number(state: &mut State, to: Reg, value: Value, address: u64) {
 
 /// The first instructions of blocks: where jumps lead, what follows them, and where parts begin.
 fn leaders(insns: &[Insn], locals: &FunctionLocals) -> Vec<usize> {
-    let index_of = |address: u64| {
-        insns
-            .binary_search_by_key(&address, |insn| insn.address)
-            .ok()
-    };
+    let index_of = |address: u64| index_of(insns, address);
     let mut leaders: BTreeSet<usize> = BTreeSet::new();
-    leaders.extend(locals.ranges.iter().filter_map(|range| index_of(range.0)));
+    let begins = locals.ranges.iter();
+    leaders.extend(begins.filter_map(|range| index_of(range.begin)));
     for (index, insn) in insns.iter().enumerate() {
         if let Next::Jump(target) | Next::Branch(target) = insn.next {
             leaders.extend(index_of(target));

@@ -14,16 +14,20 @@ mod function;
 mod insn;
 mod numbers;
 mod state;
+mod target;
 mod types;
 mod x86;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use gimli::Range;
+use hitm_base::Architecture;
+
 use self::function::Analysis;
-use self::types::Types;
+pub(crate) use self::types::Types;
 use crate::dwarf::{CodeIndex, DieRef, DwarfFile, FunctionLocals, VariableIndex};
-use crate::elf::{Elf, Machine};
+use crate::elf::Elf;
 use crate::types::{TypeId, TypeStore};
 
 /// Instructions of one function that are followed: the largest of generated parsers have fewer.
@@ -62,7 +66,10 @@ impl FunctionTypes {
     fn note_result(&mut self, call: u64, to: TypeId, types: &Types<'_, '_, '_>) {
         let known = self.results.entry(call).or_insert(Some(to));
         *known = known.and_then(|known| {
-            match (types.contains(known, 0, to), types.contains(to, 0, known)) {
+            match (
+                types.store.has_part(known, 0, to),
+                types.store.has_part(to, 0, known),
+            ) {
                 (true, _) => Some(known),
                 (false, true) => Some(to),
                 (false, false) => None,
@@ -130,9 +137,9 @@ impl FlowIndex {
         // A damaged function has no types.
         let locals = FunctionLocals::read(&view, at).unwrap_or_default();
         let insns = decode(source.elf, &locals);
-        let convention = match source.elf.machine {
-            Machine::X86_64 => &x86::CONVENTION,
-            Machine::Aarch64 => &aarch64::CONVENTION,
+        let convention = match source.elf.architecture {
+            Architecture::X86_64 => &x86::CONVENTION,
+            Architecture::Aarch64 => &aarch64::CONVENTION,
         };
         let types = Types {
             store: source.types,
@@ -150,29 +157,17 @@ impl FlowIndex {
     }
 }
 
-/// The object inside a shell that holds a byte of an object of type `of`: see [`Types::content_at`].
-pub(crate) fn content_at(
-    store: &mut TypeStore,
-    dwarf: &DwarfFile,
-    of: TypeId,
-    offset: u64,
-) -> Option<(TypeId, u64)> {
-    let view = dwarf.view();
-    let mut types = Types { store, view: &view };
-    types.content_at(of, offset)
-}
-
 /// The instructions of a function, by address.
 fn decode(elf: &Elf, locals: &FunctionLocals) -> Vec<insn::Insn> {
     let mut insns: Vec<insn::Insn> = Vec::new();
-    for (begin, end) in &locals.ranges {
+    for Range { begin, end } in &locals.ranges {
         let Some(code) = elf.loaded(*begin..*end) else {
             continue;
         };
         let room = INSNS_MAX - insns.len();
-        insns.extend(match elf.machine {
-            Machine::X86_64 => x86::decode(code, *begin, room),
-            Machine::Aarch64 => aarch64::decode(code, *begin, room),
+        insns.extend(match elf.architecture {
+            Architecture::X86_64 => x86::decode(code, *begin, room),
+            Architecture::Aarch64 => aarch64::decode(code, *begin, room),
         });
     }
     // Code that is cut off could be jumped over.

@@ -27,6 +27,13 @@ pub(super) enum Value {
     Result(u64),
 }
 
+impl Value {
+    /// A pointer to the first byte of an object.
+    pub(super) const fn pointer_to(to: TypeId) -> Value {
+        Value::Pointer(Pointer::new(to, 0))
+    }
+}
+
 /// A pointer to byte `offset` of an object, or some multiple of `stride` bytes from there: into another
 /// element of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,15 +99,12 @@ impl State {
                 *value = Value::Unknown;
             }
         }
-        let (factor, add) = (1, 0);
-        self.set(
-            reg,
-            Value::Linear {
-                symbol,
-                factor,
-                add,
-            },
-        );
+        let number = Value::Linear {
+            symbol,
+            factor: 1,
+            add: 0,
+        };
+        self.set(reg, number);
     }
 
     pub(super) fn slot(&self, at: i64) -> Value {
@@ -109,13 +113,8 @@ impl State {
 
     /// Sets a slot of eight bytes. Those that it overlaps are lost.
     pub(super) fn set_slot(&mut self, at: i64, value: Value) {
-        let first = at.saturating_sub(7);
-        let overlapped: Vec<i64> = self
-            .slots
-            .range(first..=at.saturating_add(7))
-            .map(|(at, _)| *at)
-            .collect();
-        for slot in overlapped {
+        let overlapped = at.saturating_sub(7)..=at.saturating_add(7);
+        while let Some((&slot, _)) = self.slots.range(overlapped.clone()).next() {
             self.slots.remove(&slot);
         }
         let is_number = matches!(value, Value::Unknown | Value::Linear { .. });
@@ -167,7 +166,7 @@ pub(super) fn join(one: Value, other: Value, types: &Types<'_, '_, '_>) -> Value
 }
 
 fn join_pointers(one: Pointer, other: Pointer, types: &Types<'_, '_, '_>) -> Value {
-    if !types.is_same(one.to, other.to) {
+    if !types.store.is_same(one.to, other.to) {
         return Value::Unknown;
     }
     let distance = one.offset.abs_diff(other.offset);

@@ -6,7 +6,7 @@
 use gimli::DwTag;
 
 use crate::dwarf::{Children, DieRef, View};
-use crate::types::{StructLayout, TypeId, TypeKind, TypeReader, TypeStore};
+use crate::types::{StructLayout, TypeId, TypeKind, TypeReader, TypeStore, is_alias};
 
 /// Members and elements that one question may look at.
 const PARTS_MAX: usize = 256;
@@ -22,9 +22,9 @@ struct Part {
 }
 
 /// Reads types, and follows pointers between them.
-pub(super) struct Types<'s, 'v, 'a> {
-    pub(super) store: &'s mut TypeStore,
-    pub(super) view: &'v View<'a>,
+pub(crate) struct Types<'s, 'v, 'a> {
+    pub(crate) store: &'s mut TypeStore,
+    pub(crate) view: &'v View<'a>,
 }
 
 impl Types<'_, '_, '_> {
@@ -43,12 +43,12 @@ impl Types<'_, '_, '_> {
         let mut at = at;
         for _ in 0..MAX_HOPS {
             let (_, die) = self.view.fetch(at)?;
-            let target = self.view.target(at.unit, die.get(gimli::DW_AT_type)?)?;
+            let target = self.view.type_of(&die)?;
             if is_pointer(die.tag) {
                 let found = self.read(target);
                 return self.says_something(found).then_some(found);
             }
-            if !is_transparent(die.tag) {
+            if !is_alias(die.tag) {
                 return None;
             }
             at = target;
@@ -78,7 +78,7 @@ impl Types<'_, '_, '_> {
             let Some(to) = self.pointer_of(&path) else {
                 continue;
             };
-            if found.is_some_and(|known| !self.is_same(known, to)) {
+            if found.is_some_and(|known| !self.store.is_same(known, to)) {
                 return None;
             }
             found = Some(to);
@@ -116,11 +116,8 @@ impl Types<'_, '_, '_> {
                 TypeKind::Aggregate(layout) => self.members_at(layout, offset),
                 TypeKind::Array { element, .. } => {
                     let rest = self.size(*element).map(|size| offset % size);
-                    let element = |offset| Part {
-                        of: *element,
-                        offset,
-                    };
-                    rest.map(element).into_iter().collect()
+                    let of = *element;
+                    rest.map(|offset| Part { of, offset }).into_iter().collect()
                 }
                 _ => {
                     found.push(path);
@@ -150,16 +147,6 @@ impl Types<'_, '_, '_> {
         inner.collect()
     }
 
-    /// Returns true if the two are one type, perhaps of two units.
-    pub(super) fn is_same(&self, one: TypeId, other: TypeId) -> bool {
-        self.store.is_same(one, other)
-    }
-
-    /// Returns true if an object of type `of` has one of type `part` at an offset, or is one.
-    pub(super) fn contains(&self, of: TypeId, offset: u64, part: TypeId) -> bool {
-        self.store.has_part(of, offset, part)
-    }
-
     /// The array inside a type that begins at or holds an offset: the type of its elements, and the
     /// offset in one.
     pub(super) fn array_at(&self, of: TypeId, offset: u64) -> Option<(TypeId, u64)> {
@@ -168,17 +155,16 @@ impl Types<'_, '_, '_> {
             matches!(kind, TypeKind::Array { .. })
         };
         let paths = self.paths(of, offset);
-        let mut innermost = paths.iter().filter_map(|path| {
+        paths.iter().find_map(|path| {
             let outer = path.iter().rposition(is_array)?;
             let element = path.get(outer + 1)?;
             Some((element.of, element.offset))
-        });
-        innermost.next()
+        })
     }
 
     /// The object that another one is only a shell of, if that holds a byte: what Rust's `Arc` counts
     /// references to, what a node of a C++ container keeps. With the byte's offset in it.
-    pub(super) fn content_at(&mut self, of: TypeId, offset: u64) -> Option<(TypeId, u64)> {
+    pub(crate) fn content_at(&mut self, of: TypeId, offset: u64) -> Option<(TypeId, u64)> {
         let (mut at, mut offset) = (of, offset);
         for _ in 0..PARTS_MAX {
             let layout = self.store.layout(at)?.clone();
@@ -208,8 +194,7 @@ impl Types<'_, '_, '_> {
         while let Some(step) = children.next().ok()? {
             if step.tag == gimli::DW_TAG_template_type_parameter {
                 let die = children.die(step).ok()?;
-                let target = self.view.target(at.unit, die.get(gimli::DW_AT_type)?)?;
-                return Some(self.read(target));
+                return self.view.type_of(&die).map(|target| self.read(target));
             }
         }
         None
@@ -240,16 +225,5 @@ fn is_pointer(tag: DwTag) -> bool {
         gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_reference_type
             | gimli::DW_TAG_rvalue_reference_type
-    )
-}
-
-fn is_transparent(tag: DwTag) -> bool {
-    matches!(
-        tag,
-        gimli::DW_TAG_typedef
-            | gimli::DW_TAG_const_type
-            | gimli::DW_TAG_volatile_type
-            | gimli::DW_TAG_atomic_type
-            | gimli::DW_TAG_restrict_type
     )
 }

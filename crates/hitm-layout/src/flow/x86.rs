@@ -38,15 +38,11 @@ fn translate(instruction: &Instruction, factory: &mut InstructionInfoFactory) ->
         return insn;
     }
     insn.next = next(instruction);
-    if insn.next == Next::Call {
-        insn.access = access(instruction);
-        return insn;
-    }
     let is_address = matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
     if !is_address {
         insn.access = access(instruction);
     }
-    if !moves_pointers(instruction, &mut insn.effects) {
+    if insn.next != Next::Call && !moves_pointers(instruction, &mut insn.effects) {
         spoil_written(instruction, factory, &mut insn.effects);
     }
     insn
@@ -134,7 +130,7 @@ fn moves_pointers(instruction: &Instruction, effects: &mut Vec<Effect>) -> bool 
 /// The register operand with this number, if it is a whole one.
 fn register(instruction: &Instruction, operand: u32) -> Option<Reg> {
     match instruction.op_kind(operand) {
-        OpKind::Register => whole(instruction.op_register(operand)),
+        OpKind::Register => number(instruction.op_register(operand)),
         _ => None,
     }
 }
@@ -142,42 +138,31 @@ fn register(instruction: &Instruction, operand: u32) -> Option<Reg> {
 /// Sums, differences and products whose result is a whole register.
 fn arithmetic(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Effect> {
     let to = register(instruction, 0)?;
-    let from = to;
     let operand = |index: u32| register(instruction, index);
     let immediate = |index: u32| immediate(instruction, index);
     match instruction.mnemonic() {
         Mnemonic::Add => match (immediate(1), operand(1)) {
-            (Some(add), _) => Some(Effect::Copy { to, from, add }),
+            (Some(number), _) => Some(add(to, number)),
             (None, by) => {
                 let by = by.or_else(|| loaded(instruction, effects))?;
-                let scale = 1;
-                Some(Effect::Step {
-                    to,
-                    from,
-                    by,
-                    scale,
-                })
+                Some(step(to, by, 1))
             }
         },
         Mnemonic::Sub => match (immediate(1), operand(1)) {
-            (Some(sub), _) => {
-                let add = sub.wrapping_neg();
-                Some(Effect::Copy { to, from, add })
-            }
-            (None, by) => Some(Effect::Step {
-                to,
-                from,
-                by: by?,
-                scale: -1,
-            }),
+            (Some(number), _) => Some(add(to, number.wrapping_neg())),
+            (None, by) => Some(step(to, by?, -1)),
         },
-        Mnemonic::Inc => Some(Effect::Copy { to, from, add: 1 }),
-        Mnemonic::Dec => Some(Effect::Copy { to, from, add: -1 }),
+        Mnemonic::Inc => Some(add(to, 1)),
+        Mnemonic::Dec => Some(add(to, -1)),
         Mnemonic::Shl => {
             // With the sign's bit set nothing is known but that it is a number.
             let bits = u32::try_from(immediate(1)? & 63).ok()?;
             let factor = if bits < 63 { 1i64 << bits } else { 1 };
-            Some(Effect::Scale { to, from, factor })
+            Some(Effect::Scale {
+                to,
+                from: to,
+                factor,
+            })
         }
         Mnemonic::Imul => {
             let factor = immediate(2)?;
@@ -191,6 +176,21 @@ fn arithmetic(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Ef
     }
 }
 
+/// `to += by * scale`.
+const fn step(to: Reg, by: Reg, scale: i64) -> Effect {
+    Effect::Step {
+        to,
+        from: to,
+        by,
+        scale,
+    }
+}
+
+/// `to += add`.
+const fn add(to: Reg, add: i64) -> Effect {
+    Effect::Copy { to, from: to, add }
+}
+
 /// Loads the second operand into [`SCRATCH`], if it is eight bytes of memory.
 fn loaded(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Reg> {
     let is_memory = instruction.op_count() == 2 && instruction.op1_kind() == OpKind::Memory;
@@ -201,7 +201,7 @@ fn loaded(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Reg> {
 }
 
 fn mov(instruction: &Instruction) -> Option<Effect> {
-    let register = |index| whole(instruction.op_register(index));
+    let register = |index| number(instruction.op_register(index));
     match (instruction.op0_kind(), instruction.op1_kind()) {
         (OpKind::Register, OpKind::Register) => {
             let (to, from) = (register(0)?, register(1)?);
@@ -217,7 +217,7 @@ fn mov(instruction: &Instruction) -> Option<Effect> {
         }),
         (OpKind::Register, _) => {
             // A move into half of a register clears the other half.
-            let to = whole(instruction.op0_register().full_register())?;
+            let to = number(instruction.op0_register().full_register())?;
             let is_wide = matches!(instruction.op0_register().size(), 4 | 8);
             let value = immediate(instruction, 1)
                 .filter(|_| is_wide)?
@@ -262,12 +262,7 @@ fn conditional_move(instruction: &Instruction, effects: &mut Vec<Effect>) -> Opt
 }
 
 fn push(from: Option<Reg>, effects: &mut Vec<Effect>) -> bool {
-    let bytes = i64::from(POINTER_BYTES);
-    effects.push(Effect::Copy {
-        to: STACK,
-        from: STACK,
-        add: -bytes,
-    });
+    effects.push(add(STACK, -i64::from(POINTER_BYTES)));
     let place = Place::at(STACK, 0);
     effects.push(match from {
         Some(from) => Effect::Store { place, from },
@@ -279,12 +274,7 @@ fn push(from: Option<Reg>, effects: &mut Vec<Effect>) -> bool {
 fn pop(to: Option<Reg>, effects: &mut Vec<Effect>) -> bool {
     let place = Place::at(STACK, 0);
     effects.extend(to.map(|to| Effect::Load { to, place }));
-    let add = i64::from(POINTER_BYTES);
-    effects.push(Effect::Copy {
-        to: STACK,
-        from: STACK,
-        add,
-    });
+    effects.push(add(STACK, i64::from(POINTER_BYTES)));
     true
 }
 
@@ -302,11 +292,8 @@ fn spoil_written(
     };
     let info = factory.info(instruction);
     let is_plain = |memory: &&iced_x86::UsedMemory| memory.index() == Register::None;
-    let written = info
-        .used_memory()
-        .iter()
-        .filter(|memory| writes(memory.access()));
-    for memory in written.filter(is_plain) {
+    let memory = info.used_memory().iter().filter(is_plain);
+    for memory in memory.filter(|memory| writes(memory.access())) {
         if let Some(base) = number(memory.base()) {
             let place = Place::at(base, memory.displacement().cast_signed());
             effects.push(Effect::Spoil { place });
@@ -324,29 +311,9 @@ fn spoil_written(
     }
 }
 
-/// The number of a 64-bit register.
-fn whole(register: Register) -> Option<Reg> {
-    (register.size() == usize::from(POINTER_BYTES)).then(|| number(register))?
-}
-
+/// DWARF's number of a 64-bit register.
 fn number(register: Register) -> Option<Reg> {
-    Some(match register {
-        Register::RAX => 0,
-        Register::RDX => 1,
-        Register::RCX => 2,
-        Register::RBX => 3,
-        Register::RSI => 4,
-        Register::RDI => 5,
-        Register::RBP => 6,
-        Register::RSP => 7,
-        Register::R8 => 8,
-        Register::R9 => 9,
-        Register::R10 => 10,
-        Register::R11 => 11,
-        Register::R12 => 12,
-        Register::R13 => 13,
-        Register::R14 => 14,
-        Register::R15 => 15,
-        _ => return None,
-    })
+    /// By the processor's numbers: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15.
+    const NUMBERS: [Reg; 16] = [0, 2, 1, 3, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15];
+    register.is_gpr64().then(|| NUMBERS[register.number()])
 }

@@ -3,10 +3,8 @@
 use std::sync::Arc;
 
 use super::ObjectFile;
-use crate::types::{
-    DefinitionGroup, StructLayout, TypeId, TypeIndex, TypeKind, TypeReader, definitions,
-};
-use crate::{Decl, Error, TypeFault};
+use crate::types::{DefinitionGroup, StructLayout, TypeId, TypeIndex, TypeReader, definitions};
+use crate::{Decl, Error};
 
 /// One of the definitions that a name has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,22 +31,15 @@ impl ObjectFile {
     pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
         let groups = self.groups(name);
         let mut first_fault = None;
-        let mut found = None;
         for group in groups.iter().take(MAX_LISTED) {
             let id = self.read_type(group);
-            let store = &self.debug().types;
-            match (store.layout(id), &store.get(store.resolve(id)).kind) {
-                (Some(layout), _) => {
-                    found = Some(layout.clone());
-                    break;
+            match self.debug().types.layout_or_fault(id).cloned() {
+                Ok(layout) => {
+                    self.note_ambiguity(name, &groups);
+                    return layout.sound(&self.elf.name, name);
                 }
-                (None, TypeKind::Broken(fault)) => first_fault = first_fault.or(Some(*fault)),
-                (None, _) => first_fault = first_fault.or(Some(TypeFault::NotAggregate)),
+                Err(fault) => first_fault = first_fault.or(Some(fault)),
             }
-        }
-        if let Some(layout) = found {
-            self.note_ambiguity(name, &groups);
-            return sound(&layout, &self.elf.name, name);
         }
         let (file, name) = (self.elf.name.clone(), name.to_owned());
         Err(match first_fault {
@@ -112,22 +103,5 @@ impl ObjectFile {
             groups.len(),
             listed.join(", ")
         ));
-    }
-}
-
-/// The layout, unless one of its members cannot be where it is said to be.
-pub(super) fn sound(
-    layout: &Arc<StructLayout>,
-    file: &str,
-    name: &str,
-) -> Result<Arc<StructLayout>, Error> {
-    match &layout.fault {
-        None => Ok(layout.clone()),
-        Some(fault) => Err(Error::BadMember {
-            file: file.to_owned(),
-            name: name.to_owned(),
-            member: fault.member.to_string(),
-            cause: fault.fault,
-        }),
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::ObjectFile;
 use crate::dwarf::{DebugSections, Naming, Skeleton};
 use crate::elf::Elf;
-use crate::symbolizer::Loader;
-use crate::{Bytes, Error, Unread};
+use crate::symbolizer::{Loader, hex};
+use crate::{Bytes, Unread};
 
 /// `.dwo` files that are kept open. A caller that maps files has no more than 65,530 mappings.
 const MAX_DWO_FILES: usize = 1 << 14;
@@ -36,17 +36,8 @@ impl ObjectFile {
         let beside = format!("{}/{}", directory(&self.info_elf().name), link.path);
         let by_id = build_id_path(&link.build_id);
         let paths = [Some(link.path.clone()), Some(beside), by_id];
-        for path in paths.into_iter().flatten() {
-            match self.load_debug(&path, load) {
-                Some(Ok(elf)) if elf.build_id.as_deref() == Some(&link.build_id) => {
-                    self.supplement = Some(elf);
-                    break;
-                }
-                Some(Ok(_)) => self.note(format!("{path} has another build id: not used")),
-                Some(Err(error)) => self.note(error.to_string()),
-                None => {}
-            }
-        }
+        let found = self.load_debug(paths.into_iter().flatten(), Some(&link.build_id), load);
+        self.supplement = found.or(self.supplement.take());
         if self.supplement.is_none() {
             self.note(format!(
                 "supplementary debug information {} not found: some types and names are missing",
@@ -67,13 +58,29 @@ impl ObjectFile {
         }
     }
 
-    fn load_debug(&mut self, path: &str, load: &mut Loader<'_>) -> Option<Result<Elf, Error>> {
-        let bytes = self.load(path, load)?;
-        Some(Elf::parse_debug(bytes, path))
+    /// The first of these files that has the build id.
+    fn load_debug(
+        &mut self,
+        paths: impl IntoIterator<Item = String>,
+        build_id: Option<&[u8]>,
+        load: &mut Loader<'_>,
+    ) -> Option<Elf> {
+        for path in paths {
+            let Some(bytes) = self.load(&path, load) else {
+                continue;
+            };
+            match Elf::parse_debug(bytes, &path) {
+                Ok(elf) if elf.build_id.as_deref() == build_id => return Some(elf),
+                Ok(_) => self.note(format!("{path} has another build id: not used")),
+                Err(error) => self.note(error.to_string()),
+            }
+        }
+        None
     }
 
     fn find_debug_file(&mut self, load: &mut Loader<'_>) -> Option<Elf> {
-        let by_id = self.elf.build_id.as_deref().and_then(build_id_path);
+        let id = self.elf.build_id.clone();
+        let by_id = id.as_deref().and_then(build_id_path);
         let mut paths: Vec<String> = by_id.into_iter().collect();
         if let Some(link) = &self.elf.debug_link {
             let own = directory(&self.elf.name);
@@ -82,15 +89,7 @@ impl ObjectFile {
             paths.push(format!("/usr/lib/debug{own}/{link}"));
         }
         paths.retain(|path| *path != self.elf.name);
-        for path in &paths {
-            match self.load_debug(path, load) {
-                Some(Ok(elf)) if elf.build_id == self.elf.build_id => return Some(elf),
-                Some(Ok(_)) => self.note(format!("{path} has another build id: not used")),
-                Some(Err(error)) => self.note(error.to_string()),
-                None => {}
-            }
-        }
-        None
+        self.load_debug(paths, id.as_deref(), load)
     }
 
     /// Attaches what skeleton units leave to other files.
@@ -100,8 +99,9 @@ impl ObjectFile {
         if all == 0 {
             return;
         }
-        let mut packages = vec![format!("{}.dwp", self.info_elf().name)];
-        packages.push(format!("{}.dwp", self.elf.name));
+        let mut packages = [self.info_elf(), &self.elf]
+            .map(|elf| format!("{}.dwp", elf.name))
+            .to_vec();
         packages.dedup();
         for path in packages {
             let missing = self.missing_units();
@@ -187,7 +187,7 @@ fn directory(path: &str) -> &str {
 
 /// Path at which distributions put the debug information of a build id.
 fn build_id_path(id: &[u8]) -> Option<String> {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex(id);
     let (first, rest) = hex.split_at_checked(2)?;
     (!rest.is_empty()).then(|| format!("/usr/lib/debug/.build-id/{first}/{rest}.debug"))
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::ObjectFile;
-use super::by_name::sound;
 use crate::Error;
 use crate::types::{StructLayout, TypeIndex, TypeReader, TypeStore};
 
@@ -23,10 +22,10 @@ impl ObjectFile {
         let view = self.debug().dwarf.view();
         let index = TypeIndex::of(&view);
         let problems = index.problems().to_vec();
-        let mut store = TypeStore::new();
+        let mut store = TypeStore::default();
         for die in index.definitions() {
             if store.len() > BATCH {
-                store = TypeStore::new();
+                store = TypeStore::default();
             }
             let id = TypeReader::new(&mut store, &view).read(die);
             let Some(layout) = store.layout(id) else {
@@ -40,7 +39,7 @@ impl ObjectFile {
                 _ => continue,
             };
             let layout = layout.clone();
-            take(&name, &store, sound(&layout, &file, &name));
+            take(&name, &store, layout.sound(&file, &name));
         }
         self.note_all(problems);
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::ObjectFile;
-use crate::flow::{AccessedType, FlowIndex, FlowSource, ResultUse, content_at};
+use crate::flow::{AccessedType, FlowIndex, FlowSource, ResultUse, Types};
 use crate::path::{AccessPath, LeafList};
 use crate::types::TypeId;
 
@@ -25,7 +25,11 @@ impl ObjectFile {
     /// to, and what a node of a C++ container keeps.
     pub fn content_at(&mut self, of: TypeId, offset: u64) -> Option<(TypeId, u64)> {
         let debug = self.debug();
-        content_at(&mut debug.types, &debug.dwarf, of, offset)
+        let mut types = Types {
+            store: &mut debug.types,
+            view: &debug.dwarf.view(),
+        };
+        types.content_at(of, offset)
     }
 
     /// The members of an object of this type and of `size` bytes that an access of the bytes `range`

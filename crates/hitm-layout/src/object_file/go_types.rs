@@ -45,11 +45,8 @@ fn named_structures(view: &View<'_>, bytes: u64) -> Vec<DieRef> {
         let Some((unit, die)) = view.fetch(*at) else {
             return false;
         };
-        let size = die.get(gimli::DW_AT_byte_size);
-        let size = size.and_then(|size| size.udata_value());
-        let name = die.get(gimli::DW_AT_name);
-        let name = name.and_then(|name| view.text(&unit, at.unit, name));
-        size == Some(bytes) && name.is_some_and(|name| !is_shape(&name) && !name.contains(' '))
+        let is_own = |name: String| !is_shape(&name) && !name.contains(' ');
+        die.u64(gimli::DW_AT_byte_size) == Some(bytes) && view.name(&unit, &die).is_some_and(is_own)
     };
     let mut found = TypeIndex::of(view).definitions();
     found.retain(is_wanted);

@@ -30,13 +30,8 @@ pub(super) fn of(store: &TypeStore, size: Option<u64>, kind: &TypeKind) -> u64 {
         TypeKind::Array { element, .. } => store.get(*element).alignment,
         TypeKind::Alias(target) => store.get(*target).alignment,
         TypeKind::Broken(_) => 1,
-        TypeKind::Aggregate(layout) => of_layout(store, layout),
+        TypeKind::Aggregate(layout) => store.forced_alignments(layout).alignment(),
     }
-}
-
-/// The alignment of a structure, class or union.
-fn of_layout(store: &TypeStore, layout: &StructLayout) -> u64 {
-    store.forced_alignments(layout).alignment()
 }
 
 /// Alignments that the source must have demanded of a structure.
@@ -65,17 +60,13 @@ impl TypeStore {
     /// [`StructLayout::alignment`].
     pub fn forced_alignments(&self, layout: &StructLayout) -> ForcedAlignments {
         let is_packed = self.is_packed(layout);
-        let own = |member: &Member| {
-            if is_packed {
-                1
-            } else {
-                self.get(member.type_id).alignment
-            }
-        };
         let mut members = Vec::with_capacity(layout.members.len());
         let (mut largest, mut end) = (1, 0);
         for member in &layout.members {
-            let own = own(member);
+            let own = match is_packed {
+                true => 1,
+                false => self.get(member.type_id).alignment,
+            };
             let stated = member.alignment.filter(|stated| is_possible(*stated));
             let forced = stated.or_else(|| match layout.kind {
                 AggregateKind::Union => None,
@@ -187,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_must_have_been_demanded() {
-        let mut store = TypeStore::new();
+        let mut store = TypeStore::default();
         let char = store.add("char", Some(1), TypeKind::Base);
         let int = store.add("int", Some(4), TypeKind::Base);
         let long = store.add("long", Some(8), TypeKind::Base);
@@ -208,7 +199,7 @@ mod tests {
 
     #[test]
     fn what_must_have_been_packed() {
-        let mut store = TypeStore::new();
+        let mut store = TypeStore::default();
         let char = store.add("char", Some(1), TypeKind::Base);
         let int = store.add("int", Some(4), TypeKind::Base);
         let close = aggregate(&mut store, 5, &[(char, 0, None), (int, 8, None)]);

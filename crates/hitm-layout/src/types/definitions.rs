@@ -132,10 +132,7 @@ fn describe(view: &View<'_>, query: &Query<'_>, at: DieRef) -> Option<Descriptio
         return None;
     }
     let stands_for = behind_aliases(view, at)?;
-    let decl = match query.file {
-        Some(_) => place_of(view, stands_for),
-        None => None,
-    };
+    let decl = query.file.and_then(|_| place_of(view, stands_for));
     if !query.accepts_place(decl.as_ref()) {
         return None;
     }
@@ -160,7 +157,7 @@ fn behind_aliases(view: &View<'_>, mut at: DieRef) -> Option<DieRef> {
         if !is_alias(die.tag) {
             return Some(at);
         }
-        at = view.target(at.unit, die.get(gimli::DW_AT_type)?)?;
+        at = view.type_of(&die)?;
     }
     None
 }

@@ -1,11 +1,11 @@
 //! The name of a type as its language writes it, composed from DWARF entries.
 
-use gimli::{AttributeValue, DwTag};
+use gimli::DwTag;
 
 use super::name::{Declarator, TypeName};
 use super::read::element_count;
 use super::scope::Scopes;
-use crate::dwarf::{Children, Die, DieRef, Slice, View};
+use crate::dwarf::{Children, Die, DieRef, View};
 
 /// Most pointers, qualifiers, dimensions and functions that a name is composed from.
 const MAX_HOPS: usize = 32;
@@ -19,20 +19,12 @@ const MAX_PARAMETERS: usize = 64;
 
 /// The name of a type as its language writes it, composed along pointers and qualifiers.
 pub(crate) fn name_at(view: &View<'_>, start: DieRef) -> TypeName {
-    let mut composing = Composing {
-        left: MAX_PARAMETERS,
-        scopes: None,
-    };
-    compose(view, start, 0, &mut composing)
+    compose(view, start, 0, &mut Composing::new(None))
 }
 
 /// The same as source needs it: with namespaces, dimensions, and classes of pointers to members.
 pub(super) fn source_name_at(view: &View<'_>, start: DieRef, scopes: &mut Scopes) -> TypeName {
-    let mut composing = Composing {
-        left: MAX_PARAMETERS,
-        scopes: Some(scopes),
-    };
-    compose(view, start, 0, &mut composing)
+    compose(view, start, 0, &mut Composing::new(Some(scopes)))
 }
 
 struct Composing<'c> {
@@ -40,6 +32,13 @@ struct Composing<'c> {
     left: usize,
     /// Namespaces, where names are to have them.
     scopes: Option<&'c mut Scopes>,
+}
+
+impl<'c> Composing<'c> {
+    const fn new(scopes: Option<&'c mut Scopes>) -> Composing<'c> {
+        let left = MAX_PARAMETERS;
+        Composing { left, scopes }
+    }
 }
 
 fn compose(
@@ -58,8 +57,7 @@ fn compose(
         let Some((unit, die)) = view.fetch(at) else {
             return declarator.finish(&format!("{front}(damaged)"));
         };
-        let own = die.get(gimli::DW_AT_name);
-        let own = own.and_then(|value| view.text(&unit, at.unit, value));
+        let own = view.name(&unit, &die);
         // clang declares what a type unit defines without a name.
         if let (None, Some(signature)) = (&own, die.get(gimli::DW_AT_signature)) {
             next = view.target(at.unit, signature);
@@ -99,13 +97,9 @@ fn compose(
                 }
             },
         }
-        next = type_of(view, &die);
+        next = view.type_of(&die);
     }
     declarator.finish(&format!("{front}(…)"))
-}
-
-fn type_of<'a>(view: &View<'a>, die: &Die<'a>) -> Option<DieRef> {
-    view.target(die.at.unit, die.get(gimli::DW_AT_type)?)
 }
 
 /// The class of a pointer to member, where source needs it.
@@ -140,7 +134,7 @@ fn dimensions(view: &View<'_>, array: &Die<'_>) -> String {
 /// Returns true if a qualifier stands behind a `*`: what it qualifies, behind other qualifiers, is
 /// a pointer.
 fn is_of_pointer<'a>(view: &View<'a>, die: &Die<'a>) -> bool {
-    let mut next = type_of(view, die);
+    let mut next = view.type_of(die);
     for _ in 0..MAX_HOPS {
         let Some((_, die)) = next.and_then(|at| view.fetch(at)) else {
             return false;
@@ -148,7 +142,7 @@ fn is_of_pointer<'a>(view: &View<'a>, die: &Die<'a>) -> bool {
         if qualifier(die.tag).is_none() {
             return die.tag == gimli::DW_TAG_pointer_type && die.get(gimli::DW_AT_name).is_none();
         }
-        next = type_of(view, &die);
+        next = view.type_of(&die);
     }
     false
 }
@@ -175,7 +169,7 @@ fn parameters(
                 if composing.scopes.is_some() && die.flag(gimli::DW_AT_artificial) {
                     continue;
                 }
-                compose(view, type_of(view, &die)?, nesting + 1, composing).text
+                compose(view, view.type_of(&die)?, nesting + 1, composing).text
             }
             gimli::DW_TAG_unspecified_parameters => "...".to_owned(),
             _ => continue,
@@ -185,19 +179,12 @@ fn parameters(
         }
         list.push_str(&name);
     }
-    let is_prototype = matches!(
-        function.get(gimli::DW_AT_prototyped),
-        Some(AttributeValue::<Slice<'_>>::Flag(true))
-    );
-    Some(if list.is_empty() && is_prototype {
-        "void".to_owned()
-    } else {
-        list
-    })
+    let is_void = list.is_empty() && function.flag(gimli::DW_AT_prototyped);
+    Some(if is_void { "void".to_owned() } else { list })
 }
 
 /// Returns true if an entry only gives another name or a qualifier to a type.
-pub(super) fn is_alias(tag: DwTag) -> bool {
+pub(crate) fn is_alias(tag: DwTag) -> bool {
     tag == gimli::DW_TAG_typedef || tag == gimli::DW_TAG_template_alias || qualifier(tag).is_some()
 }
 

@@ -8,10 +8,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use gimli::AttributeValue;
+use gimli::{AttributeValue, DwTag};
 use hitm_base::Fnv1a;
 
-use crate::dwarf::{Die, DieRef, View, Walker};
+use crate::dwarf::{Die, DieRef, View, Walker, value_of};
 
 /// Definitions by the hash of their names.
 #[derive(Debug, Default)]
@@ -101,10 +101,8 @@ impl TypeIndex {
         let place = of_unit.binary_search_by_key(&at.offset, |entry| entry.0);
         let hash = of_unit[place.ok()?].1;
         let mut found = self.with_hash(hash).iter().map(|entry| entry.1);
-        found.find(|die| {
-            view.fetch(*die)
-                .is_some_and(|(_, die)| die.tag == declaration.tag)
-        })
+        let is_it = |(_, die): (_, Die<'_>)| die.tag == declaration.tag;
+        found.find(|die| view.fetch(*die).is_some_and(is_it))
     }
 
     fn with_hash(&self, hash: u64) -> &[(u64, DieRef)] {
@@ -116,7 +114,19 @@ impl TypeIndex {
 
 fn own_name(view: &View<'_>, at: DieRef) -> Option<String> {
     let (unit, die) = view.fetch(at)?;
-    view.text(&unit, at.unit, die.get(gimli::DW_AT_name)?)
+    view.name(&unit, &die)
+}
+
+/// Returns true if an entry gives a name to a type, or is the definition of one.
+pub(super) fn names_a_type(tag: DwTag) -> bool {
+    matches!(
+        tag,
+        gimli::DW_TAG_structure_type
+            | gimli::DW_TAG_class_type
+            | gimli::DW_TAG_union_type
+            | gimli::DW_TAG_enumeration_type
+            | gimli::DW_TAG_typedef
+    )
 }
 
 /// The hashes of a type's names.
@@ -151,27 +161,14 @@ fn read_unit(
     let mut open: Vec<(isize, u64)> = Vec::new();
     let mut declared = BTreeMap::new();
     while let Some(step) = walker.next()? {
-        while open.last().is_some_and(|scope| scope.0 >= step.depth) {
-            open.pop();
-        }
-        let is_type = matches!(
-            step.tag,
-            gimli::DW_TAG_structure_type
-                | gimli::DW_TAG_class_type
-                | gimli::DW_TAG_union_type
-                | gimli::DW_TAG_enumeration_type
-                | gimli::DW_TAG_typedef
-        );
+        while open.pop_if(|scope| scope.0 >= step.depth).is_some() {}
+        let is_type = names_a_type(step.tag);
         if !is_type && step.tag != gimli::DW_TAG_namespace {
             continue;
         }
         let is_declaration = walker.has(gimli::DW_AT_declaration);
         walker.read(&mut attributes)?;
-        let get = |wanted| {
-            let mut found = attributes.iter();
-            let attribute = found.find(|attribute| attribute.name() == wanted)?;
-            Some(attribute.value())
-        };
+        let get = |wanted| value_of(&attributes, wanted);
         let hashes = match get(gimli::DW_AT_specification) {
             // The definition of what a namespace or a type declares stands outside of it.
             Some(AttributeValue::UnitRef(at)) => declared.get(&at.0).copied(),
@@ -193,9 +190,7 @@ fn read_unit(
             declared.insert(step.offset as usize, hashes);
         }
         if is_type && is_declaration == (wanted == Wanted::Declarations) {
-            let offset = step.offset;
-            let unit = number;
-            take(hashes, DieRef { unit, offset });
+            take(hashes, step.at(number));
         }
     }
     Ok(())

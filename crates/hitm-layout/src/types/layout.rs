@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::TypeId;
-use crate::TypeFault;
+use crate::{Error, TypeFault};
 
 /// Kind of a structure, as the source calls it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,7 +92,7 @@ pub struct Discriminant {
     pub variants: Vec<(Arc<str>, Vec<RangeInclusive<u128>>)>,
 }
 
-/// Why a member has no sound place, or a type no layout that can be trusted.
+/// Member without a sound place, and the fault that keeps its type from a layout that can be trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MemberFault {
     pub(crate) member: Arc<str>,
@@ -118,17 +118,6 @@ pub struct Hole {
     pub bit_offset: u64,
     /// Bits, at least 1.
     pub bit_size: u64,
-}
-
-/// A member with which a new cache line begins, or within which one does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CachelineBoundary {
-    /// The line that begins, counted from 0 at the structure's start.
-    pub line: u64,
-    /// The member, as an index into [`StructLayout::members`].
-    pub member: usize,
-    /// Bytes from the member's start to the boundary; 0 when the member begins there.
-    pub bytes_into_member: u64,
 }
 
 /// The layout of a structure, class or union.
@@ -200,6 +189,20 @@ impl StructLayout {
         }
     }
 
+    /// The layout, unless one of its members cannot be where it is said to be. `file` and `name` are the
+    /// places of the error.
+    pub(crate) fn sound(self: &Arc<Self>, file: &str, name: &str) -> Result<Arc<Self>, Error> {
+        match &self.fault {
+            None => Ok(self.clone()),
+            Some(fault) => Err(Error::BadMember {
+                file: file.to_owned(),
+                name: name.to_owned(),
+                member: fault.member.to_string(),
+                cause: fault.fault,
+            }),
+        }
+    }
+
     /// The gaps before members (pahole: holes and bit holes), by offset.
     pub fn holes(&self) -> &[Hole] {
         &self.holes
@@ -215,11 +218,6 @@ impl StructLayout {
         self.padding_bits / 8
     }
 
-    /// Bits of all holes.
-    pub fn hole_bits(&self) -> u64 {
-        self.holes.iter().map(|hole| hole.bit_size).sum()
-    }
-
     /// Cache lines of `line_size` bytes that the structure takes when it begins at a line's start.
     pub const fn cachelines(&self, line_size: u64) -> u64 {
         self.size.div_ceil(line_size)
@@ -228,29 +226,6 @@ impl StructLayout {
     /// Bytes of the last cache line that the structure takes (pahole: last cacheline).
     pub const fn last_cacheline(&self, line_size: u64) -> u64 {
         self.size % line_size
-    }
-
-    /// For each line boundary inside the structure, which begins at a line's start, the member that
-    /// it falls on. Boundaries in holes are left out, and so are those of members that span more
-    /// than `usize::MAX` lines.
-    pub fn cacheline_boundaries(
-        &self,
-        line_size: u64,
-    ) -> impl Iterator<Item = CachelineBoundary> + '_ {
-        let mut next_line = 1;
-        let members = self.members.iter().enumerate();
-        let boundaries = members.flat_map(move |(index, member)| {
-            let (start, end) = (member.byte_offset(), member.byte_end());
-            let first = next_line.max(start.div_ceil(line_size));
-            let after = end.div_ceil(line_size).max(first);
-            next_line = after;
-            (first..after).map(move |line| CachelineBoundary {
-                line,
-                member: index,
-                bytes_into_member: line * line_size - start,
-            })
-        });
-        boundaries.filter(|boundary| boundary.line > 0)
     }
 }
 
@@ -272,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_padding_and_boundaries_in_paholes_words() {
+    fn holes_and_padding_in_paholes_words() {
         // char c; <7 bytes>; long l; char big[60]; int :3 bits
         let members = vec![
             member("c", 0, 8),
@@ -286,16 +261,8 @@ mod tests {
             bit_size: 56,
         };
         assert_eq!(layout.holes(), [hole]);
-        assert_eq!(layout.hole_bits(), 56);
         assert_eq!((layout.padding(), layout.padding_bits()), (3, 29));
         assert_eq!((layout.cachelines(64), layout.last_cacheline(64)), (2, 16));
-        let boundaries: Vec<_> = layout.cacheline_boundaries(64).collect();
-        let in_big = CachelineBoundary {
-            line: 1,
-            member: 2,
-            bytes_into_member: 48,
-        };
-        assert_eq!(boundaries, [in_big]);
     }
 
     #[test]

@@ -20,13 +20,12 @@ use std::sync::Arc;
 
 pub use alignment::ForcedAlignments;
 pub(crate) use definitions::{DefinitionGroup, definitions};
+pub(crate) use dwarf_name::is_alias;
 pub(crate) use index::TypeIndex;
 pub(crate) use layout::MemberFault;
-pub use layout::{
-    AggregateKind, CachelineBoundary, Decl, Discriminant, Hole, Member, MemberKind, StructLayout,
-};
+pub use layout::{AggregateKind, Decl, Discriminant, Hole, Member, MemberKind, StructLayout};
 pub(crate) use name::{Declarator, TypeName};
-pub(crate) use read::TypeReader;
+pub(crate) use read::{TypeReader, overlap};
 pub use scope::SourceNames;
 pub use shape::{Gap, Shape};
 
@@ -107,7 +106,7 @@ pub(crate) fn is_shape(name: &str) -> bool {
 }
 
 /// The types of one file that were read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct TypeStore {
     types: Vec<Type>,
     by_die: BTreeMap<DieRef, TypeId>,
@@ -115,7 +114,7 @@ pub struct TypeStore {
     dies: BTreeMap<TypeId, DieRef>,
     enumerators: BTreeMap<TypeId, Arc<[Enumerator]>>,
     member_count: usize,
-    name_bytes: usize,
+    pub(crate) name_bytes: usize,
     unknown: Option<TypeId>,
 }
 
@@ -135,18 +134,6 @@ impl TypeStore {
 
     /// Bytes in the names of all types and members together.
     const MAX_NAME_BYTES: usize = 1 << 28;
-
-    pub(crate) fn new() -> TypeStore {
-        TypeStore {
-            types: Vec::new(),
-            by_die: BTreeMap::new(),
-            dies: BTreeMap::new(),
-            enumerators: BTreeMap::new(),
-            member_count: 0,
-            name_bytes: 0,
-            unknown: None,
-        }
-    }
 
     /// The entry that a structure of this store was read from.
     fn die_of_layout(&self, layout: &StructLayout) -> Option<DieRef> {
@@ -297,20 +284,21 @@ impl TypeStore {
 
     /// The layout behind typedefs and qualifiers, if it is a structure, class or union.
     pub fn layout(&self, id: TypeId) -> Option<&Arc<StructLayout>> {
+        self.layout_or_fault(id).ok()
+    }
+
+    /// The layout of a type, or why it has none.
+    pub(crate) fn layout_or_fault(&self, id: TypeId) -> Result<&Arc<StructLayout>, TypeFault> {
         match &self.get(self.resolve(id)).kind {
-            TypeKind::Aggregate(layout) => Some(layout),
-            _ => None,
+            TypeKind::Aggregate(layout) => Ok(layout),
+            TypeKind::Broken(fault) => Err(*fault),
+            _ => Err(TypeFault::NotAggregate),
         }
     }
 
     /// Returns the number of types that the store holds.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.types.len()
-    }
-
-    /// Returns true if no type was read yet.
-    pub fn is_empty(&self) -> bool {
-        self.types.is_empty()
     }
 
     /// Adds a type. One that breaks a limit is added as broken, with its name.
@@ -389,11 +377,6 @@ impl TypeStore {
         self.enumerators.insert(id, all.into());
     }
 
-    /// Counts a member's name towards what the store may hold.
-    pub(crate) fn note_name(&mut self, name_bytes: usize) {
-        self.name_bytes += name_bytes;
-    }
-
     /// A type of which nothing is known: an object of it is one leaf of the object's size.
     pub(crate) fn unknown(&mut self) -> TypeId {
         if let Some(known) = self.unknown {
@@ -410,7 +393,7 @@ impl TypeStore {
             || self.name_bytes >= TypeStore::MAX_NAME_BYTES
     }
 
-    /// Why a reader that has `under_way` open, outermost first, cannot go into `next`; none when it can.
+    /// Fault that keeps a reader that has `under_way` open, outermost first, from going into `next`; none when it can.
     pub(crate) fn fault_of_entering<At: PartialEq>(
         &self,
         under_way: &[At],

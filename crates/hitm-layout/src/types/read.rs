@@ -3,6 +3,7 @@
 mod members;
 
 pub(super) use members::for_each_member;
+pub(crate) use members::overlap;
 
 use std::sync::Arc;
 
@@ -93,16 +94,13 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
     }
 
     fn type_of(&mut self, die: &Die<'a>) -> Option<TypeId> {
-        let value = die.get(gimli::DW_AT_type)?;
-        let target = self.view.target(die.at.unit, value)?;
-        Some(self.read(target))
+        self.view.type_of(die).map(|target| self.read(target))
     }
 
     /// The size of a pointer to member: of a function also what to add to `this` (Itanium C++ ABI,
     /// section 2.3).
     fn pointer_to_member(&self, unit: &Unit<'a>, die: &Die<'a>) -> u64 {
-        let value = die.get(gimli::DW_AT_type);
-        let target = value.and_then(|value| self.view.target(die.at.unit, value));
+        let target = self.view.type_of(die);
         let target = target.and_then(|target| self.view.fetch(target));
         let is_function = target.is_some_and(|(_, die)| die.tag == gimli::DW_TAG_subroutine_type);
         u64::from(unit.header.address_size()) * if is_function { 2 } else { 1 }
@@ -121,10 +119,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
                 self.store.set_enumerators(found, all);
                 found
             }
-            None => match self.definition_elsewhere(die) {
-                Some(definition) => self.read(definition),
-                None => self.broken(die.at, TypeFault::DeclarationOnly),
-            },
+            None => self.read_elsewhere(die),
         }
     }
 
@@ -134,8 +129,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         // Values before the damage are kept: only their names are shown.
         let _ = for_each_child(self.view, unit, die.at, |tag, child| {
             if tag == gimli::DW_TAG_enumerator {
-                let name = child.get(gimli::DW_AT_name);
-                let name = name.and_then(|value| self.view.text(unit, die.at.unit, value));
+                let name = self.view.name(unit, child);
                 let value = match child.get(gimli::DW_AT_const_value) {
                     Some(AttributeValue::Sdata(value)) => Some(i128::from(value)),
                     value => value.and_then(|value| value.udata_value()).map(i128::from),
@@ -193,10 +187,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
     fn read_aggregate(&mut self, unit: &Unit<'a>, die: &Die<'a>, size: Option<u64>) -> TypeId {
         let declared = die.flag(gimli::DW_AT_declaration);
         let (Some(size), false) = (size, declared) else {
-            return match self.definition_elsewhere(die) {
-                Some(definition) => self.read(definition),
-                None => self.broken(die.at, TypeFault::DeclarationOnly),
-            };
+            return self.read_elsewhere(die);
         };
         if size > MAX_SIZE {
             return self.broken(die.at, TypeFault::TooLarge);
@@ -210,8 +201,7 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
             Ok(members) => members,
             Err(fault) => return self.broken(die.at, fault),
         };
-        let own_name = die.get(gimli::DW_AT_name);
-        let own_name = own_name.and_then(|value| self.view.text(unit, die.at.unit, value));
+        let own_name = self.view.name(unit, die);
         let alignment = die.u64(gimli::DW_AT_alignment);
         let mut layout = members.layout(own_name.map(Arc::from), kind, size, alignment);
         layout.decl = self.view.decl(unit, die);
@@ -221,12 +211,16 @@ impl<'s, 'v, 'a> TypeReader<'s, 'v, 'a> {
         self.store.add(name, Some(size), kind)
     }
 
-    /// The definition of a type that is only declared here. It is in the type unit that the
+    /// Reads the definition of a type that is only declared here. It is in the type unit that the
     /// declaration names, or in another unit, under the same name.
-    fn definition_elsewhere(&self, die: &Die<'a>) -> Option<DieRef> {
-        match die.get(gimli::DW_AT_signature) {
+    fn read_elsewhere(&mut self, die: &Die<'a>) -> TypeId {
+        let definition = match die.get(gimli::DW_AT_signature) {
             Some(signature) => self.view.target(die.at.unit, signature),
             None => TypeIndex::of(self.view).definition(self.view, die),
+        };
+        match definition {
+            Some(definition) => self.read(definition),
+            None => self.broken(die.at, TypeFault::DeclarationOnly),
         }
     }
 }

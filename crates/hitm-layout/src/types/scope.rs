@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::dwarf_name::source_name_at;
+use super::index::names_a_type;
 use super::name::{TypeName, declare};
 use super::{StructLayout, TypeId, TypeKind, TypeStore};
 use crate::dwarf::{DieRef, View, Walker};
@@ -40,18 +41,9 @@ impl Scopes {
         let mut walker = Walker::new(&unit, None)?;
         let mut open: Vec<(isize, Scope)> = Vec::new();
         while let Some(step) = walker.next()? {
-            while open.last().is_some_and(|scope| scope.0 >= step.depth) {
-                open.pop();
-            }
+            while open.pop_if(|scope| scope.0 >= step.depth).is_some() {}
             let is_namespace = step.tag == gimli::DW_TAG_namespace;
-            let is_type = matches!(
-                step.tag,
-                gimli::DW_TAG_structure_type
-                    | gimli::DW_TAG_class_type
-                    | gimli::DW_TAG_union_type
-                    | gimli::DW_TAG_enumeration_type
-                    | gimli::DW_TAG_typedef
-            );
+            let is_type = names_a_type(step.tag);
             if !is_namespace && !is_type {
                 continue;
             }
@@ -64,8 +56,7 @@ impl Scopes {
                 text: String::new(),
                 is_namespace: true,
             });
-            let name = die.get(gimli::DW_AT_name);
-            match name.and_then(|name| view.text(&unit, number, name)) {
+            match view.name(&unit, &die) {
                 Some(name) => inner.text += &format!("{name}::"),
                 None => inner.is_namespace = false,
             }

@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn bits_and_bytes_are_told_apart() {
-        let mut store = TypeStore::new();
+        let mut store = TypeStore::default();
         let char = store.add("char", Some(1), TypeKind::Base);
         let int = store.add("int", Some(4), TypeKind::Base);
         let long = store.add("long", Some(8), TypeKind::Base);

@@ -104,11 +104,8 @@ fn check_totals(layout: &StructLayout, context: &str) {
         bits.for_each(|bit| covered[bit as usize] = true);
     }
     let free = covered.iter().filter(|covered| !**covered).count() as u64;
-    assert_eq!(
-        layout.hole_bits() + layout.padding_bits(),
-        free,
-        "{context}"
-    );
+    let holes: u64 = layout.holes().iter().map(|hole| hole.bit_size).sum();
+    assert_eq!(holes + layout.padding_bits(), free, "{context}");
 }
 
 /// Checks the declarations' places by the fixture's own source.

@@ -130,9 +130,7 @@ impl<'a> TypeReader<'_, '_, 'a> {
 
     fn member_name(&self, unit: &Unit<'a>, entry: &MemberEntry<'a>) -> Option<String> {
         let at = entry.die.at;
-        let name = entry.die.get(gimli::DW_AT_name);
-        let name = name.and_then(|value| self.view.text(unit, at.unit, value));
-        match name {
+        match self.view.name(unit, &entry.die) {
             // Rust's tuples have members `__0`, `__1`: written `.0`, `.1`.
             Some(name) if is_rust(self.view, at.unit) => match name.strip_prefix("__") {
                 Some(number) if number.bytes().all(|b| b.is_ascii_digit()) => Some(number.into()),
@@ -201,7 +199,11 @@ fn own_bits(base: &StructLayout, whole: u64) -> u64 {
 
 /// The first member that begins before the one before it ends. C++ puts members and bases into the
 /// padding of a class before them; variants of an enum and their discriminant lie over each other.
-fn overlap(members: &[Member], store: &TypeStore, shares_bytes: bool) -> Option<MemberFault> {
+pub(crate) fn overlap(
+    members: &[Member],
+    store: &TypeStore,
+    shares_bytes: bool,
+) -> Option<MemberFault> {
     let has_variants = members.iter().any(|m| m.kind == MemberKind::Variant);
     if has_variants {
         return None;
