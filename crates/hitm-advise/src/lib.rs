@@ -2,9 +2,11 @@
 //! checks the advisor's prediction.
 
 mod accesses;
+mod error;
 mod heading;
 mod inner;
 mod inputs;
+mod locate;
 mod member_path;
 mod prices;
 mod profile;
@@ -25,6 +27,7 @@ use hitm_base::Machine;
 use hitm_layout::advise::{Advice, AdviseError, Demand, Located, Options, Subject, advise};
 use hitm_layout::profile::Profile;
 
+pub use error::SessionError;
 pub use heading::Heading;
 pub use inputs::Inputs;
 pub use prices::EnginePrices;
@@ -35,7 +38,7 @@ pub use proof::{Proof, gain};
 pub use proposals::{Proposal, Tried};
 pub use recorded::{RecordedAdvice, advise_recorded, structure_at};
 pub use replay::{Replayed, replay};
-pub use session::{Answer, Compared, Session, SessionError, nearest};
+pub use session::{Answer, Compared, Session, nearest};
 pub use simulated::{Simulated, SimulatedProfileError, profile as profile_of_simulation};
 pub use source::Language;
 

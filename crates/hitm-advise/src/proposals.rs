@@ -76,52 +76,40 @@ pub(super) fn proved(candidates: Vec<(Candidate, Proof)>) -> (Vec<Proposal>, usi
         (std::cmp::Reverse(thousandths), candidate.weighed.lines)
     };
     better.sort_by_key(rank);
-    // More lines for less gain is no choice.
-    let mut least = u64::MAX;
-    better.retain(|(candidate, _)| {
-        let lines = candidate.weighed.lines;
-        let is_choice = lines < least;
-        least = least.min(lines);
-        is_choice
-    });
-    better.truncate(SHOWN_MAX);
     let better = better.into_iter();
     let proposals = better.map(|(candidate, proof)| Proposal {
         candidate,
         proof: Some(proof),
     });
-    (proposals.collect(), no_better)
+    (choices(proposals), no_better)
+}
+
+/// The proposals that are shown, of all of them with the best first: more lines for less gain is no choice.
+fn choices(all: impl Iterator<Item = Proposal>) -> Vec<Proposal> {
+    let mut least = u64::MAX;
+    let fewer_lines = all.filter(|one| {
+        let lines = one.candidate.weighed.lines;
+        let is_choice = lines < least;
+        least = least.min(lines);
+        is_choice
+    });
+    fewer_lines.take(SHOWN_MAX).collect()
 }
 
 /// The candidates that are better by the model, the cheapest first.
 pub(super) fn estimated(advice: &Advice) -> Vec<Proposal> {
     let now = advice.original.cost.cycles();
-    let mut better: Vec<Candidate> = advice
-        .candidates
-        .iter()
-        .chain(&advice.plain)
-        .cloned()
-        .collect();
-    better.retain(|candidate| cycles(candidate) < now * (1.0 - WORTH));
+    let all = advice.candidates.iter().chain(&advice.plain);
+    let better = all.filter(|candidate| cycles(candidate) < now * (1.0 - WORTH));
+    let mut better: Vec<Candidate> = better.cloned().collect();
     better.sort_by(|a, b| {
-        cycles(a)
-            .total_cmp(&cycles(b))
-            .then(a.weighed.lines.cmp(&b.weighed.lines))
+        let lines = a.weighed.lines.cmp(&b.weighed.lines);
+        cycles(a).total_cmp(&cycles(b)).then(lines)
     });
-    let mut least = u64::MAX;
-    better.retain(|candidate| {
-        let is_choice = candidate.weighed.lines < least;
-        least = least.min(candidate.weighed.lines);
-        is_choice
-    });
-    better.truncate(SHOWN_MAX);
-    let better = better.into_iter();
-    better
-        .map(|candidate| Proposal {
-            candidate,
-            proof: None,
-        })
-        .collect()
+    choices(better.into_iter().map(|candidate| Proposal {
+        candidate,
+        proof: None,
+    }))
 }
 
 /// Cost by the model.

@@ -1,155 +1,29 @@
 //! A question about one structure from files: its layout, the profile, the machine.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use hitm_base::Machine;
-use hitm_files::text_file::{self, TextFileError};
+use hitm_files::text_file;
 use hitm_layout::StructLayout;
-use hitm_layout::advise::{
-    Advice, AdviseError, Candidate, Demand, Options, Search, Subject, Weighed, place_in_types,
-};
-use hitm_layout::emit::{self, EmitError, patch_array};
-use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, LayoutFileError, LayoutTable};
-use hitm_layout::profile::{Profile, ProfileError};
-use hitm_recording::perf_data::PerfDataError;
-use hitm_recording::{Recording, RecordingError};
+use hitm_layout::advise::{Advice, Candidate, Demand, Options, Search, Weighed};
+use hitm_layout::emit::{self, patch_array};
+use hitm_layout::layout_file::{FileStruct, LayoutFile};
+use hitm_layout::profile::Profile;
+use hitm_recording::Recording;
 use hitm_whatif::Took;
-use hitm_whatif::layout_files::{self, LayoutReadError};
-use thiserror::Error;
+use hitm_whatif::layout_files;
 
-use super::accesses::{Accesses, Read, VALUE};
+use super::accesses::{Accesses, Read};
+use super::error::SessionError;
 use super::inner::{WithInner, read_with_inner};
 use super::inputs::{Asked, Inputs, SOURCE_BYTES_MAX, Source, Structure, TypesFiles};
-use super::member_path::behind;
+use super::locate::{locator, replaced};
 use super::proof::{Proof, Proving};
 use super::proposals::{self, Proposal, Tried};
 use super::source::{self, Language};
-use super::{
-    EnginePrices, Heading, Question, RecordedProfileError, SimulatedProfileError, ask, whole,
-};
-use crate::types_files::TypesError;
-
-/// Errors of answering a question.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum SessionError {
-    /// A text cannot be read.
-    #[error(transparent)]
-    File(#[from] TextFileError),
-    /// There is no such layout, or it is wrong.
-    #[error(transparent)]
-    LayoutRead(#[from] LayoutReadError),
-    /// The samples, or the names of their kernel, cannot be read.
-    #[error(transparent)]
-    PerfData(#[from] PerfDataError),
-    /// The result of a simulation gives no profile.
-    #[error(transparent)]
-    Simulated(#[from] SimulatedProfileError),
-    /// Samples without times give no rate of events.
-    #[error("{}: samples have no times, and a profile needs to know in how much time they were taken: record with perf record --timestamp, print with perf script -F +time", path.display())]
-    NoTimes {
-        /// The samples.
-        path: PathBuf,
-    },
-    /// Only samples need the names of a kernel.
-    #[error("--kallsyms and --vmlinux name the kernel of samples, and {} has none", path.display())]
-    NoSamples {
-        /// The profile.
-        path: PathBuf,
-    },
-    /// A table of accesses names no machine.
-    #[error("{}: a table of accesses says nothing of a machine: expected --machine", path.display())]
-    NoMachine {
-        /// The table.
-        path: PathBuf,
-    },
-    /// Declarations need types, which a layout file lacks.
-    #[error(
-        "{type_name} comes from a layout file, which has no types: expected a file with debug information"
-    )]
-    NoTypes {
-        /// The structure.
-        type_name: String,
-    },
-    /// The debug information cannot be used.
-    #[error(transparent)]
-    Types(#[from] TypesError),
-    /// The structure cannot be read.
-    #[error(transparent)]
-    Type(#[from] hitm_layout::Error),
-    /// The layout file is wrong.
-    #[error(transparent)]
-    LayoutFile(#[from] LayoutFileError),
-    /// The table of accesses is wrong.
-    #[error(transparent)]
-    Profile(#[from] ProfileError),
-    /// The recording cannot be read.
-    #[error(transparent)]
-    Recording(#[from] RecordingError),
-    /// The recording has no access to the structure.
-    #[error(transparent)]
-    NotRecorded(#[from] RecordedProfileError),
-    /// The machine is not understood.
-    #[error(transparent)]
-    Machine(#[from] hitm_machine::Error),
-    /// The advisor has no answer.
-    #[error(transparent)]
-    Advise(#[from] AdviseError),
-    /// A compared layout has no such structure.
-    #[error("the layout {layout} has no structure {type_name}")]
-    NotInLayout {
-        /// The layout.
-        layout: String,
-        /// The structure.
-        type_name: String,
-    },
-    /// The structure differs from that of the recorded kernel.
-    #[error(
-        "{}: found {type_name} with {found} bytes, expected the {recorded} bytes that it has in the \
-         recorded kernel, whose types are in {}", input.display(), types.display()
-    )]
-    OtherSize {
-        /// The structure.
-        type_name: String,
-        /// Source of its layout.
-        input: PathBuf,
-        /// Its bytes there.
-        found: u64,
-        /// Its bytes in the recorded kernel.
-        recorded: u64,
-        /// The BTF of the recorded kernel.
-        types: PathBuf,
-    },
-    /// The language has no names for the structure's types.
-    #[error(
-        "{type_name} is declared in {declared}: found --emit {found}, expected --emit {expected}"
-    )]
-    Language {
-        /// The structure.
-        type_name: String,
-        /// The language of its declaration.
-        declared: &'static str,
-        /// Requested language.
-        found: &'static str,
-        /// Languages that can be requested.
-        expected: &'static str,
-    },
-    /// The members of an opened structure are declared elsewhere.
-    #[error(
-        "{}: members of structures inside {type_name} are declared outside of it, so there is no diff of it alone: --emit without --source prints the whole structure", path.display()
-    )]
-    Opened {
-        /// The structure.
-        type_name: String,
-        /// The source file.
-        path: PathBuf,
-    },
-    /// There is no source text for it.
-    #[error(transparent)]
-    Emit(#[from] EmitError),
-}
+use super::{EnginePrices, Heading, Question, ask, whole};
 
 /// Answer to a question.
 #[derive(Debug, Clone, PartialEq)]
@@ -296,17 +170,7 @@ impl Session {
 
     /// The present structure.
     pub fn structure(&self) -> FileStruct {
-        let subject = &self.read.subject;
-        FileStruct {
-            name: subject.name.clone(),
-            size_bytes: subject.size_bytes,
-            align_bytes: Some(subject.align_bytes),
-            members: subject
-                .members
-                .iter()
-                .map(|member| member.file.clone())
-                .collect(),
-        }
+        self.read.subject.to_file_struct()
     }
 
     /// Accesses to its members.
@@ -392,10 +256,7 @@ impl Session {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Vec<Compared>, SessionError> {
         let demand = self.demand()?;
-        let no_member = |member: String| AdviseError::NoSuchMember {
-            name: self.read.subject.name.clone(),
-            member,
-        };
+        let no_member = |member: String| self.read.subject.no_member(member);
         let locate = locator(&self.read.structure, &self.read.subject);
         let now = demand.weigh_layout(self.read.subject.size_bytes, &self.read.bases, &locate);
         let mut compared = vec![Compared {
@@ -503,95 +364,4 @@ fn check_language(
         found,
         expected,
     })
-}
-
-fn in_table(table: &LayoutTable, name: &str, path: &str) -> Option<(u64, u64)> {
-    let place = table.place(name, path)?;
-    // A member with one element per node lies behind a pointer, outside the structure.
-    place
-        .per()
-        .is_none()
-        .then_some((place.offset_bytes, place.size_bytes))
-}
-
-/// Returns offset and size of a path.
-pub(super) type Locator<'s> = Box<dyn Fn(&str) -> Option<(u64, u64)> + 's>;
-
-/// Returns the size of the structure as the layout `file` has it, named `layout`, and a locator of
-/// paths in it. `new_path` is the name that a path has there, none where the layout lacks it.
-pub(super) fn replaced<'s>(
-    structure: &'s Structure,
-    subject: &'s Subject,
-    file: &'s LayoutFile,
-    layout: &str,
-    new_path: &'s dyn Fn(&str) -> Option<String>,
-) -> Result<(u64, Locator<'s>), SessionError> {
-    if let Structure::Table(base) = structure {
-        let table = base.clone().overlay(file)?;
-        let size = table.get(&subject.name).map_or(0, |of| of.size_bytes);
-        let locate = move |path: &str| in_table(&table, &subject.name, &new_path(path)?);
-        return Ok((size, Box::new(locate)));
-    }
-    let replaced = file.get(&subject.name);
-    let replaced = replaced.ok_or_else(|| SessionError::NotInLayout {
-        layout: layout.to_owned(),
-        type_name: subject.name.clone(),
-    })?;
-    let locate = locator(structure, subject);
-    let moved = move |path: &str| {
-        let (offset, size) = locate(path)?;
-        let new = new_path(path)?;
-        let members = replaced.members.iter();
-        let named = members.filter_map(|member| Some((member, behind(&new, &member.name)?.rest)));
-        if let Some((member, rest)) = named.max_by_key(|(member, _)| member.name.len()) {
-            let (start, bytes) = locate(path.strip_suffix(rest)?)?;
-            return Some((moved_within(member, start, bytes, offset)?, size));
-        }
-        // What has no name of its own, such as a union, is called by its place, or by one of its members.
-        let old = &subject.members[subject.member_at(offset)?].file;
-        let whole = |member: &FileMember| {
-            let whole = match member.name == old.name {
-                true => Some((old.offset_bytes, old.size_bytes)),
-                false => locate(&member.name),
-            };
-            let holds =
-                |(start, bytes): &(u64, u64)| *start <= offset && offset + size <= start + bytes;
-            whole.filter(holds)
-        };
-        let mut members = replaced.members.iter();
-        let found = members.find_map(|member| Some((member, whole(member)?)));
-        let (member, (start, bytes)) = found?;
-        Some((moved_within(member, start, bytes, offset)?, size))
-    };
-    Ok((replaced.size_bytes, Box::new(moved)))
-}
-
-/// The new offset of the byte at `offset` of a member that has `size` bytes from `start` on now, and that a
-/// layout file places as `member`: elements of an array may lie further apart there.
-fn moved_within(member: &FileMember, start: u64, size: u64, offset: u64) -> Option<u64> {
-    let inside = offset.checked_sub(start)?;
-    let to = member.offset_bytes + member.bits.map_or(0, |bits| bits.offset / 8);
-    let element = member
-        .array
-        .filter(|array| array.count > 0 && member.size_bytes != size);
-    let (number, stride, rest) = match element.map(|array| (array.stride_bytes, size / array.count))
-    {
-        Some((stride, of_now)) if of_now > 0 => (inside / of_now, stride, inside % of_now),
-        _ => (0, 0, inside),
-    };
-    number
-        .checked_mul(stride)?
-        .checked_add(to)?
-        .checked_add(rest)
-}
-
-/// Returns a locator of paths in the present structure.
-pub(super) fn locator<'s>(structure: &'s Structure, subject: &'s Subject) -> Locator<'s> {
-    match structure {
-        Structure::Table(table) => Box::new(|path| in_table(table, &subject.name, path)),
-        Structure::Types(file, layout) => {
-            Box::new(|path| place_in_types(layout, file.borrow_mut().types(), path))
-        }
-        Structure::Scalars => Box::new(|path| (path == VALUE).then_some((0, subject.size_bytes))),
-    }
 }

@@ -7,7 +7,7 @@ use hitm_layout::profile::Profile;
 use hitm_layout::{AggregateKind, StructLayout, TypeStore};
 
 use super::inputs::Structure;
-use super::session::locator;
+use super::locate::locator;
 
 /// Most names in a sentence.
 const NAMES_MAX: usize = 12;

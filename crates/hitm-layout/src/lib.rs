@@ -41,7 +41,7 @@ pub use btf::{BtfDefinition, BtfFile, BtfVariable};
 pub use c_source::c_source;
 pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
-pub use elf::{Machine, ObjectKind, Segment};
+pub use elf::Segment;
 pub use error::{Diagnostic, Error, TypeFault};
 pub use flow::{AccessedType, ResultUse};
 pub use hitm_base::{Buffer, Bytes, Unread};
@@ -51,6 +51,6 @@ pub use path::{AccessPath, Leaf, LeafKind, LeafList};
 pub use range_map::RangeMap;
 pub use symbolizer::{CodeName, DataName, Mapping, Symbolizer};
 pub use types::{
-    AggregateKind, CachelineBoundary, Decl, Discriminant, Enumerator, ForcedAlignments, Gap, Hole,
-    Member, MemberKind, Shape, SourceNames, StructLayout, Type, TypeId, TypeKind, TypeStore,
+    AggregateKind, Decl, Discriminant, Enumerator, ForcedAlignments, Gap, Hole, Member, MemberKind,
+    Shape, SourceNames, StructLayout, Type, TypeId, TypeKind, TypeStore,
 };

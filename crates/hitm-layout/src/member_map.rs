@@ -10,7 +10,7 @@ use crate::{AggregateKind, StructLayout, TypeId, TypeStore};
 
 use found::{Found, find, find_nameless, is_stored_alike, nested, spans};
 
-pub use error::MapError;
+pub use error::{MapError, MemberFault};
 pub use wanted::{Place, Replaced, Wanted, element_of};
 
 /// Pieces of one structure.
@@ -53,7 +53,7 @@ pub struct Piece {
     pub from: u64,
     /// The first byte in the layout.
     pub to: u64,
-    /// How many.
+    /// Number of bytes.
     pub size: u64,
 }
 
@@ -119,30 +119,43 @@ impl MemberMap {
     /// A map by the places of members that are touched: what is not among them moves with the member before. Objects
     /// keep their place in their first line, as far as the new alignment allows.
     pub fn of_places(of: &Replaced<'_>) -> MemberMap {
-        let mut map = MemberMap {
-            type_name: of.type_name.to_owned(),
-            sizes: of.sizes,
-            align: of.align,
-            keeps_line_offset: true,
+        let mut map = MemberMap::empty(of.type_name, of.sizes, of.align);
+        map.keeps_line_offset = true;
+        for place in of.places {
+            map.add_span(place.path, place.from, place.to, place.size);
+        }
+        map.sorted()
+    }
+
+    /// A map without members.
+    fn empty(type_name: &str, sizes: Sizes, align: u64) -> MemberMap {
+        MemberMap {
+            type_name: type_name.to_owned(),
+            sizes,
+            align,
+            keeps_line_offset: false,
             members: Vec::new(),
             spans: Vec::new(),
             by_new: Vec::new(),
-        };
-        for place in of.places {
-            map.spans.push(Span {
-                from: place.from,
-                to: place.to,
-                size: place.size,
-                member: map.members.len(),
-            });
-            map.members.push(MappedMember {
-                name: place.path.to_owned(),
-                from: place.from,
-                to: place.to,
-            });
         }
-        map.sort();
-        map
+    }
+
+    /// Adds a member and returns its index.
+    fn name(&mut self, name: &str, from: u64, to: u64) -> usize {
+        let name = name.to_owned();
+        self.members.push(MappedMember { name, from, to });
+        self.members.len() - 1
+    }
+
+    /// Adds a member whose bytes move together.
+    fn add_span(&mut self, name: &str, from: u64, to: u64, size: u64) {
+        let member = self.name(name, from, to);
+        self.spans.push(Span {
+            from,
+            to,
+            size,
+            member,
+        });
     }
 
     /// Returns true if every byte stays where it is.
@@ -150,10 +163,12 @@ impl MemberMap {
         self.sizes.before == self.sizes.after && self.spans.iter().all(|span| span.from == span.to)
     }
 
-    fn sort(&mut self) {
+    /// The map once all members are in it.
+    fn sorted(mut self) -> MemberMap {
         self.spans.sort_by_key(|span| (span.from, span.member));
         self.by_new = (0..self.spans.len()).collect();
         self.by_new.sort_by_key(|index| self.spans[*index].to);
+        self
     }
 
     /// Maps `compiled` to `layout`; `layouts` have the structures of members whose size differs.
@@ -163,22 +178,15 @@ impl MemberMap {
         layout: &FileStruct,
         layouts: &[LayoutFile],
     ) -> Result<MemberMap, MapError> {
-        let mut map = MemberMap {
-            type_name: layout.name.clone(),
-            sizes: Sizes {
-                before: compiled.size,
-                after: layout.size_bytes,
-            },
-            align: layout.align(),
-            keeps_line_offset: false,
-            members: Vec::new(),
-            spans: Vec::new(),
-            by_new: Vec::new(),
+        let sizes = Sizes {
+            before: compiled.size,
+            after: layout.size_bytes,
         };
+        let mut map = MemberMap::empty(&layout.name, sizes, layout.align());
         for member in &layout.members {
             map.add(types, compiled, member, layouts)?;
         }
-        map.sort();
+        let map = map.sorted();
         map.check_all_placed(types, compiled, &mut String::new(), 0)?;
         Ok(map)
     }
@@ -201,28 +209,13 @@ impl MemberMap {
                 });
             }
         };
-        let to = member.offset_bytes;
-        Ok(MemberMap {
-            type_name: layout.name.clone(),
-            sizes: Sizes {
-                before: size,
-                after: layout.size_bytes,
-            },
-            align: layout.align(),
-            keeps_line_offset: false,
-            members: vec![MappedMember {
-                name: member.name.clone(),
-                from: 0,
-                to,
-            }],
-            spans: vec![Span {
-                from: 0,
-                to,
-                size,
-                member: 0,
-            }],
-            by_new: vec![0],
-        })
+        let sizes = Sizes {
+            before: size,
+            after: layout.size_bytes,
+        };
+        let mut map = MemberMap::empty(&layout.name, sizes, layout.align());
+        map.add_span(&member.name, 0, member.offset_bytes, size);
+        Ok(map.sorted())
     }
 
     fn add(
@@ -232,45 +225,29 @@ impl MemberMap {
         member: &FileMember,
         layouts: &[LayoutFile],
     ) -> Result<(), MapError> {
-        let names = || (self.type_name.clone(), member.name.clone());
+        let refuse = |fault| MapError::member(&self.type_name, &member.name, fault);
         let found = find(types, compiled, &member.name, 0);
-        let Some(found) = found.or_else(|| find_nameless(types, compiled, member)) else {
-            let (type_name, member) = names();
-            return Err(MapError::NoSuchMember { type_name, member });
-        };
+        let found = found.or_else(|| find_nameless(types, compiled, member));
+        let found = found.ok_or_else(|| refuse(MemberFault::NoSuchMember))?;
         if member.per.is_some() || !is_stored_alike(types, &found, member) {
-            let (type_name, member) = names();
-            return Err(MapError::Split { type_name, member });
+            return Err(refuse(MemberFault::Split));
         }
         if let Some(inner) = nested(types, &found, member, layouts) {
             return self.add_nested(inner?, &found, member);
         }
-        let index = self.members.len();
         let to = member.offset_bytes + member.bits.map_or(0, |bits| bits.offset / 8);
-        let spans = spans(types, &found, member, to, index);
+        let spans = spans(types, &found, member, to, self.members.len());
         let spans = spans.ok_or_else(|| {
-            let (type_name, member_name) = names();
-            MapError::Size {
-                type_name,
-                member: member_name,
+            refuse(MemberFault::Size {
                 found: member.size_bytes,
                 expected: found.size,
-            }
+            })
         })?;
         if spans.len() as u64 > ELEMENTS_MAX {
-            let (type_name, member) = names();
             let count = spans.len() as u64;
-            return Err(MapError::TooMany {
-                type_name,
-                member,
-                count,
-            });
+            return Err(refuse(MemberFault::TooMany { count }));
         }
-        self.members.push(MappedMember {
-            name: member.name.clone(),
-            from: found.offset,
-            to,
-        });
+        self.name(&member.name, found.offset, to);
         self.spans.extend(spans);
         Ok(())
     }
@@ -284,20 +261,14 @@ impl MemberMap {
     ) -> Result<(), MapError> {
         if inner.sizes.after > member.size_bytes || self.spans.len() + inner.spans.len() > SPANS_MAX
         {
-            return Err(MapError::Size {
-                type_name: self.type_name.clone(),
-                member: member.name.clone(),
+            let fault = MemberFault::Size {
                 found: member.size_bytes,
                 expected: inner.sizes.after,
-            });
+            };
+            return Err(MapError::member(&self.type_name, &member.name, fault));
         }
-        let index = self.members.len();
         let to = member.offset_bytes;
-        self.members.push(MappedMember {
-            name: member.name.clone(),
-            from: found.offset,
-            to,
-        });
+        let index = self.name(&member.name, found.offset, to);
         self.spans.extend(inner.spans.iter().map(|span| Span {
             from: found.offset + span.from,
             to: to + span.to,
@@ -332,11 +303,7 @@ impl MemberMap {
         if offset >= self.tail() {
             return self.sizes.before + (offset - self.tail());
         }
-        let after = self
-            .by_new
-            .partition_point(|index| self.spans[*index].to <= offset);
-        let last = self.by_new[..after].last().map(|index| self.spans[*index]);
-        last.map_or(offset, |span| {
+        self.last_at(offset).map_or(offset, |span| {
             span.from + (offset - span.to).min(span.size.saturating_sub(1))
         })
     }
@@ -364,10 +331,8 @@ impl MemberMap {
                     self.check_all_placed(types, inner, path, start)?;
                 }
                 _ => {
-                    return Err(MapError::NotPlaced {
-                        type_name: self.type_name.clone(),
-                        member: path.clone(),
-                    });
+                    let fault = MemberFault::NotPlaced;
+                    return Err(MapError::member(&self.type_name, path, fault));
                 }
             }
             path.truncate(length);
@@ -378,11 +343,8 @@ impl MemberMap {
     fn covers(&self, start: u64, end: u64) -> bool {
         let mut at = start;
         while at < end {
-            match self
-                .spans
-                .iter()
-                .find(|span| (span.from..span.from + span.size).contains(&at))
-            {
+            let holds = |span: &&Span| (span.from..span.from + span.size).contains(&at);
+            match self.spans.iter().find(holds) {
                 Some(span) => at = span.from + span.size,
                 None => return false,
             }
@@ -394,50 +356,45 @@ impl MemberMap {
     /// on that move together, and true if they belong to no member. Such bytes move with the member
     /// before them.
     pub fn place(&self, offset: u64) -> (u64, u64, bool) {
-        let after = self.spans.partition_point(|span| span.from <= offset);
-        let next = self
-            .spans
-            .get(after)
-            .map_or(self.sizes.before, |span| span.from);
-        let inside = self.spans[..after]
-            .iter()
-            .rev()
-            .find(|span| offset < span.from + span.size);
-        let last_byte = self.sizes.after.saturating_sub(1);
-        match inside {
-            Some(span) => {
+        let (before, behind) = self.split_at(offset);
+        match before {
+            Some(span) if offset < span.from + span.size => {
                 let into = offset - span.from;
                 (span.to + into, span.size - into, false)
             }
-            None => {
-                let before = after.checked_sub(1).map(|index| self.spans[index]);
+            _ => {
+                let last_byte = self.sizes.after.saturating_sub(1);
+                let next = behind.first().map_or(self.sizes.before, |span| span.from);
                 let to = before.map_or(offset, |span| span.to + (offset - span.from));
                 (to.min(last_byte), next.saturating_sub(offset).max(1), true)
             }
         }
     }
 
+    /// The span that holds the byte at `offset` of the compiled structure, or else the last one before it, and
+    /// the spans that begin behind the byte.
+    fn split_at(&self, offset: u64) -> (Option<&Span>, &[Span]) {
+        let after = self.spans.partition_point(|span| span.from <= offset);
+        let (before, behind) = self.spans.split_at(after);
+        let mut last_first = before.iter().rev();
+        let inside = last_first.find(|span| offset < span.from + span.size);
+        (inside.or(before.last()), behind)
+    }
+
     /// Member that the byte at `offset` of the compiled structure counts for.
     pub fn member_before(&self, offset: u64) -> Option<usize> {
-        let after = self.spans.partition_point(|span| span.from <= offset);
-        let spans = &self.spans[..after];
-        let inside = spans
-            .iter()
-            .rev()
-            .find(|span| offset < span.from + span.size);
-        inside.or(spans.last()).map(|span| span.member)
+        self.split_at(offset).0.map(|span| span.member)
     }
 
     /// Member that the byte at `offset` of the layout's structure counts for.
     pub fn member_after(&self, offset: u64) -> Option<usize> {
-        let after = self
-            .by_new
-            .partition_point(|index| self.spans[*index].to <= offset);
-        let mut spans = self.by_new[..after]
-            .iter()
-            .rev()
-            .map(|index| self.spans[*index]);
-        let last = spans.next()?;
-        Some(last.member)
+        self.last_at(offset).map(|span| span.member)
+    }
+
+    /// The last span that begins at or before the byte at `offset` of the layout's structure.
+    fn last_at(&self, offset: u64) -> Option<&Span> {
+        let begins = |index: &usize| self.spans[*index].to <= offset;
+        let after = self.by_new.partition_point(begins);
+        Some(&self.spans[*self.by_new[..after].last()?])
     }
 }

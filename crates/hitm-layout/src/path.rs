@@ -53,6 +53,11 @@ struct PathStep {
     offset: u64,
 }
 
+/// A path of steps: `.lock.owner`.
+fn text_of(steps: &[PathStep]) -> String {
+    steps.iter().map(|step| step.text.as_str()).collect()
+}
+
 /// The leaves in a range.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LeafList {
@@ -104,15 +109,11 @@ impl LeafList {
         };
         finder.visit(object_type, 0, None);
         let mut list = finder.found;
-        let members: Vec<(u64, u64)> = list
-            .leaves
-            .iter()
-            .filter(|leaf| is_member(leaf))
-            .map(|leaf| (leaf.offset, leaf.end()))
-            .collect();
+        let members = list.leaves.iter().filter(|leaf| is_member(leaf));
+        let members: Vec<Range<u64>> = members.map(|leaf| leaf.offset..leaf.end()).collect();
         // A hole in one member of a union may be used by another.
         list.leaves.retain(|leaf| {
-            let used = |part: &(u64, u64)| part.0 < leaf.end() && leaf.offset < part.1;
+            let used = |part: &Range<u64>| part.start < leaf.end() && leaf.offset < part.end;
             is_member(leaf) || !members.iter().any(used)
         });
         list.leaves.sort_by_key(|leaf| (leaf.offset, leaf.bits));
@@ -167,10 +168,8 @@ impl Finder<'_> {
                 continue;
             }
             if let Some(name) = &member.name {
-                self.steps.push(PathStep {
-                    text: format!(".{name}"),
-                    offset: start,
-                });
+                let (text, offset) = (format!(".{name}"), start);
+                self.steps.push(PathStep { text, offset });
             }
             if member.kind == MemberKind::BitField {
                 let bits = (base * 8 + member.bit_offset, member.bit_size);
@@ -232,11 +231,8 @@ impl Finder<'_> {
             if !self.take_part() {
                 return;
             }
-            let offset = base + index * size;
-            self.steps.push(PathStep {
-                text: format!("[{index}]"),
-                offset,
-            });
+            let (text, offset) = (format!("[{index}]"), base + index * size);
+            self.steps.push(PathStep { text, offset });
             self.visit(element, offset, None);
             self.steps.pop();
         }
@@ -277,7 +273,7 @@ impl Finder<'_> {
             return;
         }
         self.found.leaves.push(Leaf {
-            path: self.steps.iter().map(|step| step.text.as_str()).collect(),
+            path: text_of(&self.steps),
             offset: bytes.start,
             size: bytes.end - bytes.start,
             bits,
@@ -332,17 +328,15 @@ fn name_gap(object: &str, gap: Option<&Leaf>, offset: u64) -> String {
 }
 
 fn name_members(object: &str, members: &[&Leaf], access: &Range<u64>, is_cut: bool) -> String {
-    let is_exact = |leaf: &&&Leaf| {
-        leaf.bits.is_none() && leaf.offset == access.start && leaf.end() == access.end
+    let whole = |is_wanted: &dyn Fn(&Leaf) -> bool| -> Vec<&Leaf> {
+        let whole = members.iter().filter(|leaf| leaf.bits.is_none());
+        whole.filter(|leaf| is_wanted(leaf)).copied().collect()
     };
-    let exact: Vec<&Leaf> = members.iter().filter(is_exact).copied().collect();
+    let exact = whole(&|leaf| leaf.offset == access.start && leaf.end() == access.end);
     if !exact.is_empty() {
         return side_by_side(object, &exact, '|');
     }
-    let contains = |leaf: &&&Leaf| {
-        leaf.bits.is_none() && leaf.offset <= access.start && leaf.end() >= access.end
-    };
-    let around: Vec<&Leaf> = members.iter().filter(contains).copied().collect();
+    let around = whole(&|leaf| leaf.offset <= access.start && leaf.end() >= access.end);
     if let Some(first) = around.first() {
         let into = access.start - first.offset;
         return plus(side_by_side(object, &around, '|'), into);
@@ -352,12 +346,9 @@ fn name_members(object: &str, members: &[&Leaf], access: &Range<u64>, is_cut: bo
     }
     let shared = shared_steps(members);
     let steps = &members[0].steps[..shared];
-    let path: String = steps.iter().map(|step| step.text.as_str()).collect();
     let start = steps.last().map_or(0, |step| step.offset);
-    plus(
-        format!("{object}{path}"),
-        access.start.saturating_sub(start),
-    )
+    let name = format!("{object}{}", text_of(steps));
+    plus(name, access.start.saturating_sub(start))
 }
 
 fn plus(name: String, offset: u64) -> String {
@@ -370,11 +361,8 @@ fn plus(name: String, offset: u64) -> String {
 
 /// Number of steps that the paths have in common, the last step of each left out.
 fn shared_steps(leaves: &[&Leaf]) -> usize {
-    let shortest = leaves
-        .iter()
-        .map(|leaf| leaf.steps.len())
-        .min()
-        .unwrap_or(0);
+    let lengths = leaves.iter().map(|leaf| leaf.steps.len());
+    let shortest = lengths.min().unwrap_or(0);
     (0..shortest.saturating_sub(1))
         .take_while(|index| {
             let first = &leaves[0].steps[*index];
@@ -389,20 +377,9 @@ fn side_by_side(object: &str, leaves: &[&Leaf], separator: char) -> String {
         return format!("{object}{}", only.path);
     }
     let shared = shared_steps(leaves);
-    let prefix: String = leaves[0].steps[..shared]
-        .iter()
-        .map(|s| s.text.as_str())
-        .collect();
-    let tails: Vec<String> = leaves
-        .iter()
-        .take(MAX_NAMES)
-        .map(|leaf| {
-            leaf.steps[shared..]
-                .iter()
-                .map(|s| s.text.as_str())
-                .collect()
-        })
-        .collect();
+    let prefix = text_of(&leaves[0].steps[..shared]);
+    let shown = leaves.iter().take(MAX_NAMES);
+    let tails: Vec<String> = shown.map(|leaf| text_of(&leaf.steps[shared..])).collect();
     let dotted = tails.iter().all(|tail| tail.starts_with('.'));
     let dot = if dotted { "." } else { "" };
     let mut names: Vec<&str> = tails.iter().map(|tail| &tail[dot.len()..]).collect();

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use hitm_layout::advise::place_in_types;
-use hitm_layout::structs::{MemberDiff, MemberPlace, Names, Part, TypesFile, parts};
+use hitm_layout::structs::{
+    MemberDiff, MemberPlace, Names, Part, TypesFile, parts, place_in_types,
+};
 use hitm_layout::{StructLayout, TypeStore};
 
 use super::coverage::owner;
@@ -17,8 +18,8 @@ use super::{Changed, LINE};
 use crate::SessionError;
 use crate::accesses::Read;
 use crate::inputs::Structure;
+use crate::locate::{locator, replaced};
 use crate::member_path::without_elements;
-use crate::session::{locator, replaced};
 
 /// Places of members in a layout: offset and size by path of the profile.
 pub(super) type Places = BTreeMap<String, (u64, u64)>;

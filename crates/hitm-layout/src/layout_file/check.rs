@@ -1,63 +1,27 @@
 //! Rules between the members of a structure and between structures.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
-use super::parse::Reader;
+use super::parse::{Reader, Scope};
 use super::{FileMember, FileStruct, LayoutFile, LayoutFileError, Storage};
 
-/// Places of a structure's keys.
-pub(super) struct StructSpans {
-    pub(super) name: Range<usize>,
-    pub(super) align: Range<usize>,
-    pub(super) members: Vec<MemberSpans>,
-}
-
-/// Places of a member's keys; a missing key has the place of the member.
-pub(super) struct MemberSpans {
-    pub(super) name: Range<usize>,
-    pub(super) offset: Range<usize>,
-    pub(super) size: Range<usize>,
-    pub(super) bit_size: Range<usize>,
-    pub(super) type_name: Range<usize>,
-    pub(super) stride: Range<usize>,
-    pub(super) element_bytes: Range<usize>,
-}
-
-/// The key of a member that is wrong.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Key {
-    Offset,
-    Size,
-    BitSize,
-    Type,
-    Stride,
-    ElementBytes,
-}
-
-impl Key {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Key::Offset => "offset_bytes",
-            Key::Size => "size_bytes",
-            Key::BitSize => "bit_size",
-            Key::Type => "type",
-            Key::Stride => "stride_bytes",
-            Key::ElementBytes => "element_bytes",
-        }
-    }
+/// A structure's table, and those of its members.
+pub(super) struct StructScopes<'a, 'i> {
+    pub(super) own: Scope<'a, 'i>,
+    pub(super) members: Vec<Scope<'a, 'i>>,
 }
 
 /// A broken rule, without its place.
 #[derive(Debug)]
 pub(super) struct Fault {
-    pub(super) key: Key,
+    /// The key of a member that is wrong.
+    pub(super) key: &'static str,
     pub(super) found: String,
     pub(super) expected: String,
 }
 
 impl Fault {
-    fn new(key: Key, found: impl Into<String>, expected: impl Into<String>) -> Fault {
+    fn new(key: &'static str, found: impl Into<String>, expected: impl Into<String>) -> Fault {
         Fault {
             key,
             found: found.into(),
@@ -66,35 +30,34 @@ impl Fault {
     }
 }
 
-/// Checks a file whose members still stand in the order of `spans`.
+/// Checks a file whose members still stand in the order of `scopes`.
 pub(super) fn check_file(
     file: &LayoutFile,
-    spans: &[StructSpans],
+    scopes: &[StructScopes<'_, '_>],
     reader: &Reader<'_>,
 ) -> Result<(), LayoutFileError> {
     let mut by_name = BTreeMap::new();
-    for (read, spans) in file.structs.iter().zip(spans) {
+    for (read, scopes) in file.structs.iter().zip(scopes) {
         if by_name.insert(read.name.as_str(), read).is_some() {
             let found = format!("a second structure {:?}", read.name);
             let expected = "each name once";
-            return Err(reader.error(spans.name.clone(), "struct.name", found, expected));
+            return Err(reader.error(scopes.own.span_of("name"), "struct.name", found, expected));
         }
-        check_members(read, spans, reader)?;
+        check_members(read, scopes, reader)?;
     }
-    for (read, spans) in file.structs.iter().zip(spans) {
-        for (member, member_spans) in read.members.iter().zip(&spans.members) {
+    for (read, scopes) in file.structs.iter().zip(scopes) {
+        for (member, scope) in read.members.iter().zip(&scopes.members) {
             let nested = member
                 .type_name
                 .as_deref()
                 .and_then(|name| by_name.get(name));
             let Some(nested) = nested else { continue };
-            check_nested(read, member, nested)
-                .map_err(|fault| place(fault, read, member, member_spans, reader))?;
+            check_nested(read, member, nested).map_err(|fault| place(fault, scope, reader))?;
         }
     }
     if let Some((name, way)) = find_cycle(&by_name) {
         let at = file.structs.iter().position(|read| read.name == name);
-        let span = at.map_or(0..0, |at| spans[at].name.clone());
+        let span = at.map_or(0..0, |at| scopes[at].own.span_of("name"));
         return Err(reader.error(span, name, way, "a structure that does not contain itself"));
     }
     Ok(())
@@ -102,19 +65,18 @@ pub(super) fn check_file(
 
 fn check_members(
     read: &FileStruct,
-    spans: &StructSpans,
+    scopes: &StructScopes<'_, '_>,
     reader: &Reader<'_>,
 ) -> Result<(), LayoutFileError> {
-    let mut by_name = BTreeMap::new();
-    for (index, (member, member_spans)) in read.members.iter().zip(&spans.members).enumerate() {
-        if by_name.insert(member.name.as_str(), index).is_some() {
+    let mut by_name = BTreeSet::new();
+    for (member, scope) in read.members.iter().zip(&scopes.members) {
+        if !by_name.insert(member.name.as_str()) {
             let key = format!("{}.members.name", read.name);
             let found = format!("a second member {:?}", member.name);
-            let span = member_spans.name.clone();
+            let span = scope.span_of("name");
             return Err(reader.error(span, key, found, "each name once in a structure"));
         }
-        check_member(read, member)
-            .map_err(|fault| place(fault, read, member, member_spans, reader))?;
+        check_member(read, member).map_err(|fault| place(fault, scope, reader))?;
     }
     let mut order: Vec<usize> = (0..read.members.len()).collect();
     order.sort_by_key(|index| (read.members[*index].bit_span(), *index));
@@ -129,18 +91,17 @@ fn check_members(
                 before.name,
                 span_text(before)
             );
-            let fault = Fault::new(Key::Offset, found, expected);
-            let spans = &spans.members[pair[1]];
-            return Err(place(fault, read, after, spans, reader));
+            let fault = Fault::new("offset_bytes", found, expected);
+            return Err(place(fault, &scopes.members[pair[1]], reader));
         }
     }
     if read
         .align_bytes
         .is_some_and(|align| align > MAX_ALIGN_BYTES)
     {
-        let key = format!("{}.align_bytes", read.name);
         let expected = format!("at most {MAX_ALIGN_BYTES}");
-        return Err(reader.error(spans.align.clone(), key, read.align().to_string(), expected));
+        let fault = Fault::new("align_bytes", read.align().to_string(), expected);
+        return Err(place(fault, &scopes.own, reader));
     }
     Ok(())
 }
@@ -154,7 +115,7 @@ fn check_member(read: &FileStruct, member: &FileMember) -> Result<(), Fault> {
     if end > read.size_bytes {
         let found = format!("{}, which ends at byte {end}", member.size_bytes);
         let expected = format!("an end within the structure's {} bytes", read.size_bytes);
-        return Err(Fault::new(Key::Size, found, expected));
+        return Err(Fault::new("size_bytes", found, expected));
     }
     if let Some(bits) = member.bits
         && bits.offset + bits.size > member.size_bytes * 8
@@ -164,14 +125,14 @@ fn check_member(read: &FileStruct, member: &FileMember) -> Result<(), Fault> {
             "bits within the {} bytes of the storage unit",
             member.size_bytes
         );
-        return Err(Fault::new(Key::BitSize, found, expected));
+        return Err(Fault::new("bit_size", found, expected));
     }
     if let Some(array) = member.array
         && array.count * array.stride_bytes != member.size_bytes
     {
         let found = format!("{} x {} bytes", array.count, array.stride_bytes);
         let expected = format!("count x stride_bytes = size_bytes = {}", member.size_bytes);
-        return Err(Fault::new(Key::Stride, found, expected));
+        return Err(Fault::new("stride_bytes", found, expected));
     }
     if let Storage::Inline {
         stride_bytes: Some(stride),
@@ -180,7 +141,7 @@ fn check_member(read: &FileStruct, member: &FileMember) -> Result<(), Fault> {
     {
         let found = stride.to_string();
         let expected = format!("a divisor of size_bytes = {}", member.size_bytes);
-        return Err(Fault::new(Key::Stride, found, expected));
+        return Err(Fault::new("stride_bytes", found, expected));
     }
     Ok(())
 }
@@ -193,35 +154,30 @@ pub(super) fn check_nested(
 ) -> Result<(), Fault> {
     let size = nested.size_bytes;
     let needs = format!("the {size} bytes of {}", nested.name);
+    let too_few = |key, found: u64| {
+        let expected = format!("at least {needs}");
+        Err(Fault::new(key, found.to_string(), expected))
+    };
     match (member.storage, member.array) {
         (Storage::Pointer { element_bytes, .. }, _) => {
-            return match element_bytes {
-                Some(bytes) if bytes < size => Err(Fault::new(
-                    Key::ElementBytes,
-                    bytes.to_string(),
-                    format!("at least {needs}"),
-                )),
-                _ => Ok(()),
-            };
+            let few = element_bytes.filter(|bytes| *bytes < size);
+            return few.map_or(Ok(()), |bytes| too_few("element_bytes", bytes));
         }
         (
             Storage::Inline {
                 stride_bytes: Some(stride),
             },
             _,
-        ) if stride < size => {
-            return Err(Fault::new(
-                Key::Stride,
-                stride.to_string(),
-                format!("at least {needs}"),
-            ));
-        }
+        ) if stride < size => return too_few("stride_bytes", stride),
         (_, Some(array)) if array.stride_bytes < size => {
-            let found = array.stride_bytes.to_string();
-            return Err(Fault::new(Key::Stride, found, format!("at least {needs}")));
+            return too_few("stride_bytes", array.stride_bytes);
         }
         (Storage::INLINE, None) if member.size_bytes != size => {
-            return Err(Fault::new(Key::Size, member.size_bytes.to_string(), needs));
+            return Err(Fault::new(
+                "size_bytes",
+                member.size_bytes.to_string(),
+                needs,
+            ));
         }
         _ => {}
     }
@@ -231,11 +187,8 @@ pub(super) fn check_nested(
     let aligned_to = |what: u64| format!("{what}, and {} is aligned to {align}", nested.name);
     if !member.offset_bytes.is_multiple_of(align) {
         let expected = format!("a multiple of {align}");
-        return Err(Fault::new(
-            Key::Offset,
-            aligned_to(member.offset_bytes),
-            expected,
-        ));
+        let found = aligned_to(member.offset_bytes);
+        return Err(Fault::new("offset_bytes", found, expected));
     }
     if outer.align() < align {
         let found = format!(
@@ -243,16 +196,13 @@ pub(super) fn check_nested(
             outer.align()
         );
         let expected = format!("align_bytes of {} to be at least {align}", outer.name);
-        return Err(Fault::new(Key::Type, found, expected));
+        return Err(Fault::new("type", found, expected));
     }
     match member.array {
         Some(array) if !array.stride_bytes.is_multiple_of(align) => {
             let expected = format!("a multiple of {align}");
-            Err(Fault::new(
-                Key::Stride,
-                aligned_to(array.stride_bytes),
-                expected,
-            ))
+            let found = aligned_to(array.stride_bytes);
+            Err(Fault::new("stride_bytes", found, expected))
         }
         _ => Ok(()),
     }
@@ -302,23 +252,9 @@ pub(super) fn find_cycle<'a>(
     None
 }
 
-fn place(
-    fault: Fault,
-    read: &FileStruct,
-    member: &FileMember,
-    spans: &MemberSpans,
-    reader: &Reader<'_>,
-) -> LayoutFileError {
-    let span = match fault.key {
-        Key::Offset => &spans.offset,
-        Key::Size => &spans.size,
-        Key::BitSize => &spans.bit_size,
-        Key::Type => &spans.type_name,
-        Key::Stride => &spans.stride,
-        Key::ElementBytes => &spans.element_bytes,
-    };
-    let key = format!("{}.{}.{}", read.name, member.name, fault.key.name());
-    reader.error(span.clone(), key, fault.found, fault.expected)
+fn place(fault: Fault, scope: &Scope<'_, '_>, reader: &Reader<'_>) -> LayoutFileError {
+    let (span, key) = (scope.span_of(fault.key), scope.key(fault.key));
+    reader.error(span, key, fault.found, fault.expected)
 }
 
 /// The bytes, or bits, that a member owns.

@@ -9,7 +9,7 @@ use hitm_base::document::{TextLines, Value, describe, shorten};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::check::{MemberSpans, StructSpans, check_file};
+use super::check::{StructScopes, check_file};
 use super::{Array, BitRange, FileMember, FileStruct, LayoutFile, LayoutFileError, Per, Storage};
 
 /// Longest file that is read: a line of 80 bytes for each member of 2500 structures of 80 members.
@@ -57,14 +57,14 @@ impl LayoutFile {
 }
 
 /// A table, what to call it in errors, and where it stands.
-struct Scope<'a, 'i> {
+pub(super) struct Scope<'a, 'i> {
     table: &'a DeTable<'i>,
     path: String,
     span: Range<usize>,
 }
 
 impl Scope<'_, '_> {
-    fn key(&self, key: &str) -> String {
+    pub(super) fn key(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
         } else {
@@ -73,7 +73,7 @@ impl Scope<'_, '_> {
     }
 
     /// The span of the value of `key`, or of the table when there is none.
-    fn span_of(&self, key: &str) -> Range<usize> {
+    pub(super) fn span_of(&self, key: &str) -> Range<usize> {
         self.table
             .get(key)
             .map_or_else(|| self.span.clone(), Spanned::span)
@@ -116,69 +116,54 @@ impl Reader<'_> {
             return Err(self.error(schema.span(), "schema", describe(schema), "1"));
         }
         self.known_keys(&root, &ROOT_KEYS)?;
-        let (name, description, source) = (
-            self.words(&root, "name")?,
-            self.words(&root, "description")?,
-            self.words(&root, "source")?,
-        );
-        let mut structs = Vec::new();
-        let mut spans = Vec::new();
-        for (index, value) in self.tables(&root, "struct")?.iter().enumerate() {
-            let (read, span) = self.one_struct(value, index)?;
-            structs.push(read);
-            spans.push(span);
-        }
         let mut file = LayoutFile {
-            name,
-            description,
-            source,
-            structs,
+            name: self.words(&root, "name")?,
+            description: self.words(&root, "description")?,
+            source: self.words(&root, "source")?,
+            structs: Vec::new(),
         };
-        check_file(&file, &spans, self)?;
+        let mut scopes = Vec::new();
+        for (index, value) in self.tables(&root, "struct")?.iter().enumerate() {
+            let (read, scope) = self.one_struct(value, index)?;
+            file.structs.push(read);
+            scopes.push(scope);
+        }
+        check_file(&file, &scopes, self)?;
         for read in &mut file.structs {
             sort_members(&mut read.members);
         }
         Ok(file)
     }
 
-    fn one_struct(
+    fn one_struct<'a, 'i>(
         &self,
-        value: &Value<'_>,
+        value: &'a Value<'i>,
         index: usize,
-    ) -> Result<(FileStruct, StructSpans), LayoutFileError> {
-        let mut scope = self.scope(value, format!("struct[{index}]"))?;
-        let name = self.words(&scope, "name")?;
-        scope.path.clone_from(&name);
-        self.known_keys(&scope, &STRUCT_KEYS)?;
-        let size_bytes = self.number(&scope, "size_bytes", 1)?;
-        let align_bytes = self.alignment(&scope, "align_bytes")?;
+    ) -> Result<(FileStruct, StructScopes<'a, 'i>), LayoutFileError> {
+        let mut own = self.scope(value, format!("struct[{index}]"))?;
+        own.path = self.words(&own, "name")?;
+        self.known_keys(&own, &STRUCT_KEYS)?;
+        let mut read = FileStruct {
+            name: own.path.clone(),
+            size_bytes: self.number(&own, "size_bytes", 1)?,
+            align_bytes: self.alignment(&own, "align_bytes")?,
+            members: Vec::new(),
+        };
         let mut members = Vec::new();
-        let mut member_spans = Vec::new();
-        for (index, value) in self.tables(&scope, "members")?.iter().enumerate() {
-            let (member, spans) = self.member(value, &name, index)?;
-            members.push(member);
-            member_spans.push(spans);
+        for (index, value) in self.tables(&own, "members")?.iter().enumerate() {
+            let (member, scope) = self.member(value, &read.name, index)?;
+            read.members.push(member);
+            members.push(scope);
         }
-        let spans = StructSpans {
-            name: scope.span_of("name"),
-            align: scope.span_of("align_bytes"),
-            members: member_spans,
-        };
-        let read = FileStruct {
-            name,
-            size_bytes,
-            align_bytes,
-            members,
-        };
-        Ok((read, spans))
+        Ok((read, StructScopes { own, members }))
     }
 
-    fn member(
+    fn member<'a, 'i>(
         &self,
-        value: &Value<'_>,
+        value: &'a Value<'i>,
         owner: &str,
         index: usize,
-    ) -> Result<(FileMember, MemberSpans), LayoutFileError> {
+    ) -> Result<(FileMember, Scope<'a, 'i>), LayoutFileError> {
         let mut scope = self.scope(value, format!("{owner}.members[{index}]"))?;
         let name = self.words(&scope, "name")?;
         scope.path = format!("{owner}.{name}");
@@ -203,16 +188,7 @@ impl Reader<'_> {
             per,
             name,
         };
-        let spans = MemberSpans {
-            name: scope.span_of("name"),
-            offset: scope.span_of("offset_bytes"),
-            size: scope.span_of("size_bytes"),
-            bit_size: scope.span_of("bit_size"),
-            type_name: scope.span_of("type"),
-            stride: scope.span_of("stride_bytes"),
-            element_bytes: scope.span_of("element_bytes"),
-        };
-        Ok((member, spans))
+        Ok((member, scope))
     }
 
     fn bits(&self, scope: &Scope<'_, '_>) -> Result<Option<BitRange>, LayoutFileError> {

@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::check::{check_nested, find_cycle};
-use super::{
-    DEFAULT_ALIGN_BYTES, FileMember, FileStruct, LayoutFile, LayoutFileError, Per, Storage,
-};
+use super::{FileMember, FileStruct, LayoutFile, LayoutFileError, Storage};
 
 /// Structures by name, in which every named type exists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LayoutTable {
     structs: BTreeMap<String, FileStruct>,
     /// The files that the table was made of, base first.
@@ -26,38 +24,10 @@ pub struct Place<'t> {
     pub member: &'t FileMember,
 }
 
-impl Place<'_> {
-    /// Bytes from one element to the next, for a member with one element per CPU or node, behind a
-    /// pointer rounded up to the alignment of an element. `bitmap_bytes` is the size of a bitmap
-    /// with one bit per CPU. None where the file does not say how large an element is.
-    pub fn element_stride_bytes(&self, bitmap_bytes: u64) -> Option<u64> {
-        match self.member.storage {
-            Storage::Inline { stride_bytes } => stride_bytes,
-            Storage::Pointer {
-                element_bytes,
-                element_align_bytes,
-            } => {
-                let bitmap = self.member.cpu_bitmap.then_some(bitmap_bytes);
-                let align = element_align_bytes.unwrap_or(DEFAULT_ALIGN_BYTES);
-                Some(element_bytes.or(bitmap)?.next_multiple_of(align))
-            }
-        }
-    }
-
-    /// Returns the part of a machine for each of which the member has one element.
-    pub fn per(&self) -> Option<Per> {
-        self.member.per
-    }
-}
-
 impl LayoutTable {
     /// The structures of one file. Fails when a member names a type that the file does not have.
     pub fn new(base: &LayoutFile) -> Result<LayoutTable, LayoutFileError> {
-        LayoutTable {
-            structs: BTreeMap::new(),
-            origins: Vec::new(),
-        }
-        .overlay(base)
+        LayoutTable::default().overlay(base)
     }
 
     /// The table with the structures of `variant` in place of those of the same names; new names are
@@ -148,11 +118,9 @@ impl LayoutTable {
     }
 
     fn check(&self) -> Result<(), LayoutFileError> {
-        let by_name: BTreeMap<&str, &FileStruct> = self
-            .structs
-            .iter()
-            .map(|(name, read)| (name.as_str(), read))
-            .collect();
+        let by_name = self.structs.iter();
+        let by_name: BTreeMap<&str, &FileStruct> =
+            by_name.map(|(name, read)| (name.as_str(), read)).collect();
         for read in self.structs.values() {
             for member in &read.members {
                 let Some(type_name) = &member.type_name else {
@@ -165,7 +133,7 @@ impl LayoutTable {
                     return Err(self.error(key, found, expected));
                 };
                 check_nested(read, member, nested).map_err(|fault| {
-                    let key = format!("{key}.{}", fault.key.name());
+                    let key = format!("{key}.{}", fault.key);
                     self.error(key, fault.found, &fault.expected)
                 })?;
             }

@@ -6,7 +6,7 @@
 use crate::{AggregateKind, Member, MemberKind, StructLayout, TypeStore};
 
 use super::wanted::{Wanted, element_of};
-use super::{ELEMENTS_MAX, MapError, MappedMember, MemberMap, SPANS_MAX, Sizes, Span};
+use super::{ELEMENTS_MAX, MapError, MemberFault, MemberMap, SPANS_MAX, Sizes, Span};
 
 impl MemberMap {
     /// The map of `compiled`, which is not wanted itself, if a wanted structure lies in it.
@@ -18,18 +18,12 @@ impl MemberMap {
         if compiled.kind == AggregateKind::Union || !holds_one(types, compiled, wanted) {
             return Ok(None);
         }
-        let mut map = MemberMap {
-            type_name: compiled.name.as_deref().unwrap_or("(anonymous)").to_owned(),
-            sizes: Sizes {
-                before: compiled.size,
-                after: compiled.size,
-            },
-            align: compiled.alignment.unwrap_or(1),
-            keeps_line_offset: false,
-            members: Vec::new(),
-            spans: Vec::new(),
-            by_new: Vec::new(),
+        let name = compiled.name.as_deref().unwrap_or("(anonymous)");
+        let sizes = Sizes {
+            before: compiled.size,
+            after: compiled.size,
         };
+        let mut map = MemberMap::empty(name, sizes, compiled.alignment.unwrap_or(1));
         let mut end = End::default();
         for member in &compiled.members {
             map.add_in_order(types, member, wanted, &mut end)?;
@@ -37,8 +31,7 @@ impl MemberMap {
         if end.new != end.old {
             map.sizes.after = end.new.next_multiple_of(map.align.max(1));
         }
-        map.sort();
-        Ok(Some(map))
+        Ok(Some(map.sorted()))
     }
 
     fn add_in_order(
@@ -53,38 +46,25 @@ impl MemberMap {
             member.byte_end() - member.byte_offset(),
         );
         let inner = inner_map(types, member, wanted)?;
-        let own_align = types
-            .get(member.type_id)
-            .alignment
-            .max(member.alignment.unwrap_or(1));
-        let align = inner
-            .as_ref()
-            .map_or(own_align, |inner| own_align.max(inner.map.align));
+        let of_inner = inner.as_ref().map(|inner| &inner.map);
+        let own_align = types.get(member.type_id).alignment;
+        let align = own_align
+            .max(member.alignment.unwrap_or(1))
+            .max(of_inner.map_or(1, |map| map.align));
         let to = end.place(from, align);
         self.align = self.align.max(align);
-        self.keeps_line_offset |= inner
-            .as_ref()
-            .is_some_and(|inner| inner.map.keeps_line_offset);
+        self.keeps_line_offset |= of_inner.is_some_and(|map| map.keeps_line_offset);
         let name = member.name.as_deref().unwrap_or_default();
         let Some(inner) = inner else {
-            let index = self.name(name.to_owned(), from, to);
-            self.spans.push(Span {
-                from,
-                to,
-                size,
-                member: index,
-            });
+            self.add_span(name, from, to, size);
             end.pass(from + size, to + size);
             return Ok(());
         };
         if inner.count > ELEMENTS_MAX
             || self.spans.len() + inner.map.spans.len() * inner.count as usize > SPANS_MAX
         {
-            return Err(MapError::TooMany {
-                type_name: self.type_name.clone(),
-                member: name.to_owned(),
-                count: inner.count,
-            });
+            let fault = MemberFault::TooMany { count: inner.count };
+            return Err(MapError::member(&self.type_name, name, fault));
         }
         let first = self.members.len();
         for of_inner in &inner.map.members {
@@ -92,7 +72,7 @@ impl MemberMap {
                 true => of_inner.name.clone(),
                 false => format!("{name}.{}", of_inner.name),
             };
-            self.name(path, from + of_inner.from, to + of_inner.to);
+            self.name(&path, from + of_inner.from, to + of_inner.to);
         }
         for element in 0..inner.count {
             let Sizes {
@@ -109,11 +89,6 @@ impl MemberMap {
         }
         end.pass(from + size, to + inner.map.sizes.after * inner.count);
         Ok(())
-    }
-
-    fn name(&mut self, name: String, from: u64, to: u64) -> usize {
-        self.members.push(MappedMember { name, from, to });
-        self.members.len() - 1
     }
 }
 

@@ -120,8 +120,10 @@ fn names_of(types: &TypeStore, type_id: TypeId) -> Vec<String> {
             _ => break,
         }
     }
-    let layout: Option<&StructLayout> = types.layout(type_id).map(|layout| &**layout);
-    names.extend(layout.and_then(|layout| layout.name.as_deref().map(str::to_owned)));
+    let own = types
+        .layout(type_id)
+        .and_then(|layout| layout.name.as_deref());
+    names.extend(own.map(str::to_owned));
     names
 }
 

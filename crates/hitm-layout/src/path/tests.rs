@@ -16,7 +16,7 @@ type MemberSpec<'a> = (&'a str, TypeId, u64, Option<u64>);
 impl Builder {
     fn new() -> Builder {
         Builder {
-            store: TypeStore::new(),
+            store: TypeStore::default(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Checks the structures of a file against the rules set for them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -94,13 +95,19 @@ impl Checker<'_, '_> {
     fn messages(&mut self, rule: &Rule) -> Result<Vec<String>, String> {
         let mut messages = self.separate(&rule.separate)?;
         if let Some(within) = &rule.within_lines {
-            let lines = self.lines_of(&within.members)?;
+            let lines = within.members.iter().map(|name| self.lines_of(name));
+            let lines: Vec<Range<u64>> = lines.collect::<Result<_, _>>()?;
+            let lines: BTreeSet<u64> = lines.into_iter().flatten().collect();
             if lines.len() as u64 > within.lines {
                 messages.push(format!(
                     "members {} lie on {} lines ({}), expected at most {}",
                     within.members.join(", "),
                     lines.len(),
-                    numbers(lines.iter()),
+                    lines
+                        .iter()
+                        .map(u64::to_string)
+                        .collect::<Vec<_>>()
+                        .join(", "),
                     within.lines
                 ));
             }
@@ -131,13 +138,9 @@ impl Checker<'_, '_> {
         part.ok_or_else(|| name.to_owned())
     }
 
-    fn lines_of(&mut self, members: &[String]) -> Result<BTreeSet<u64>, String> {
-        let mut lines = BTreeSet::new();
-        for name in members {
-            let line_size = self.line_size;
-            lines.extend(self.part(name)?.lines(line_size));
-        }
-        Ok(lines)
+    /// The lines that a member touches.
+    fn lines_of(&mut self, name: &str) -> Result<Range<u64>, String> {
+        Ok(self.part(name)?.lines(self.line_size))
     }
 
     /// A message for each line that members of different groups touch.
@@ -145,8 +148,7 @@ impl Checker<'_, '_> {
         let mut users: BTreeMap<u64, Vec<(usize, &str)>> = BTreeMap::new();
         for (group, members) in groups.iter().enumerate() {
             for name in members {
-                let line_size = self.line_size;
-                for line in self.part(name)?.lines(line_size) {
+                for line in self.lines_of(name)? {
                     users.entry(line).or_default().push((group, name));
                 }
             }
@@ -164,9 +166,4 @@ impl Checker<'_, '_> {
         };
         Ok(shared.map(message).collect())
     }
-}
-
-fn numbers<'a>(numbers: impl Iterator<Item = &'a u64>) -> String {
-    let words: Vec<String> = numbers.map(u64::to_string).collect();
-    words.join(", ")
 }

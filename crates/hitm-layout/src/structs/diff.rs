@@ -106,7 +106,12 @@ pub fn diff(
         line_size_bytes: line_size,
         before: old,
         after: new,
-        members: pair(&old_parts, &new_parts, line_size),
+        members: Pairing {
+            old: &old_parts,
+            new: &new_parts,
+            line_size,
+        }
+        .by(&|part| Some(&part.name)),
     })
 }
 
@@ -127,16 +132,6 @@ fn read(
         padding_bytes: sums.padding_bytes,
     };
     Ok((whole, parts(store, &layout)))
-}
-
-/// Pairs members by name; several with one name in their order.
-fn pair(old: &[Part], new: &[Part], line_size: u64) -> Vec<MemberDiff> {
-    let members = Pairing {
-        old,
-        new,
-        line_size,
-    };
-    members.by(&|part| Some(&part.name))
 }
 
 /// The members of two structures, to be paired.
@@ -239,7 +234,12 @@ mod tests {
             part("b", 12, 4),
             part("new", 128, 4),
         ];
-        let rows = pair(&old, &new, 64);
+        let pairing = Pairing {
+            old: &old,
+            new: &new,
+            line_size: 64,
+        };
+        let rows = pairing.by(&|part| Some(&part.name));
         let found: Vec<_> = rows
             .iter()
             .map(|row| (row.name.as_str(), row.change, row.is_resized))

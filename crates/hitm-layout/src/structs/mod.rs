@@ -16,9 +16,9 @@ use crate::{StructLayout, TypeStore, c_source};
 pub use check::{CheckReport, Violation, check};
 pub use diff::{Change, LayoutDiff, MemberDiff, MemberPlace, Pairing, WholePlace, diff};
 pub use list::{LayoutList, ListOptions, ListRow, list};
-pub use parts::{Names, Part, parts};
+pub use parts::{Names, Part, parts, place_in_types};
 pub use rules::{Rule, Rules, WithinLines};
-pub use shown::{MemberRow, Shown, ShownMember, member_rows, shown};
+pub use shown::{Shown, ShownMember, member_rows, shown};
 pub use types_file::TypesFile;
 
 /// Errors of looking at structures.

@@ -106,8 +106,10 @@ fn each_member<'a>(
     }
 }
 
-/// Members by name, each with the bit at which it begins.
-type ByName<'a> = BTreeMap<&'a str, (&'a Member, u64)>;
+/// A member, with the bit at which it begins.
+type Begun<'a> = (&'a Member, u64);
+
+type ByName<'a> = BTreeMap<&'a str, Begun<'a>>;
 
 /// Members of structures by name, sorted at the first question about a structure: a file may ask for each
 /// of very many.
@@ -148,33 +150,79 @@ impl<'a> Names<'a> {
         path: &str,
     ) -> Option<(TypeId, Part)> {
         let store = self.store;
-        let named = self.outermost.entry(outer);
-        let mut named = &*named.or_insert_with(|| by_name(store, layout));
-        let mut base_bits = 0;
-        let mut steps = path.split('.').peekable();
-        while let Some(step) = steps.next() {
-            let (name, mut indices) = step.split_once('[').map_or((step, ""), |(name, rest)| {
-                (name, rest.strip_suffix(']').unwrap_or("?"))
-            });
-            let (member, start) = *named.get(name)?;
-            let mut part = Part::of(member, base_bits + start - member.bit_offset);
-            let mut type_id = member.type_id;
-            while !indices.is_empty() {
-                let (index, rest) = indices.split_once("][").unwrap_or((indices, ""));
-                (type_id, part) = element(store, type_id, part, index.parse().ok()?)?;
-                indices = rest;
-            }
-            if steps.peek().is_none() {
-                part.name = path.to_owned();
-                return Some((type_id, part));
-            }
-            let layout = store.layout(type_id)?;
-            let inner = self.inner.entry(type_id);
-            named = inner.or_insert_with(|| by_name(store, layout));
-            base_bits = part.bits.start;
-        }
-        None
+        follow(store, path, &mut |of, name| {
+            let named = match of {
+                None => {
+                    let named = self.outermost.entry(outer);
+                    named.or_insert_with(|| by_name(store, layout))
+                }
+                Some(id) => {
+                    let layout = store.layout(id)?;
+                    let named = self.inner.entry(id);
+                    named.or_insert_with(|| by_name(store, layout))
+                }
+            };
+            named.get(name).copied()
+        })
     }
+}
+
+/// Returns the place of `path` (`a.b[3].c`) in `layout`: bytes from its start, and its bytes. Members of
+/// anonymous structures and of bases are found under their own names, as in the language.
+pub fn place_in_types(layout: &StructLayout, store: &TypeStore, path: &str) -> Option<(u64, u64)> {
+    let found = follow(store, path, &mut |of, name| match of {
+        None => member_named(store, layout, name),
+        Some(id) => member_named(store, store.layout(id)?, name),
+    });
+    found.map(|(_, part)| (part.offset(), part.size()))
+}
+
+/// The member of a name, with the bit at which it begins: a structure's own before one of those without a name.
+fn member_named<'a>(
+    store: &'a TypeStore,
+    layout: &'a StructLayout,
+    name: &str,
+) -> Option<Begun<'a>> {
+    let is_it = |member: &&Member| member.name.as_deref() == Some(name);
+    if let Some(member) = layout.members.iter().find(is_it) {
+        return Some((member, member.bit_offset));
+    }
+    let mut nameless = layout.members.iter().filter(|member| member.name.is_none());
+    nameless.find_map(|outer| {
+        let (member, start) = member_named(store, store.layout(outer.type_id)?, name)?;
+        Some((member, outer.bit_offset + start))
+    })
+}
+
+/// Follows a path; `find` finds a member of a structure, of the outermost one when none, with the bit at
+/// which it begins.
+fn follow<'a>(
+    store: &'a TypeStore,
+    path: &str,
+    find: &mut dyn FnMut(Option<TypeId>, &str) -> Option<Begun<'a>>,
+) -> Option<(TypeId, Part)> {
+    let (mut of, mut base_bits) = (None, 0);
+    let mut steps = path.split('.').peekable();
+    while let Some(step) = steps.next() {
+        let (name, mut indices) = step.split_once('[').map_or((step, ""), |(name, rest)| {
+            let indices = rest.strip_suffix(']').filter(|indices| !indices.is_empty());
+            (name, indices.unwrap_or("?"))
+        });
+        let (member, start) = find(of, name)?;
+        let mut part = Part::of(member, base_bits + start - member.bit_offset);
+        let mut type_id = member.type_id;
+        while !indices.is_empty() {
+            let (index, rest) = indices.split_once("][").unwrap_or((indices, ""));
+            (type_id, part) = element(store, type_id, part, index.parse().ok()?)?;
+            indices = rest;
+        }
+        if steps.peek().is_none() {
+            part.name = path.to_owned();
+            return Some((type_id, part));
+        }
+        (of, base_bits) = (Some(type_id), part.bits.start);
+    }
+    None
 }
 
 /// The members by name: of those with one name a structure's own before one of anonymous structures.

@@ -18,19 +18,24 @@ pub struct Rules {
 }
 
 /// Rules of one structure.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
     /// The line of the file that the rule begins in.
+    #[serde(skip)]
     pub line: usize,
     /// The structure.
+    #[serde(rename = "struct")]
     pub struct_name: String,
     /// Groups of members: no two groups may have a cache line in common.
+    #[serde(default)]
     pub separate: Vec<Vec<String>>,
     /// Members that must lie within few lines.
     pub within_lines: Option<WithinLines>,
     /// Limit on the structure's bytes.
     pub size_max_bytes: Option<u64>,
     /// Members that may not touch more lines than they need.
+    #[serde(default)]
     pub no_straddle: Vec<String>,
 }
 
@@ -50,20 +55,7 @@ struct RawRules {
     schema: Spanned<u32>,
     line_size_bytes: Option<Spanned<u64>>,
     #[serde(default)]
-    rule: Vec<Spanned<RawRule>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawRule {
-    #[serde(rename = "struct")]
-    struct_name: String,
-    #[serde(default)]
-    separate: Vec<Vec<String>>,
-    within_lines: Option<WithinLines>,
-    size_max_bytes: Option<u64>,
-    #[serde(default)]
-    no_straddle: Vec<String>,
+    rule: Vec<Spanned<Rule>>,
 }
 
 impl Rules {
@@ -101,8 +93,12 @@ impl Rules {
         for rule in raw.rule {
             let at = rule.span().start;
             let line = newlines.partition_point(|newline| *newline < at) + 1;
-            let rule = Rule::from_raw(rule.into_inner(), line);
-            rules.push(rule.map_err(|cause| refuse(Some(at), cause))?);
+            let rule = Rule {
+                line,
+                ..rule.into_inner()
+            };
+            rule.check().map_err(|cause| refuse(Some(at), cause))?;
+            rules.push(rule);
         }
         Ok(Rules {
             file: file.to_owned(),
@@ -113,11 +109,12 @@ impl Rules {
 }
 
 impl Rule {
-    fn from_raw(raw: RawRule, line: usize) -> Result<Rule, String> {
-        let asks = !raw.separate.is_empty()
-            || raw.within_lines.is_some()
-            || raw.size_max_bytes.is_some()
-            || !raw.no_straddle.is_empty();
+    /// Fails when the rule asks for nothing, or for what nothing can break.
+    fn check(&self) -> Result<(), String> {
+        let asks = !self.separate.is_empty()
+            || self.within_lines.is_some()
+            || self.size_max_bytes.is_some()
+            || !self.no_straddle.is_empty();
         if !asks {
             return Err(
                 "the rule asks for nothing: expected separate, within_lines, \
@@ -125,22 +122,15 @@ impl Rule {
                     .to_owned(),
             );
         }
-        if raw.separate.len() == 1 || raw.separate.iter().any(Vec::is_empty) {
+        if self.separate.len() == 1 || self.separate.iter().any(Vec::is_empty) {
             return Err("separate: expected at least two groups, none of them empty".to_owned());
         }
-        if let Some(within) = &raw.within_lines
+        if let Some(within) = &self.within_lines
             && (within.lines == 0 || within.members.is_empty())
         {
             return Err("within_lines: expected members and at least 1 line".to_owned());
         }
-        Ok(Rule {
-            line,
-            struct_name: raw.struct_name,
-            separate: raw.separate,
-            within_lines: raw.within_lines,
-            size_max_bytes: raw.size_max_bytes,
-            no_straddle: raw.no_straddle,
-        })
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@ use super::{ShowOptions, StructsError, Sums, TypesFile};
 use crate::{Member, MemberKind, StructLayout, TypeStore};
 
 /// Depth to which `expand` shows members: files that no compiler made may nest without end.
-const MAX_DEPTH: usize = 16;
+const MAX_DEPTH: u64 = 16;
 
 /// Limit on the members that are written.
 const MAX_MEMBERS: usize = 1 << 16;
@@ -39,6 +39,13 @@ pub struct Shown {
 #[expect(missing_docs, reason = "the format's page has them")]
 pub struct ShownMember {
     pub name: Option<String>,
+    /// Names from the outermost structure's member down, joined by dots; a member without a name is
+    /// left out, and one that is nothing else has an empty path.
+    #[serde(skip)]
+    pub path: String,
+    /// Depth, 0 for a member of the structure itself.
+    #[serde(skip)]
+    pub depth: u64,
     #[serde(rename = "type")]
     pub type_name: String,
     pub declaration: String,
@@ -56,18 +63,6 @@ pub struct ShownMember {
     pub members: Option<Vec<ShownMember>>,
 }
 
-/// A member of a structure, or of a member, in a flat list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberRow {
-    /// Names from the outermost structure's member down, joined by dots; a member without a name is
-    /// left out, and one that is nothing else has an empty path.
-    pub path: String,
-    /// Depth, 0 for a member of the structure itself.
-    pub depth: u64,
-    /// The member, without its own.
-    pub member: ShownMember,
-}
-
 /// The members of a structure as rows, each before its own members.
 ///
 /// # Errors
@@ -76,33 +71,18 @@ pub fn member_rows(
     file: &mut TypesFile,
     name: &str,
     options: &ShowOptions,
-) -> Result<Vec<MemberRow>, StructsError> {
+) -> Result<Vec<ShownMember>, StructsError> {
     let layout = file.struct_layout(name)?;
-    let mut shower = Shower {
-        store: file.types(),
-        options,
-        members_left: MAX_MEMBERS,
-    };
-    let members = shower.members(&layout, 0, MAX_DEPTH);
     let mut rows = Vec::new();
-    flatten(members, "", 0, &mut rows);
+    flatten(Shower::shown(file.types(), &layout, options), &mut rows);
     Ok(rows)
 }
 
-fn flatten(members: Vec<ShownMember>, above: &str, depth: u64, rows: &mut Vec<MemberRow>) {
+fn flatten(members: Vec<ShownMember>, rows: &mut Vec<ShownMember>) {
     for mut member in members {
-        let path = match (above, &member.name) {
-            (above, None) => above.to_owned(),
-            ("", Some(name)) => name.clone(),
-            (above, Some(name)) => format!("{above}.{name}"),
-        };
-        let inner = member.members.take().unwrap_or_default();
-        rows.push(MemberRow {
-            path: path.clone(),
-            depth,
-            member,
-        });
-        flatten(inner, &path, depth + 1, rows);
+        let inner = member.members.take();
+        rows.push(member);
+        flatten(inner.unwrap_or_default(), rows);
     }
 }
 
@@ -120,11 +100,6 @@ pub fn shown(
     let store = file.types();
     let shape = store.shape(&layout);
     let forced = store.forced_alignments(&layout);
-    let mut shower = Shower {
-        store,
-        options,
-        members_left: MAX_MEMBERS,
-    };
     Ok(Shown {
         schema: 1,
         file: file_name,
@@ -144,7 +119,7 @@ pub fn shown(
         sum_members_bytes: shape.sum_members,
         sum_bit_fields_bits: shape.sum_bit_fields,
         last_line_bytes: layout.last_cacheline(options.line_size),
-        members: shower.members(&layout, 0, MAX_DEPTH),
+        members: Shower::shown(store, &layout, options),
     })
 }
 
@@ -154,9 +129,32 @@ struct Shower<'a> {
     members_left: usize,
 }
 
+/// The structure around members.
+struct Around<'a> {
+    /// Its first bit in the outermost one.
+    base: u64,
+    path: &'a str,
+    /// Depth of its members.
+    depth: u64,
+}
+
 impl Shower<'_> {
-    /// Members of a structure that begins `base` bits into the outermost one.
-    fn members(&mut self, layout: &StructLayout, base: u64, depth: usize) -> Vec<ShownMember> {
+    /// The members of a structure.
+    fn shown(store: &TypeStore, layout: &StructLayout, options: &ShowOptions) -> Vec<ShownMember> {
+        let mut shower = Shower {
+            store,
+            options,
+            members_left: MAX_MEMBERS,
+        };
+        let around = Around {
+            base: 0,
+            path: "",
+            depth: 0,
+        };
+        shower.members(layout, &around)
+    }
+
+    fn members(&mut self, layout: &StructLayout, around: &Around<'_>) -> Vec<ShownMember> {
         let shape = self.store.shape(layout);
         let forced = self.store.forced_alignments(layout);
         let mut shown = Vec::new();
@@ -165,8 +163,13 @@ impl Shower<'_> {
                 break;
             }
             self.members_left -= 1;
-            let bit_offset = base + member.bit_offset;
+            let bit_offset = around.base + member.bit_offset;
             let gap = shape.behind[index];
+            let path = match (around.path, &member.name) {
+                (above, None) => above.to_owned(),
+                ("", Some(name)) => name.to_string(),
+                (above, Some(name)) => format!("{above}.{name}"),
+            };
             shown.push(ShownMember {
                 name: member.name.as_deref().map(str::to_owned),
                 type_name: member.type_name.to_string(),
@@ -181,17 +184,26 @@ impl Shower<'_> {
                 forced_alignment_bytes: forced.members[index],
                 hole_after_bytes: gap.bytes,
                 bit_hole_after_bits: gap.bits,
-                members: self.inner(member, bit_offset, depth),
+                depth: around.depth,
+                members: self.inner(member, bit_offset, &path, around.depth + 1),
+                path,
             });
         }
         shown
     }
 
     /// Members of a member: of an anonymous structure, and with `expand` of any structure.
-    fn inner(&mut self, member: &Member, base: u64, depth: usize) -> Option<Vec<ShownMember>> {
-        let layout = self.store.layout(member.type_id)?.clone();
+    fn inner(
+        &mut self,
+        member: &Member,
+        base: u64,
+        path: &str,
+        depth: u64,
+    ) -> Option<Vec<ShownMember>> {
+        let layout = self.store.layout(member.type_id)?;
         let wanted = layout.name.is_none() || self.options.expand;
-        (wanted && depth > 0).then(|| self.members(&layout, base, depth - 1))
+        let around = Around { base, path, depth };
+        (wanted && depth <= MAX_DEPTH).then(|| self.members(layout, &around))
     }
 
     fn declaration(&self, member: &Member) -> String {

@@ -4,19 +4,14 @@ use std::sync::Arc;
 
 use super::StructsError;
 use crate::Error;
-use crate::{
-    BtfFile, BtfVariable, Bytes, ObjectFile, SourceNames, StructLayout, TypeStore, Unread,
-};
+use crate::{BtfFile, Bytes, ObjectFile, SourceNames, StructLayout, TypeStore, Unread};
 
 /// A file with types.
 #[derive(Debug)]
-pub struct TypesFile {
-    types: Types,
-}
-
-#[derive(Debug)]
-enum Types {
+pub enum TypesFile {
+    /// Types of BTF.
     Btf(Box<BtfFile>),
+    /// Types of DWARF.
     Dwarf(Box<ObjectFile>),
 }
 
@@ -35,9 +30,7 @@ impl TypesFile {
         let is_btf = BtfFile::is_raw(&bytes) || BtfFile::is_in_elf(&bytes);
         if is_btf || !bytes.starts_with(b"\x7fELF") {
             let file = BtfFile::parse(bytes, base, name)?;
-            return Ok(TypesFile {
-                types: Types::Btf(Box::new(file)),
-            });
+            return Ok(TypesFile::Btf(Box::new(file)));
         }
         let mut file = ObjectFile::parse(bytes, name)?;
         file.attach_debug_files(load);
@@ -46,41 +39,39 @@ impl TypesFile {
                 file: name.to_owned(),
             });
         }
-        Ok(TypesFile {
-            types: Types::Dwarf(Box::new(file)),
-        })
+        Ok(TypesFile::Dwarf(Box::new(file)))
     }
 
     /// The name of the file.
     pub fn name(&self) -> &str {
-        match &self.types {
-            Types::Btf(file) => file.name(),
-            Types::Dwarf(file) => file.name(),
+        match self {
+            TypesFile::Btf(file) => file.name(),
+            TypesFile::Dwarf(file) => file.name(),
         }
     }
 
     /// Returns the layout of a structure, class or union: `rq`, `struct rq`, `ns::Foo`, or a
     /// typedef of one.
     pub fn struct_layout(&mut self, name: &str) -> Result<Arc<StructLayout>, Error> {
-        match &mut self.types {
-            Types::Btf(file) => file.struct_layout(name),
-            Types::Dwarf(file) => file.struct_layout(name),
+        match self {
+            TypesFile::Btf(file) => file.struct_layout(name),
+            TypesFile::Dwarf(file) => file.struct_layout(name),
         }
     }
 
     /// Types read so far, with those of a layout's members.
     pub fn types(&mut self) -> &TypeStore {
-        match &mut self.types {
-            Types::Btf(file) => file.types(),
-            Types::Dwarf(file) => file.types(),
+        match self {
+            TypesFile::Btf(file) => file.types(),
+            TypesFile::Dwarf(file) => file.types(),
         }
     }
 
     /// Names in source of the types of a layout's members; none in BTF, whose names are C's.
     pub fn source_names(&mut self, layout: &StructLayout) -> SourceNames {
-        match &mut self.types {
-            Types::Btf(_) => SourceNames::default(),
-            Types::Dwarf(file) => file.source_names(layout),
+        match self {
+            TypesFile::Btf(_) => SourceNames::default(),
+            TypesFile::Dwarf(file) => file.source_names(layout),
         }
     }
 
@@ -90,30 +81,22 @@ impl TypesFile {
         &mut self,
         mut take: impl FnMut(&str, &TypeStore, Result<Arc<StructLayout>, Error>),
     ) {
-        match &mut self.types {
-            Types::Btf(file) => {
+        match self {
+            TypesFile::Btf(file) => {
                 for definition in file.definitions() {
                     let layout = file.definition_layout(&definition);
                     take(&definition.name, file.types(), layout);
                 }
             }
-            Types::Dwarf(file) => file.each_definition(take),
-        }
-    }
-
-    /// Variables in BTF, a kernel's per-CPU ones; none for other files.
-    pub fn btf_variables(&self) -> Vec<BtfVariable> {
-        match &self.types {
-            Types::Btf(file) => file.variables(),
-            Types::Dwarf(_) => Vec::new(),
+            TypesFile::Dwarf(file) => file.each_definition(take),
         }
     }
 
     /// Damaged and missing parts so far.
     pub fn diagnostics(&self) -> Vec<String> {
-        match &self.types {
-            Types::Btf(_) => Vec::new(),
-            Types::Dwarf(file) => {
+        match self {
+            TypesFile::Btf(_) => Vec::new(),
+            TypesFile::Dwarf(file) => {
                 let found = file.diagnostics();
                 found.iter().map(ToString::to_string).collect()
             }

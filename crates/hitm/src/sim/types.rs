@@ -5,8 +5,8 @@
 //! its built-in layout. A member that the file's structure lacks is left out, so that the engine
 //! names it as missing.
 
-use hitm_layout::advise::place_in_types;
 use hitm_layout::structs::TypesFile;
+use hitm_layout::structs::place_in_types;
 use hitm_layout::{StructLayout as TypeLayout, TypeStore};
 use hitm_sim::layout::{Layouts, Member, Storage, StructLayout};
 
