@@ -29,8 +29,6 @@ pub mod op {
     pub const STORE: u64 = 4;
     /// A prefetch by an instruction.
     pub const PREFETCH: u64 = 8;
-    /// An instruction fetch.
-    pub const EXEC: u64 = 16;
 }
 
 /// Bits of [`DataSrc::level`].
@@ -248,12 +246,6 @@ impl DataSrc {
         self.lock() & lock::LOCKED != 0
     }
 
-    /// Returns true if the address missed the first-level TLB or was translated by a page walk.
-    pub const fn is_tlb_miss(self) -> bool {
-        // PERF_MEM_TLB_MISS, _L2, _WK (walker), _OS (fault handler).
-        self.tlb() & (0x04 | 0x10 | 0x20 | 0x40) != 0
-    }
-
     /// The word for an access of ours, or `None` for a fence, which no sample can show.
     pub fn of_access(op: AccessOp, source: DataSource) -> Option<DataSrc> {
         let mut fields = own_fields(source);
@@ -295,49 +287,28 @@ impl DataSrc {
         if let Some(source) = self.own_source() {
             return Some(source);
         }
-        if access == AccessOp::Store {
-            return self.store_source();
-        }
-        let hitm = self.snoop() & snoop::HITM != 0;
-        let shared = self.snoop() & snoop::HIT != 0 || self.snoopx() & snoopx::PEER != 0;
-        Some(match self.hit_level()? {
-            HitLevel::RemoteCache if hitm => DataSource::RemoteHitm,
-            HitLevel::RemoteCache => DataSource::RemotePeer,
-            HitLevel::L2 | HitLevel::L3 if hitm => DataSource::LocalHitm,
-            HitLevel::L2 | HitLevel::L3 if shared => DataSource::LocalPeer,
-            HitLevel::FillBuffer => DataSource::FillBuffer,
-            HitLevel::L1 => DataSource::L1,
-            HitLevel::L2 => DataSource::L2,
-            HitLevel::L3 => DataSource::Llc,
-            HitLevel::LocalRam => DataSource::LocalDram,
-            HitLevel::RemoteRam => DataSource::RemoteDram,
-            HitLevel::Uncached => return None,
-        })
-    }
-
-    /// A store that hit the L1, or one that missed it without a word on what it found there.
-    fn store_source(self) -> Option<DataSource> {
-        let hits_l1 = self.level() & level::HIT != 0 && self.level() & level::L1 != 0;
-        if hits_l1 {
+        let is_store = access == AccessOp::Store;
+        let l1 = |bit: u64| is_store && self.level() & bit != 0 && self.level() & level::L1 != 0;
+        if l1(level::HIT) {
             return Some(DataSource::L1);
         }
-        if let Some(level) = self
-            .hit_level()
-            .filter(|level| *level != HitLevel::Uncached)
-        {
-            return Some(match level {
-                HitLevel::FillBuffer => DataSource::FillBuffer,
-                HitLevel::L1 => DataSource::L1,
-                HitLevel::L2 => DataSource::L2,
-                HitLevel::L3 => DataSource::Llc,
-                HitLevel::RemoteCache => DataSource::RemotePeer,
-                HitLevel::LocalRam => DataSource::LocalDram,
-                HitLevel::RemoteRam | HitLevel::Uncached => DataSource::RemoteDram,
-            });
-        }
-        // Intel's PEBS says only that the L1 was missed: the next level is the least that it took.
-        let misses_l1 = self.level() & level::MISS != 0 && self.level() & level::L1 != 0;
-        misses_l1.then_some(DataSource::L2)
+        let snooped = |bit: u64| !is_store && self.snoop() & bit != 0;
+        let hitm = snooped(snoop::HITM);
+        let shared = snooped(snoop::HIT) || !is_store && self.snoopx() & snoopx::PEER != 0;
+        Some(match self.hit_level() {
+            Some(HitLevel::RemoteCache) if hitm => DataSource::RemoteHitm,
+            Some(HitLevel::RemoteCache) => DataSource::RemotePeer,
+            Some(HitLevel::L2 | HitLevel::L3) if hitm => DataSource::LocalHitm,
+            Some(HitLevel::L2 | HitLevel::L3) if shared => DataSource::LocalPeer,
+            Some(HitLevel::FillBuffer) => DataSource::FillBuffer,
+            Some(HitLevel::L1) => DataSource::L1,
+            Some(HitLevel::L2) => DataSource::L2,
+            Some(HitLevel::L3) => DataSource::Llc,
+            Some(HitLevel::LocalRam) => DataSource::LocalDram,
+            Some(HitLevel::RemoteRam) => DataSource::RemoteDram,
+            // Intel's PEBS says only that a store missed the L1: the next level is the least that it took.
+            Some(HitLevel::Uncached) | None => return l1(level::MISS).then_some(DataSource::L2),
+        })
     }
 
     /// Returns the cache or memory that served the access. The old field `lvl` wins when it says

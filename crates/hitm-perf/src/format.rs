@@ -96,10 +96,6 @@ pub mod sample {
     pub const TRANSACTION: u64 = 1 << 17;
     pub const REGS_INTR: u64 = 1 << 18;
     pub const PHYS_ADDR: u64 = 1 << 19;
-    pub const AUX: u64 = 1 << 20;
-    pub const CGROUP: u64 = 1 << 21;
-    pub const DATA_PAGE_SIZE: u64 = 1 << 22;
-    pub const CODE_PAGE_SIZE: u64 = 1 << 23;
     pub const WEIGHT_STRUCT: u64 = 1 << 24;
 }
 
@@ -114,7 +110,6 @@ pub mod feature {
     pub const NRCPUS: u8 = 7;
     pub const CPUDESC: u8 = 8;
     pub const CPUID: u8 = 9;
-    pub const TOTAL_MEM: u8 = 10;
     pub const CMDLINE: u8 = 11;
     pub const EVENT_DESC: u8 = 12;
     pub const CPU_TOPOLOGY: u8 = 13;

@@ -16,59 +16,27 @@ use hitm_trace::{COUNT_MAX, LATENCY_MAX};
 use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
+use crate::left_out::left_out;
 use crate::spaces::Spaces;
 use crate::{DataSrc, Sample, TaskId, tlb};
 
-/// Samples that are no access of a recording, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Rejected {
+left_out! {
+    /// Samples that are no access of a recording, by reason.
+    Rejected:
     /// Neither load nor store.
-    pub no_operation: u64,
+    no_operation, "samples are neither loads nor stores";
     /// Without an address.
-    pub no_address: u64,
+    no_address, "samples have no address";
     /// Loads that do not say where the data came from.
-    pub no_source: u64,
+    no_source, "loads do not say where their data came from";
     /// With a time, a latency or an address that no recording may hold.
-    pub out_of_range: u64,
+    out_of_range, "samples have a time, a latency or an address beyond all that can be";
     /// Of more threads than are kept.
-    pub too_many_threads: u64,
+    too_many_threads, "samples are of more threads than are kept";
     /// Samples that do not say on which CPU they were taken; they count, for CPU 0.
-    pub no_cpu: u64,
+    no_cpu, "samples do not say on which CPU they were taken: counted for CPU 0";
     /// Samples of lines whose physical addresses are more than are compared; they count.
-    pub not_compared: u64,
-}
-
-impl Rejected {
-    /// Each count that is not zero, in words.
-    pub fn describe(&self) -> Vec<String> {
-        let counts = [
-            (self.no_operation, "samples are neither loads nor stores"),
-            (self.no_address, "samples have no address"),
-            (
-                self.no_source,
-                "loads do not say where their data came from",
-            ),
-            (
-                self.out_of_range,
-                "samples have a time, a latency or an address beyond all that can be",
-            ),
-            (
-                self.too_many_threads,
-                "samples are of more threads than are kept",
-            ),
-            (
-                self.no_cpu,
-                "samples do not say on which CPU they were taken: counted for CPU 0",
-            ),
-            (
-                self.not_compared,
-                "samples are of lines whose physical addresses are more than are compared",
-            ),
-        ];
-        let seen = counts.into_iter().filter(|(count, _)| *count > 0);
-        seen.map(|(count, words)| format!("{count} {words}"))
-            .collect()
-    }
+    not_compared, "samples are of lines whose physical addresses are more than are compared";
 }
 
 /// Threads that are numbered, some 200 bytes each. A machine runs as many in an hour of compiling.

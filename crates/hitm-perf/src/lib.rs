@@ -20,12 +20,14 @@ mod data_src;
 pub mod export;
 pub mod format;
 pub mod import;
+mod left_out;
 pub mod maps;
 pub mod read;
 mod sample;
 pub mod script;
 mod spaces;
 mod task;
+mod text;
 pub mod write;
 
 pub use data_src::{DataSrc, HitLevel, level, level_number, lock, op, snoop, snoopx, tlb};

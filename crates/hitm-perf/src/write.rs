@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use crate::format::{context, misc, record};
+use crate::text::cut;
 use crate::{CpuMode, EventKind, Sample};
 
 use attr::{ATTRS, DATA_OFFSET, head};
@@ -132,10 +133,7 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         put32(&mut self.buffer, at.pid);
         put32(&mut self.buffer, at.tid);
         // TASK_COMM_LEN: the kernel keeps 15 bytes of a name.
-        let len = (0..=name.len().min(15))
-            .rev()
-            .find(|len| name.is_char_boundary(*len));
-        put_padded(&mut self.buffer, &name[..len.unwrap_or(0)]);
+        put_padded(&mut self.buffer, cut(name, 15));
         self.end_with_id(at)
     }
 
@@ -166,19 +164,19 @@ impl<W: Write + Seek> PerfDataWriter<W> {
 
     /// Writes a mapping.
     pub fn mmap(&mut self, at: Moment, mapping: &MmapInfo) -> io::Result<()> {
-        let is_data = if mapping.executable {
-            0
-        } else {
-            misc::MMAP_DATA
+        let is_data = match mapping.executable {
+            true => 0,
+            false => misc::MMAP_DATA,
         };
         let inode = self.inode(mapping);
         self.begin(record::MMAP2, is_data | misc::USER);
         let out = &mut self.buffer;
         put32(out, mapping.pid);
         put32(out, at.tid);
-        put64(out, mapping.start);
-        put64(out, mapping.end.saturating_sub(mapping.start));
-        put64(out, mapping.file_offset);
+        let len = mapping.end.saturating_sub(mapping.start);
+        for word in [mapping.start, len, mapping.file_offset] {
+            put64(out, word);
+        }
         // Device 0:0 and inode 0 mean memory without a file.
         put32(out, 0);
         put32(out, u32::from(inode != 0));
@@ -188,22 +186,13 @@ impl<W: Write + Seek> PerfDataWriter<W> {
         const PROT_WRITE: u32 = 2;
         const PROT_EXEC: u32 = 4;
         const MAP_PRIVATE: u32 = 2;
-        put32(
-            out,
-            PROT_READ
-                | if mapping.executable {
-                    PROT_EXEC
-                } else {
-                    PROT_WRITE
-                },
-        );
+        let use_of = match mapping.executable {
+            true => PROT_EXEC,
+            false => PROT_WRITE,
+        };
+        put32(out, PROT_READ | use_of);
         put32(out, MAP_PRIVATE);
-        let path_max = usize::from(u16::MAX) - 256;
-        let len = (0..=mapping.path.len().min(path_max)).rev();
-        let len = len
-            .into_iter()
-            .find(|len| mapping.path.is_char_boundary(*len));
-        put_padded(out, &mapping.path[..len.unwrap_or(0)]);
+        put_padded(out, cut(&mapping.path, usize::from(u16::MAX) - 256));
         self.end_with_id(at)
     }
 

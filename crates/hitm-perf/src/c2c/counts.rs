@@ -3,69 +3,85 @@
 use crate::DataSrc;
 use crate::data_src::{level, op, snoop, snoopx};
 
-/// perf's counts of a row, a line or all samples; the names in backticks are those of its source.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+/// Declares the counts, and their sum with others.
+macro_rules! counts {
+    ($($(#[$doc:meta])+ $name:ident,)+) => {
+        /// perf's counts of a row, a line or all samples; the names in backticks are those of its source.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Counts {
+            $($(#[$doc])+ pub $name: u64,)+
+        }
+
+        impl Counts {
+            /// Adds other counts.
+            pub fn merge(&mut self, other: &Counts) {
+                $(self.$name += other.$name;)+
+            }
+        }
+    };
+}
+
+counts! {
     /// All samples (`nr_entries`).
-    pub samples: u64,
+    samples,
     /// Locked operations.
-    pub locks: u64,
+    locks,
     /// Loads, with or without an address.
-    pub loads: u64,
+    loads,
     /// Loads of memory that is not cached.
-    pub load_uncached: u64,
+    load_uncached,
     /// Loads from a device.
-    pub load_io: u64,
+    load_io,
     /// Loads that missed the level that they name.
-    pub load_miss: u64,
+    load_miss,
     /// Loads without an address.
-    pub load_no_address: u64,
+    load_no_address,
     /// Loads that waited for a fill that was under way.
-    pub fill_buffer: u64,
+    fill_buffer,
     /// Loads that hit the L1.
-    pub load_l1: u64,
+    load_l1,
     /// Loads that hit the L2.
-    pub load_l2: u64,
+    load_l2,
     /// Loads that hit the LLC, HITM not included.
-    pub load_llc: u64,
+    load_llc,
     /// Loads of a line modified in another cache of the node.
-    pub local_hitm: u64,
+    local_hitm,
     /// Loads of a line modified on another node.
-    pub remote_hitm: u64,
+    remote_hitm,
     /// Loads from a peer of the node.
-    pub local_peer: u64,
+    local_peer,
     /// Loads from a peer on another node.
-    pub remote_peer: u64,
+    remote_peer,
     /// Loads of a clean line from another node's cache.
-    pub remote_hit: u64,
+    remote_hit,
     /// Loads from the node's memory.
-    pub local_dram: u64,
+    local_dram,
     /// Loads from another node's memory.
-    pub remote_dram: u64,
+    remote_dram,
     /// Loads from memory that no other cache had (`ld_excl`).
-    pub load_exclusive: u64,
+    load_exclusive,
     /// Loads from memory that another cache had too (`ld_shared`).
-    pub load_shared: u64,
+    load_shared,
     /// Loads blocked by data of an older store.
-    pub blocked_data: u64,
+    blocked_data,
     /// Loads blocked by an address conflict.
-    pub blocked_address: u64,
+    blocked_address,
     /// Stores, with or without an address.
-    pub stores: u64,
+    stores,
     /// Stores to memory that is not cached.
-    pub store_uncached: u64,
+    store_uncached,
     /// Stores without an address.
-    pub store_no_address: u64,
+    store_no_address,
     /// Stores that hit the L1.
-    pub store_l1_hit: u64,
+    store_l1_hit,
     /// Stores that missed the L1.
-    pub store_l1_miss: u64,
+    store_l1_miss,
     /// Stores that do not say what they hit.
-    pub store_unknown: u64,
+    store_unknown,
     /// Samples whose address or instruction no mapping holds (`nomap`).
-    pub no_mapping: u64,
+    no_mapping,
     /// Samples that are neither load nor store (`noparse`).
-    pub unparsed: u64,
+    unparsed,
 }
 
 impl Counts {
@@ -97,141 +113,71 @@ impl Counts {
 
     /// Counts `count` samples that have one word and one address.
     pub fn add(&mut self, data_src: DataSrc, addr: u64, count: u64) {
+        let when = |is: bool| u64::from(is) * count;
         self.samples += count;
-        let mut when = |is: bool, field: fn(&mut Counts) -> &mut u64| {
-            if is {
-                *field(self) += count;
-            }
-        };
-        when(data_src.is_locked(), |counts| &mut counts.locks);
-        when(data_src.blocked() & 2 != 0, |counts| {
-            &mut counts.blocked_data
-        });
-        when(data_src.blocked() & 4 != 0, |counts| {
-            &mut counts.blocked_address
-        });
+        self.locks += when(data_src.is_locked());
+        self.blocked_data += when(data_src.blocked() & 2 != 0);
+        self.blocked_address += when(data_src.blocked() & 4 != 0);
         // A word with both bits, as of AMD's locked operations, counts as a load.
+        let has_address = addr != 0;
         if data_src.op() & op::LOAD != 0 {
-            when(true, |counts| &mut counts.loads);
-            when(addr == 0, |counts| &mut counts.load_no_address);
-            if addr != 0 {
-                self.add_load(data_src, count);
-            }
+            self.loads += count;
+            self.load_no_address += when(!has_address);
+            self.add_load(data_src, when(has_address));
         } else if data_src.op() & op::STORE != 0 {
-            when(true, |counts| &mut counts.stores);
-            when(addr == 0, |counts| &mut counts.store_no_address);
-            if addr != 0 {
-                self.add_store(data_src, count);
-            }
+            self.stores += count;
+            self.store_no_address += when(!has_address);
+            self.add_store(data_src, when(has_address));
         } else {
-            when(true, |counts| &mut counts.unparsed);
+            self.unparsed += count;
         }
     }
 
     fn add_load(&mut self, data_src: DataSrc, count: u64) {
+        let when = |is: bool| u64::from(is) * count;
         let has = |bits: u64| data_src.level() & bits != 0;
+        let hit = |bits: u64| has(level::HIT) && has(bits);
         let snooped = |bit: u64| data_src.snoop() & bit != 0;
         let is_peer = data_src.snoopx() & snoopx::PEER != 0;
         // With hops set, the remote cache may belong to this node.
         let is_other_node = data_src.is_remote() && data_src.hops() == 0;
-        let mut when = |is: bool, field: fn(&mut Counts) -> &mut u64| {
-            if is {
-                *field(self) += count;
-            }
-        };
-        if has(level::HIT) {
-            when(has(level::UNCACHED), |counts| &mut counts.load_uncached);
-            when(has(level::IO), |counts| &mut counts.load_io);
-            when(has(level::LFB), |counts| &mut counts.fill_buffer);
-            when(has(level::L1), |counts| &mut counts.load_l1);
-            when(has(level::L2), |counts| &mut counts.load_l2);
-            when(has(level::L2) && is_peer, |counts| &mut counts.local_peer);
-            let is_hitm = snooped(snoop::HITM);
-            when(has(level::L3) && is_hitm, |counts| &mut counts.local_hitm);
-            when(has(level::L3) && !is_hitm, |counts| &mut counts.load_llc);
-            when(has(level::L3) && is_peer, |counts| &mut counts.local_peer);
-            let from_remote_ram = has(level::REMOTE_RAM1 | level::REMOTE_RAM2) || is_other_node;
-            when(has(level::LOCAL_RAM), |counts| &mut counts.local_dram);
-            when(from_remote_ram, |counts| &mut counts.remote_dram);
-            for from_ram in [has(level::LOCAL_RAM), from_remote_ram] {
-                let is_shared = snooped(snoop::HIT);
-                when(from_ram && is_shared, |counts| &mut counts.load_shared);
-                when(from_ram && !is_shared, |counts| &mut counts.load_exclusive);
-            }
+        let is_hitm = snooped(snoop::HITM);
+        let is_shared = snooped(snoop::HIT);
+        self.load_uncached += when(hit(level::UNCACHED));
+        self.load_io += when(hit(level::IO));
+        self.fill_buffer += when(hit(level::LFB));
+        self.load_l1 += when(hit(level::L1));
+        self.load_l2 += when(hit(level::L2));
+        self.local_peer += when(hit(level::L2) && is_peer) + when(hit(level::L3) && is_peer);
+        self.local_hitm += when(hit(level::L3) && is_hitm);
+        self.load_llc += when(hit(level::L3) && !is_hitm);
+        let is_remote_ram = has(level::REMOTE_RAM1 | level::REMOTE_RAM2) || is_other_node;
+        let local = when(hit(level::LOCAL_RAM));
+        let remote = when(has(level::HIT) && is_remote_ram);
+        self.local_dram += local;
+        self.remote_dram += remote;
+        match is_shared {
+            true => self.load_shared += local + remote,
+            false => self.load_exclusive += local + remote,
         }
         if has(level::REMOTE_CACHE1 | level::REMOTE_CACHE2) || is_other_node {
-            if snooped(snoop::HIT) {
-                when(true, |counts| &mut counts.remote_hit);
-            } else if snooped(snoop::HITM) {
-                when(true, |counts| &mut counts.remote_hitm);
-            } else if is_peer {
-                when(true, |counts| &mut counts.remote_hit);
-                when(true, |counts| &mut counts.remote_peer);
-            }
+            let is_only_peer = is_peer && !is_shared && !is_hitm;
+            self.remote_hit += when(is_shared || is_only_peer);
+            self.remote_hitm += when(is_hitm && !is_shared);
+            self.remote_peer += when(is_only_peer);
         }
-        when(has(level::MISS), |counts| &mut counts.load_miss);
+        self.load_miss += when(has(level::MISS));
     }
 
     fn add_store(&mut self, data_src: DataSrc, count: u64) {
+        let when = |is: bool| u64::from(is) * count;
         let has = |bits: u64| data_src.level() & bits != 0;
-        let mut when = |is: bool, field: fn(&mut Counts) -> &mut u64| {
-            if is {
-                *field(self) += count;
-            }
-        };
-        let hit = has(level::HIT);
-        when(hit && has(level::UNCACHED), |counts| {
-            &mut counts.store_uncached
-        });
-        when(hit && has(level::L1), |counts| &mut counts.store_l1_hit);
-        when(has(level::MISS) && has(level::L1), |counts| {
-            &mut counts.store_l1_miss
-        });
-        when(has(level::NA), |counts| &mut counts.store_unknown);
-    }
-
-    /// Adds other counts.
-    pub fn merge(&mut self, other: &Counts) {
-        for field in FIELDS {
-            let add = *field(&mut other.clone());
-            *field(self) += add;
-        }
+        self.store_uncached += when(has(level::HIT) && has(level::UNCACHED));
+        self.store_l1_hit += when(has(level::HIT) && has(level::L1));
+        self.store_l1_miss += when(has(level::MISS) && has(level::L1));
+        self.store_unknown += when(has(level::NA));
     }
 }
-
-/// Every count, for what is done to all of them.
-const FIELDS: [fn(&mut Counts) -> &mut u64; 30] = [
-    |counts| &mut counts.samples,
-    |counts| &mut counts.locks,
-    |counts| &mut counts.loads,
-    |counts| &mut counts.load_uncached,
-    |counts| &mut counts.load_io,
-    |counts| &mut counts.load_miss,
-    |counts| &mut counts.load_no_address,
-    |counts| &mut counts.fill_buffer,
-    |counts| &mut counts.load_l1,
-    |counts| &mut counts.load_l2,
-    |counts| &mut counts.load_llc,
-    |counts| &mut counts.local_hitm,
-    |counts| &mut counts.remote_hitm,
-    |counts| &mut counts.local_peer,
-    |counts| &mut counts.remote_peer,
-    |counts| &mut counts.remote_hit,
-    |counts| &mut counts.local_dram,
-    |counts| &mut counts.remote_dram,
-    |counts| &mut counts.load_exclusive,
-    |counts| &mut counts.load_shared,
-    |counts| &mut counts.blocked_data,
-    |counts| &mut counts.blocked_address,
-    |counts| &mut counts.stores,
-    |counts| &mut counts.store_uncached,
-    |counts| &mut counts.store_no_address,
-    |counts| &mut counts.store_l1_hit,
-    |counts| &mut counts.store_l1_miss,
-    |counts| &mut counts.store_unknown,
-    |counts| &mut counts.no_mapping,
-    |counts| &mut counts.unparsed,
-];
 
 /// Class whose mean latency a sample's weight goes into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

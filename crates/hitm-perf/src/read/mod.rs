@@ -33,6 +33,7 @@ pub use side::World;
 
 use crate::Sample;
 use crate::format::{record, sample as bits};
+use crate::left_out::left_out;
 use attr::{ATTR_LEN_MAX, ATTR_LEN_MIN};
 use bytes::Bytes;
 use compressed::Decompressor;
@@ -41,92 +42,39 @@ use header::Layout;
 use side::Side;
 use stream::{RawRecord, RecordStream};
 
-/// Records that say nothing about memory accesses, or could not be used, by reason.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Unused {
+left_out! {
+    /// Records that say nothing about memory accesses, or could not be used, by reason.
+    Unused:
     /// Samples of an event that the file does not describe.
-    pub unknown_event: u64,
+    unknown_event, "samples belong to an event that the file does not describe";
     /// Samples that end before their fields.
-    pub cut_samples: u64,
+    cut_samples, "samples end before their fields";
     /// Samples of events that carry no address or no data source.
-    pub no_memory_event: u64,
+    no_memory_event, "samples are of events without an address or a data source";
     /// Samples taken in a guest, whose addresses mean nothing here.
-    pub guest: u64,
+    guest, "samples were taken in a guest";
     /// Records about processes that are cut off.
-    pub cut_records: u64,
+    cut_records, "records about processes are cut off";
     /// Records about processes and mappings that were too many to keep.
-    pub too_many_records: u64,
+    too_many_records, "records about processes and mappings are more than are kept";
     /// Records about namespaces.
-    pub namespaces: u64,
+    namespaces, "records about namespaces were passed over";
     /// Pieces of hardware traces.
-    pub hardware_trace: u64,
+    hardware_trace, "pieces of hardware traces were passed over: decode them with perf inject first";
     /// Records of other kinds.
-    pub other_records: u64,
+    other_records, "records of other kinds were passed over";
     /// Feature sections that could not be read.
-    pub unreadable_features: u64,
+    unreadable_features, "feature sections could not be read";
     /// Accesses that perf reports as lost.
-    pub lost: u64,
+    lost, "records were lost while perf recorded";
     /// Times that the kernel slowed sampling down.
-    pub throttled: u64,
+    throttled, "times the kernel slowed sampling down";
     /// Call chains that were longer than [`CALLERS_MAX`].
-    pub cut_chains: u64,
+    cut_chains, "call chains are longer than 127 calls: the outermost were left out";
     /// Call chains whose program's part is in other records.
-    pub deferred_chains: u64,
+    deferred_chains, "call chains have no calls of the program, which perf wrote apart";
     /// Copies of a program's stack, from which its calls could be found with its unwind tables.
-    pub stacks: u64,
-}
-
-impl Unused {
-    /// Each count that is not zero, in words.
-    pub fn describe(&self) -> Vec<String> {
-        let counts = [
-            (
-                self.unknown_event,
-                "samples belong to an event that the file does not describe",
-            ),
-            (self.cut_samples, "samples end before their fields"),
-            (
-                self.no_memory_event,
-                "samples are of events without an address or a data source",
-            ),
-            (self.guest, "samples were taken in a guest"),
-            (self.cut_records, "records about processes are cut off"),
-            (
-                self.too_many_records,
-                "records about processes and mappings are more than are kept",
-            ),
-            (self.namespaces, "records about namespaces were passed over"),
-            (
-                self.hardware_trace,
-                "pieces of hardware traces were passed over: decode them with perf inject first",
-            ),
-            (
-                self.other_records,
-                "records of other kinds were passed over",
-            ),
-            (
-                self.unreadable_features,
-                "feature sections could not be read",
-            ),
-            (self.lost, "records were lost while perf recorded"),
-            (self.throttled, "times the kernel slowed sampling down"),
-            (
-                self.cut_chains,
-                "call chains are longer than 127 calls: the outermost were left out",
-            ),
-            (
-                self.deferred_chains,
-                "call chains have no calls of the program, which perf wrote apart",
-            ),
-            (
-                self.stacks,
-                "copies of stacks are not unwound: perf record --call-graph fp or lbr records calls",
-            ),
-        ];
-        let seen = counts.into_iter().filter(|(count, _)| *count > 0);
-        seen.map(|(count, words)| format!("{count} {words}"))
-            .collect()
-    }
+    stacks, "copies of stacks are not unwound: perf record --call-graph fp or lbr records calls";
 }
 
 /// Contents of a file besides its samples.
@@ -337,12 +285,8 @@ impl Reader<'_> {
         match raw.kind {
             record::MMAP | record::MMAP2 | record::COMM | record::FORK | record::EXIT => {
                 // As in perf, the first event's layout holds for the `sample_id` of all records.
-                let attr = self
-                    .events
-                    .list
-                    .first()
-                    .map(|event| event.attr)
-                    .unwrap_or_default();
+                let first = self.events.list.first();
+                let attr = first.map(|event| event.attr).unwrap_or_default();
                 let taken = self.side.take(raw, &attr, self.order);
                 self.unused.cut_records += u64::from(taken.is_none());
             }

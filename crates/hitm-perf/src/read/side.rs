@@ -11,6 +11,7 @@ use super::bytes::{ByteOrder, Bytes};
 use super::stream::RawRecord;
 use crate::format::{misc, record, sample};
 use crate::maps::{AddressMaps, Map, is_anonymous_name};
+use crate::text::cut;
 use crate::{Lives, TaskId};
 
 #[derive(Debug)]
@@ -96,16 +97,14 @@ impl Side {
         order: ByteOrder,
     ) -> Option<()> {
         let (body, time) = split_time(raw.body, attr, order);
-        let misc = raw.misc;
         let bytes = Bytes::new(body, order);
         if self.kept_bytes > KEPT_BYTES_MAX {
             self.left_out += 1;
             return Some(());
         }
         let event = match raw.kind {
-            record::MMAP => self.mmap(misc, bytes)?,
-            record::MMAP2 => self.mmap2(misc, bytes)?,
-            record::COMM => comm(misc, bytes)?,
+            record::MMAP | record::MMAP2 => self.mmap(raw, bytes)?,
+            record::COMM => comm(raw.misc, bytes)?,
             record::FORK => fork(bytes)?,
             record::EXIT => exit(bytes)?,
             _ => return Some(()),
@@ -120,77 +119,53 @@ impl Side {
         Some(())
     }
 
-    fn mmap(&mut self, misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
+    fn mmap(&mut self, raw: &RawRecord<'_>, mut bytes: Bytes<'_>) -> Option<SideEvent> {
         let task = task(&mut bytes)?;
         let (start, len, file_offset) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        let map = Map {
+        let mut map = Map {
             start,
             end: start.saturating_add(len),
             file_offset,
             file: [0; 4],
             is_shared: false,
             // MMAP has no protection: only this bit tells data from code.
-            executable: misc & misc::MMAP_DATA == 0,
+            executable: raw.misc & misc::MMAP_DATA == 0,
             path: 0,
             is_anonymous: false,
         };
-        Some(self.named(task, map, &bytes.text()))
-    }
-
-    fn mmap2(&mut self, misc: u16, mut bytes: Bytes<'_>) -> Option<SideEvent> {
-        let task = task(&mut bytes)?;
-        let (start, len, file_offset) = (bytes.u64()?, bytes.u64()?, bytes.u64()?);
-        let mut file = [0; 4];
         let mut build_id = None;
-        if misc & misc::MMAP_BUILD_ID != 0 {
-            // Length, three bytes of padding, 20 bytes of build id.
-            let id = bytes.take(24)?;
-            build_id = Some(id[4..4 + usize::from(id[0]).min(20)].to_vec());
-        } else {
-            file = [
-                bytes.u32()?.into(),
-                bytes.u32()?.into(),
-                bytes.u64()?,
-                bytes.u64()?,
-            ];
+        if raw.kind == record::MMAP2 {
+            if raw.misc & misc::MMAP_BUILD_ID != 0 {
+                // Length, three bytes of padding, 20 bytes of build id.
+                let id = bytes.take(24)?;
+                build_id = Some(id[4..4 + usize::from(id[0]).min(20)].to_vec());
+            } else {
+                let device = [bytes.u32()?.into(), bytes.u32()?.into()];
+                map.file = [device[0], device[1], bytes.u64()?, bytes.u64()?];
+            }
+            map.executable = bytes.u32()? & PROT_EXEC != 0;
+            map.is_shared = bytes.u32()? & MAP_SHARED != 0;
         }
-        let (protection, flags) = (bytes.u32()?, bytes.u32()?);
-        let map = Map {
-            start,
-            end: start.saturating_add(len),
-            file_offset,
-            file,
-            is_shared: flags & MAP_SHARED != 0,
-            executable: protection & PROT_EXEC != 0,
-            path: 0,
-            is_anonymous: false,
-        };
-        let event = self.named(task, map, &bytes.text());
-        if let (Some(build_id), SideEvent::Mmap { map, .. }) = (build_id, &event) {
+        let path = bytes.text();
+        let path = cut(&path, PATH_LEN_MAX);
+        map.is_anonymous = is_anonymous_name(path);
+        map.path = self.path_number(path);
+        if let Some(build_id) = build_id {
             self.build_ids.insert(map.path, build_id);
         }
-        Some(event)
+        Some(SideEvent::Mmap { task, map })
     }
 
-    fn named(&mut self, task: Task, mut map: Map, path: &str) -> SideEvent {
-        let mut len = path.len().min(PATH_LEN_MAX);
-        while !path.is_char_boundary(len) {
-            len -= 1;
+    fn path_number(&mut self, path: &str) -> u32 {
+        if let Some(number) = self.path_numbers.get(path) {
+            return *number;
         }
-        let path = &path[..len];
-        map.is_anonymous = is_anonymous_name(path);
-        map.path = match self.path_numbers.get(path) {
-            Some(number) => *number,
-            None => {
-                let number = self.paths.len() as u32;
-                // Once in each of the two tables, with some 64 bytes for an entry.
-                self.kept_bytes += 2 * (path.len() + 64);
-                self.paths.push(path.to_owned());
-                self.path_numbers.insert(path.to_owned(), number);
-                number
-            }
-        };
-        SideEvent::Mmap { task, map }
+        let number = self.paths.len() as u32;
+        // Once in each of the two tables, with some 64 bytes for an entry.
+        self.kept_bytes += 2 * (path.len() + 64);
+        self.paths.push(path.to_owned());
+        self.path_numbers.insert(path.to_owned(), number);
+        number
     }
 
     /// Applies all records in the order of time.
