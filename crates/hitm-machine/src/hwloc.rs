@@ -27,7 +27,7 @@ const DEPTH_MAX: usize = 200;
 /// Limit on the attributes of an element, each of which the parser compares with all others: hwloc
 /// writes at most some 20.
 const ATTRIBUTES_MAX: usize = 200;
-/// What is expected of the text as a whole.
+/// Text that is expected as a whole.
 const EXPORT: &str = "what `lstopo --of xml` writes";
 
 /// Builds a model from hwloc XML; `origin` is the text's name in errors. The XML has no latencies:

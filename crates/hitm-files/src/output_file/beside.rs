@@ -22,7 +22,7 @@ const NAME_LEN_MAX: usize = 255;
 /// Attempts at a name that others take and give up meanwhile.
 const ATTEMPTS_MAX: usize = 1000;
 
-/// How a file is to be written.
+/// Way in which a file is to be written.
 pub(super) enum Start {
     /// Beside, into this file.
     Beside(File, Beside),
