@@ -76,7 +76,7 @@ fn moves_text(out: &mut Printout, candidate: &Candidate) {
             Reason::NotSearched | Reason::Untouched => format!("{}: ", moved.members.join(", ")),
             _ => String::new(),
         };
-        out.line(&format!("  - {names}{}.", reason(&moved.reason)));
+        out.line(&format!("  - {names}{}.", reason(moved)));
     }
 }
 

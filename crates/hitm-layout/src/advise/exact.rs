@@ -61,53 +61,36 @@ pub(super) fn partitions(weigher: &Weigher<'_>, hot: &[usize]) -> Vec<Option<Ass
     before[0] = Some((weigher.constant, 0));
     for (index, bin) in weigher.bins.iter().enumerate() {
         let costs = costs_of(weigher, hot, Some(index), bin.free);
-        let mut after: Table = vec![None; full as usize + 1];
-        for set in 0..=full {
-            for part in parts(set) {
-                improve(
-                    &mut after[set as usize],
-                    costs[part as usize],
-                    before[(set ^ part) as usize],
-                    part,
-                );
-            }
-        }
-        in_bins.push(after.clone());
-        before = after;
+        before = with_part(&before, &costs, parts);
+        in_bins.push(before.clone());
     }
     let costs = costs_of(weigher, hot, None, Gap::WHOLE_LINE);
     let mut in_lines: Vec<Table> = vec![before];
     let mut found = Vec::new();
     for count in 0..=hot.len() {
         found.push(trace(weigher, hot, &in_bins, &in_lines[..=count]));
-        let mut next: Table = vec![None; full as usize + 1];
-        for set in 1..=full {
-            for part in parts(set) {
-                // A line holds something; lines are told apart by nothing, so the sets that they
-                // are taken from may be in any order.
-                if part != 0 {
-                    improve(
-                        &mut next[set as usize],
-                        costs[part as usize],
-                        in_lines[count][(set ^ part) as usize],
-                        part,
-                    );
-                }
-            }
-        }
-        in_lines.push(next);
+        // A line holds something; lines are told apart by nothing, so the sets that they are taken
+        // from may be in any order.
+        let some = |set| parts(set).filter(|part| *part != 0);
+        in_lines.push(with_part(&in_lines[count], &costs, some));
     }
     found
 }
 
-fn improve(slot: &mut Option<(u64, Set)>, cost: Option<u64>, rest: Option<(u64, Set)>, part: Set) {
-    let (Some(cost), Some((rest, _))) = (cost, rest) else {
-        return;
+/// The table of sets of which one more part is taken, one of its `parts`.
+fn with_part<P: Iterator<Item = Set>>(
+    rest: &Table,
+    costs: &[Option<u64>],
+    parts: impl Fn(Set) -> P,
+) -> Table {
+    let best = |set: usize| {
+        let sums = parts(set as Set).filter_map(|part| {
+            let (rest, _) = rest[set ^ part as usize]?;
+            Some((costs[part as usize]? + rest, part))
+        });
+        sums.reduce(|best, other| if other.0 < best.0 { other } else { best })
     };
-    let sum = cost + rest;
-    if slot.is_none_or(|(known, _)| sum < known) {
-        *slot = Some((sum, part));
-    }
+    (0..rest.len()).map(best).collect()
 }
 
 /// Every subset of `set`, itself and nothing included.
@@ -127,16 +110,12 @@ fn costs_of(
     bin: Option<usize>,
     free: Gap,
 ) -> Vec<Option<u64>> {
-    let mut costs = Vec::with_capacity(1 << hot.len());
-    for set in 0..1u32 << hot.len() {
-        let atoms = members(set, hot);
-        if !weigher.fits(&atoms, free) {
-            costs.push(None);
-            continue;
-        }
-        costs.push(Some(weigher.cost(bin, &atoms)));
-    }
-    costs
+    let sets = (0..1u32 << hot.len()).map(|set| members(set, hot));
+    let cost = |atoms: Vec<usize>| {
+        let fits = weigher.fits(&atoms, free);
+        fits.then(|| weigher.cost(bin, &atoms))
+    };
+    sets.map(cost).collect()
 }
 
 fn members(set: Set, hot: &[usize]) -> Vec<usize> {

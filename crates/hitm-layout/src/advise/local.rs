@@ -121,10 +121,15 @@ impl<'w, 'd> State<'w, 'd> {
 
     /// Returns the cost of a place with these atoms; none when they do not fit.
     fn cost(&self, place: usize, atoms: &[usize]) -> Option<u64> {
+        let is_bin = place < self.weigher.bins.len();
+        let fits = self.fits(place, atoms);
+        fits.then(|| self.weigher.cost(is_bin.then_some(place), atoms))
+    }
+
+    fn fits(&self, place: usize, atoms: &[usize]) -> bool {
         let bin = self.weigher.bins.get(place);
         let free = bin.map_or(Gap::WHOLE_LINE, |bin| bin.free);
-        let fits = self.weigher.fits(atoms, free);
-        fits.then(|| self.weigher.cost(bin.map(|_| place), atoms))
+        self.weigher.fits(atoms, free)
     }
 
     fn total(&self) -> u64 {
@@ -146,9 +151,7 @@ impl<'w, 'd> State<'w, 'd> {
     /// Puts an atom where it adds least.
     fn insert(&mut self, atom: usize) -> Option<()> {
         let with = |place: usize| {
-            let mut atoms = self.sets[place].clone();
-            atoms.push(atom);
-            let cost = self.cost(place, &atoms)?;
+            let cost = self.cost(place, &[&self.sets[place][..], &[atom]].concat())?;
             Some((cost.saturating_sub(self.costs[place]), place, cost))
         };
         let (_, place, cost) = self.distinct_places().filter_map(with).min()?;
@@ -165,13 +168,9 @@ impl<'w, 'd> State<'w, 'd> {
         let mut order: Vec<usize> = (0..self.sets.len()).collect();
         order.sort_by_key(|place| (self.sets[*place].len(), *place));
         for atom in atoms {
-            let place = order.iter().copied().find(|place| {
-                let mut set = self.sets[*place].clone();
-                set.push(atom);
-                let bin = self.weigher.bins.get(*place);
-                self.weigher
-                    .fits(&set, bin.map_or(Gap::WHOLE_LINE, |bin| bin.free))
-            })?;
+            let has_room =
+                |place: &usize| self.fits(*place, &[&self.sets[*place][..], &[atom]].concat());
+            let place = order.iter().copied().find(has_room)?;
             self.sets[place].push(atom);
             self.places[atom] = place;
         }
@@ -239,14 +238,10 @@ impl<'w, 'd> State<'w, 'd> {
         if from == to {
             return false;
         }
-        let left: Vec<usize> = self.sets[from]
-            .iter()
-            .copied()
-            .filter(|other| *other != atom)
-            .collect();
-        let mut joined = self.sets[to].clone();
-        joined.push(atom);
-        self.replace(from, to, (left, joined), is_forced)
+        let mut left = self.sets[from].clone();
+        left.retain(|other| *other != atom);
+        let joined = [&self.sets[to][..], &[atom]].concat();
+        self.replace([from, to], [left, joined], is_forced)
     }
 
     fn try_swap(&mut self, a: usize, b: usize) -> bool {
@@ -259,27 +254,22 @@ impl<'w, 'd> State<'w, 'd> {
                 .map(|atom| if *atom == out { into } else { *atom })
                 .collect()
         };
-        let sets = (
+        let sets = [
             exchange(&self.sets[from], a, b),
             exchange(&self.sets[to], b, a),
-        );
-        self.replace(from, to, sets, false)
+        ];
+        self.replace([from, to], sets, false)
     }
 
-    fn replace(
-        &mut self,
-        from: usize,
-        to: usize,
-        sets: (Vec<usize>, Vec<usize>),
-        is_forced: bool,
-    ) -> bool {
-        let costs = self.cost(from, &sets.0).zip(self.cost(to, &sets.1));
+    fn replace(&mut self, places: [usize; 2], sets: [Vec<usize>; 2], is_forced: bool) -> bool {
+        let [from, to] = places;
+        let costs = self.cost(from, &sets[0]).zip(self.cost(to, &sets[1]));
         let Some((cost_from, cost_to)) = costs else {
             return false;
         };
         let helps = cost_from + cost_to < self.costs[from] + self.costs[to];
         if helps || is_forced {
-            for (place, set) in [(from, sets.0), (to, sets.1)] {
+            for (place, set) in places.into_iter().zip(sets) {
                 set.iter().for_each(|atom| self.places[*atom] = place);
                 self.sets[place] = set;
             }

@@ -21,25 +21,12 @@ pub struct Move {
 /// Reason for which a member moves, with what is done to it and to the member that it leaves or joins.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reason {
-    /// In one line both cost so many cycles more than apart.
-    GetsAway {
-        /// The member and the one that it leaves.
-        members: [Habits; 2],
-        /// Cycles over the profile's period.
-        cycles: f64,
-    },
-    /// Apart both cost so many cycles more; 0 or less where no company costs less.
-    Joins {
-        /// The member and the one that it joins.
-        members: [Habits; 2],
-        /// Cycles over the profile's period.
-        cycles: f64,
-    },
-    /// It does not matter that it leaves.
-    Leaves {
-        /// The member and the one that it leaves.
-        members: [Habits; 2],
-    },
+    /// In one line the member and the one that it leaves cost more than apart.
+    GetsAway([Habits; 2]),
+    /// Apart the member and the one that it joins cost more; 0 or less where no company costs less.
+    Joins([Habits; 2]),
+    /// It does not matter that it leaves the other one.
+    Leaves([Habits; 2]),
     /// The limit of the search was reached before its reason was found.
     NotSearched,
     /// Nothing in the profile touches it.
@@ -77,22 +64,15 @@ pub(super) fn moves(
     for lodger in by_use(weigher, &touched) {
         if weigher.work.is_over(until) {
             unexplained.push(lodger.atom);
-        } else if let Some(Cause {
-            other,
-            saved_cycles,
-            reason,
-        }) = cause(weigher, subject, &touched, lodger)
-        {
+        } else if let Some(cause) = cause(weigher, subject, &touched, lodger) {
+            let old = weigher.atoms[lodger.atom].old_offset;
             let moved = Move {
                 members: names_of(weigher, subject, lodger.atom),
-                lines: (
-                    weigher.atoms[lodger.atom].old_offset / LINE,
-                    lodger.new / LINE,
-                ),
-                saved_cycles,
-                reason,
+                lines: (old / LINE, lodger.new / LINE),
+                saved_cycles: cause.saved_cycles,
+                reason: cause.reason,
             };
-            moves.push(((lodger.atom, other), moved));
+            moves.push(((lodger.atom, cause.other), moved));
         }
     }
     moves.sort_by(|(a, left), (b, right)| {
@@ -216,33 +196,18 @@ fn cause(
             joined = Some((price, other.atom));
         }
     }
-    let with = |other: usize| [index, other].map(|atom| habits(weigher, subject, atom));
-    match (left, joined) {
-        (Some((price, other)), _) if price > 0.0 => Some(Cause {
-            other,
-            saved_cycles: price,
-            reason: Reason::GetsAway {
-                members: with(other),
-                cycles: price,
-            },
-        }),
-        (_, Some((price, other))) => Some(Cause {
-            other,
-            saved_cycles: -price,
-            reason: Reason::Joins {
-                members: with(other),
-                cycles: -price,
-            },
-        }),
-        (Some((price, other)), None) => Some(Cause {
-            other,
-            saved_cycles: price,
-            reason: Reason::Leaves {
-                members: with(other),
-            },
-        }),
-        (None, None) => None,
-    }
+    type Why = fn([Habits; 2]) -> Reason;
+    let (other, saved_cycles, why) = match (left, joined) {
+        (Some((price, other)), _) if price > 0.0 => (other, price, Reason::GetsAway as Why),
+        (_, Some((price, other))) => (other, -price, Reason::Joins as Why),
+        (Some((price, other)), None) => (other, price, Reason::Leaves as Why),
+        (None, None) => return None,
+    };
+    Some(Cause {
+        other,
+        saved_cycles,
+        reason: why([index, other].map(|atom| habits(weigher, subject, atom))),
+    })
 }
 
 /// Cost of two atoms in one line beyond their costs apart, in cycles.

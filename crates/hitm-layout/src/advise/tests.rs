@@ -104,7 +104,7 @@ fn advice_for(
 }
 
 /// The reason, its cycles, and reads and writes with the cores that make them.
-fn why(reason: &Reason) -> String {
+fn why(moved: &Move) -> String {
     let habits = |of: &Habits| {
         let Habits {
             reads,
@@ -118,20 +118,11 @@ fn why(reason: &Reason) -> String {
             of.name
         )
     };
-    match reason {
-        Reason::GetsAway {
-            members: [a, b],
-            cycles,
-        } => {
-            format!("{} from {}: {cycles:.0}", habits(a), habits(b))
-        }
-        Reason::Joins {
-            members: [a, b],
-            cycles,
-        } => {
-            format!("{} to {}: {cycles:.0}", habits(a), habits(b))
-        }
-        Reason::Leaves { members: [a, b] } => format!("{} from {}", habits(a), habits(b)),
+    let cycles = moved.saved_cycles;
+    match &moved.reason {
+        Reason::GetsAway([a, b]) => format!("{} from {}: {cycles:.0}", habits(a), habits(b)),
+        Reason::Joins([a, b]) => format!("{} to {}: {cycles:.0}", habits(a), habits(b)),
+        Reason::Leaves([a, b]) => format!("{} from {}", habits(a), habits(b)),
         Reason::NotSearched => "not searched".to_owned(),
         Reason::Untouched => "untouched".to_owned(),
     }
@@ -151,7 +142,7 @@ fn shown(advice: &Advice) -> String {
             members.join(" ")
         );
         for moved in &candidate.moves {
-            out += &format!("  {}\n", why(&moved.reason));
+            out += &format!("  {}\n", why(moved));
         }
     }
     out

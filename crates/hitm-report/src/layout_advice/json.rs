@@ -50,7 +50,7 @@ fn proposal_json(proposal: &Proposal, now: &Weighed) -> Value {
             "from_line": moved.lines.0,
             "to_line": moved.lines.1,
             "saved_cycles": moved.saved_cycles.round(),
-            "reason": reason(&moved.reason),
+            "reason": reason(moved),
         })
     });
     json!({

@@ -2,28 +2,26 @@
 
 use hitm_advise::{Answer, Proof, Proposal, Tried, gain, nearest};
 use hitm_base::{counted, grouped};
-use hitm_layout::advise::{Candidate, Habits, Plan, Reason, Search, Weighed};
+use hitm_layout::advise::{Candidate, Habits, Move, Plan, Reason, Search, Weighed};
 use hitm_whatif::Took;
 
 use crate::sentences::layout as say;
 
 /// Reason for which members move.
-pub(super) fn reason(reason: &Reason) -> String {
+pub(super) fn reason(moved: &Move) -> String {
     let both = |[one, other]: &[Habits; 2]| say::both(habits(one), habits(other));
-    match reason {
-        Reason::GetsAway { members, cycles } => {
-            let [one, other] = members;
-            say::gets_away(&one.name, &other.name, both(members), number(*cycles))
+    let cycles = moved.saved_cycles;
+    match &moved.reason {
+        Reason::GetsAway(members @ [one, other]) => {
+            say::gets_away(&one.name, &other.name, both(members), number(cycles))
         }
-        Reason::Joins { members, cycles } => {
-            let [one, other] = members;
-            match *cycles > 0.0 {
-                true => say::joins(&one.name, &other.name, both(members), number(*cycles)),
-                false => say::joins_for_least(&one.name, &other.name, both(members)),
-            }
+        Reason::Joins(members @ [one, other]) if cycles > 0.0 => {
+            say::joins(&one.name, &other.name, both(members), number(cycles))
         }
-        Reason::Leaves { members } => {
-            let [one, other] = members;
+        Reason::Joins(members @ [one, other]) => {
+            say::joins_for_least(&one.name, &other.name, both(members))
+        }
+        Reason::Leaves(members @ [one, other]) => {
             say::leaves(&one.name, &other.name, both(members))
         }
         Reason::NotSearched => say::not_searched(),
