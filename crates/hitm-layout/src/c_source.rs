@@ -32,7 +32,8 @@ pub fn c_source(store: &TypeStore, layout: &StructLayout, name: &str) -> Result<
     };
     let own = layout.name.as_deref().unwrap_or(name);
     let tag = writer.free_name(&identifier(own));
-    let body = writer.aggregate(layout, &format!("{} {tag}", keyword_of(layout.kind)), 0)?;
+    let words = format!("{} {tag}", keyword_of(layout.kind));
+    let body = writer.aggregate(layout, &words, 0)?;
     let mut out = String::from("#include <stdbool.h>\n#include <stddef.h>\n\n");
     for tag in &writer.declared {
         let _ = writeln!(out, "{tag};");
@@ -42,11 +43,7 @@ pub fn c_source(store: &TypeStore, layout: &StructLayout, name: &str) -> Result<
     }
     out.push_str(&writer.definitions);
     let _ = writeln!(out, "{body};\n");
-    assertions(
-        &mut out,
-        layout,
-        &format!("{} {tag}", keyword_of(layout.kind)),
-    );
+    assertions(&mut out, layout, &words);
     Ok(out)
 }
 
@@ -174,11 +171,11 @@ impl Writer<'_> {
             (None, MemberKind::Base) => format!("base_{index}_"),
             (None, _) => String::new(),
         };
-        if member.kind == MemberKind::BitField {
-            let name = format!("{name}:{}", member.bit_size);
-            return self.declare(member.type_id, &name, indent);
-        }
-        self.declare(member.type_id, &name, indent)
+        let bits = match member.kind {
+            MemberKind::BitField => format!(":{}", member.bit_size),
+            _ => String::new(),
+        };
+        self.declare(member.type_id, &(name + &bits), indent)
     }
 
     /// A declaration of `name` with a type, whose parts are defined before.
@@ -186,11 +183,8 @@ impl Writer<'_> {
         let found = self.store.get(id);
         match &found.kind {
             TypeKind::Array { element, count } => {
-                let dimension = match count {
-                    Some(count) => format!("[{count}]"),
-                    None => "[0]".to_owned(),
-                };
-                self.declare(*element, &format!("{name}{dimension}"), indent)
+                let count = count.unwrap_or(0);
+                self.declare(*element, &format!("{name}[{count}]"), indent)
             }
             TypeKind::Alias(target) => self.declare_alias(id, *target, name, indent),
             TypeKind::Aggregate(layout) if layout.name.is_none() => {
@@ -206,14 +200,8 @@ impl Writer<'_> {
                 Ok(format!("{words} {name}"))
             }
             TypeKind::Pointer => Ok(self.pointer(id, name)),
-            TypeKind::Enum => {
-                let words = number(found.size, &found.name)?;
-                Ok(format!("{words} /* {} */ {name}", in_comment(&found.name)))
-            }
-            TypeKind::Base => {
-                let words = base(found.size, &found.name)?;
-                Ok(format!("{words} {name}"))
-            }
+            TypeKind::Enum => Ok(in_words(found.size, &found.name)? + " " + name),
+            TypeKind::Base => Ok(base(found.size, &found.name)? + " " + name),
             TypeKind::Broken(fault) => Err(format!("{}: {fault}", found.name)),
         }
     }
@@ -303,11 +291,7 @@ fn pad_end(body: &mut Body, layout: &StructLayout) {
 
 /// A name as C allows it.
 fn identifier(name: &str) -> String {
-    let fits = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let mut fitting: String = name
-        .chars()
-        .map(|character| if fits(character) { character } else { '_' })
-        .collect();
+    let mut fitting = name.replace(|character: char| !character.is_ascii_alphanumeric(), "_");
     if fitting.is_empty() || fitting.starts_with(|first: char| first.is_ascii_digit()) {
         fitting.insert(0, '_');
     }
@@ -348,12 +332,17 @@ fn base(size: Option<u64>, name: &str) -> Result<String, String> {
     let is_c = name.split(' ').all(|word| NUMBERS.contains(&word));
     match is_c {
         true => Ok(name.to_owned()),
-        false => Ok(format!(
-            "{} /* {} */",
-            number(size, name)?,
-            in_comment(name)
-        )),
+        false => in_words(size, name),
     }
+}
+
+/// An integer of a size, with the name of the type that it stands for.
+fn in_words(size: Option<u64>, name: &str) -> Result<String, String> {
+    Ok(format!(
+        "{} /* {} */",
+        number(size, name)?,
+        in_comment(name)
+    ))
 }
 
 /// An integer of a size.

@@ -69,19 +69,10 @@ pub(super) fn is_body_of(tokens: &Tokens<'_>, open: usize, name: &str) -> bool {
     match named(tokens, head + 1, open) {
         Some(own) => own == name,
         None => {
-            let end = end_of(tokens, close);
+            let end = tokens.until(close + 1, &[";"]);
             tokens.before(head) == "typedef" && tokens.has_flat(close + 1, end, |word| word == name)
         }
     }
-}
-
-/// Returns the end of the statement that goes on behind `from`.
-fn end_of(tokens: &Tokens<'_>, from: usize) -> usize {
-    let mut at = from + 1;
-    while at < tokens.len() && tokens.at(at) != ";" {
-        at = tokens.close(at) + 1;
-    }
-    at.min(tokens.len())
 }
 
 /// The keyword of the structure whose body begins at `open`.

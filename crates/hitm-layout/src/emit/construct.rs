@@ -101,10 +101,7 @@ fn constructor(
 ) -> Result<Vec<Edit>, EmitError> {
     let close = tokens.close(open);
     let parameters: Vec<&str> = (open..close).map(|at| tokens.at(at)).collect();
-    let mut at = close + 1;
-    while at < tokens.len() && !matches!(tokens.at(at), ":" | "{" | ";" | "=" | "," | "}" | ")") {
-        at = tokens.close(at) + 1;
-    }
+    let at = tokens.until(close + 1, &[":", "{", ";", "=", ",", "}", ")"]);
     if tokens.at(at) != ":" {
         return Ok(Vec::new());
     }

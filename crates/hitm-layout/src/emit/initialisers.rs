@@ -117,11 +117,7 @@ impl Holders {
         if !is_typedef && !is_using {
             return;
         }
-        let mut end = at + 1;
-        while end < tokens.len() && tokens.at(end) != ";" {
-            end = tokens.close(end) + 1;
-        }
-        let flat = tokens.flat(at + 1, end.min(tokens.len()));
+        let flat = tokens.flat(at + 1, tokens.until(at + 1, &[";"]));
         let is_other = tokens
             .texts(&flat)
             .any(|word| matches!(word, "*" | "&" | "(" | "["));

@@ -188,6 +188,14 @@ impl<'t> Tokens<'t> {
         out
     }
 
+    /// The first token from `at` on, brackets passed over, that is one of `ends`; the end of the file without one.
+    pub(super) fn until(&self, mut at: usize, ends: &[&str]) -> usize {
+        while at < self.len() && !ends.contains(&self.at(at)) {
+            at = self.close(at) + 1;
+        }
+        at
+    }
+
     /// Texts of some tokens.
     pub(super) fn texts<'s>(
         &'s self,
