@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::slabs::{DIRECT_MAP, PAGE_BYTES, Slab};
+use super::slabs::{DIRECT_MAP, PAGE_BYTES, Slab, slab_at};
 use super::walk::{KernelObject, Walker};
 
 /// Name of a page of a file, without the file's.
@@ -90,7 +90,7 @@ impl Walker<'_> {
             // The first page of another block ends the open folio.
             open = 0;
             let mapping = page.word(places.mapping);
-            if mapping % 8 == 0 && is_in_slab(slabs, mapping) {
+            if mapping % 8 == 0 && slab_at(slabs, mapping).is_some() {
                 open = page.address;
                 pages.push(CachedPage {
                     number: page.number,
@@ -124,9 +124,4 @@ impl Walker<'_> {
         let text = self.pointer(first.wrapping_sub(link) + name + text)?;
         self.text(text).filter(|name| !name.is_empty())
     }
-}
-
-fn is_in_slab(slabs: &[Slab], address: u64) -> bool {
-    let after = slabs.partition_point(|slab| slab.start <= address);
-    slabs[..after].last().is_some_and(|slab| address < slab.end)
 }

@@ -78,13 +78,16 @@ pub struct Cache {
 /// Ends an object where its slab's next one begins: the type of `task_struct` has room for every processor's registers,
 /// its objects for this one's. `slabs` is sorted by address.
 pub fn end_in_slab(object: &mut KernelObject, slabs: &[Slab]) {
-    let after = slabs.partition_point(|slab| slab.start <= object.start);
-    let slab = slabs[..after].last();
-    let slab = slab.filter(|slab| object.start < slab.end && slab.stride_bytes > 0);
-    if let Some(slab) = slab {
+    if let Some(slab) = slab_at(slabs, object.start).filter(|slab| slab.stride_bytes > 0) {
         let inside = (object.start - slab.start) % slab.stride_bytes;
         object.size = object.size.min(slab.stride_bytes - inside);
     }
+}
+
+/// The slab that holds the byte at an address. `slabs` is sorted by address.
+pub(super) fn slab_at(slabs: &[Slab], address: u64) -> Option<&Slab> {
+    let after = slabs.partition_point(|slab| slab.start <= address);
+    slabs[..after].last().filter(|slab| address < slab.end)
 }
 
 /// Returns the descriptor of the first page, for a page that is not the first.

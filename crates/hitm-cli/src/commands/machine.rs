@@ -52,7 +52,7 @@ enum Command {
     /// Measure this machine's latencies, core to core, and make a machine file
     Probe {
         /// Samples of each figure
-        #[arg(long, value_name = "N", default_value_t = ProbeOptions::new().sample_count,
+        #[arg(long, value_name = "N", default_value_t = ProbeOptions::default().sample_count,
               value_parser = sample_count)]
         samples: usize,
         /// The machine to take from what cannot be measured
@@ -115,7 +115,7 @@ fn probe(sample_count: usize, like: Option<&str>) -> Result<MachineFile> {
     let options = ProbeOptions {
         sample_count,
         like,
-        ..ProbeOptions::new()
+        ..ProbeOptions::default()
     };
     let steps = Steps::start("probing");
     let file = machine::probe(&options, &mut |progress| {

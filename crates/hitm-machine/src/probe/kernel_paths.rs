@@ -103,11 +103,14 @@ pub(super) fn switch_by_futex(cpu: u32, sample_count: usize) -> Result<Vec<f64>,
         word.call(libc::FUTEX_WAKE, 1);
         word.call(libc::FUTEX_WAIT, 1); // The value differs: returns at once.
     })?;
+    Ok(less(both, alone))
+}
+
+/// The samples of the first thread, each without the time that the work takes alone.
+fn less(both: Vec<Vec<f64>>, alone: f64) -> Vec<f64> {
     let rounds = both.into_iter().next().unwrap_or_default();
-    Ok(rounds
-        .into_iter()
-        .map(|one| (one - alone).max(0.0))
-        .collect())
+    let without = rounds.into_iter().map(|one| (one - alone).max(0.0));
+    without.collect()
 }
 
 /// A pipe, closed at the end.
@@ -174,13 +177,7 @@ pub(super) fn switch_by_pipe(
         to.write();
         to.read();
     })?;
-    let rounds = both.into_iter().next().unwrap_or_default();
-    Ok(Some(
-        rounds
-            .into_iter()
-            .map(|one| (one - alone).max(0.0))
-            .collect(),
-    ))
+    Ok(Some(less(both, alone)))
 }
 
 /// ns of a memory barrier on all CPUs that run this process: an interrupt to the other CPU, which

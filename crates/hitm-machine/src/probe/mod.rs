@@ -57,20 +57,14 @@ pub struct ProbeOptions {
     pub like: Option<MachineFile>,
 }
 
-impl ProbeOptions {
-    /// Defaults of `hitm machine probe`: every pair on hosts of up to 16 CPUs.
-    pub fn new() -> ProbeOptions {
+impl Default for ProbeOptions {
+    /// The options of `hitm machine probe`: every pair on hosts of up to 16 CPUs.
+    fn default() -> ProbeOptions {
         ProbeOptions {
             sample_count: 101,
             pairs_per_distance_max: 120,
             like: None,
         }
-    }
-}
-
-impl Default for ProbeOptions {
-    fn default() -> ProbeOptions {
-        ProbeOptions::new()
     }
 }
 
@@ -401,27 +395,15 @@ fn pairs(topology: &Topology, cpus: &[Cpu], max: usize) -> Pairs {
 
 /// Raises assumed latencies that are below a measured one at a nearer distance.
 fn settle_order(file: &mut MachineFile) {
-    let caches = CacheLevel::ALL
-        .map(|level| Item::Cache(level, CachePart::Latency))
-        .to_vec();
-    let dram = [DramPart::Local, DramPart::Package, DramPart::Remote]
-        .map(Item::Dram)
-        .to_vec();
-    let transfers = |part| {
-        Distance::ALL
-            .map(|distance| Item::Transfer(Home::Near, distance, part))
-            .to_vec()
-    };
+    let caches = CacheLevel::ALL.map(|level| Item::Cache(level, CachePart::Latency));
+    let dram = [DramPart::Local, DramPart::Package, DramPart::Remote].map(Item::Dram);
+    let [clean, dirty] = [TransferPart::Clean, TransferPart::Dirty]
+        .map(|part| Distance::ALL.map(|distance| Item::Transfer(Home::Near, distance, part)));
     let clock = file.clock();
-    for items in [
-        caches,
-        dram,
-        transfers(TransferPart::Clean),
-        transfers(TransferPart::Dirty),
-    ] {
+    for items in [&caches[..], &dram, &clean, &dirty] {
         let mut least = 0;
         for item in items {
-            let Some(sourced) = file.items.get_mut(&item) else {
+            let Some(sourced) = file.items.get_mut(item) else {
                 continue;
             };
             if sourced.origin.is_assumed() && sourced.value.picos(clock) < least {
