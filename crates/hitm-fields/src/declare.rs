@@ -171,19 +171,19 @@ macro_rules! fields {
     (@value (known $kind:ident) $value:expr) => { $crate::Value::text_or_missing(&$value) };
     (@value ($kind:ident) $value:expr) => { $crate::Reported::value(&$value) };
 
-    (@kind count) => { ($crate::Unit::Count, $crate::Align::Right) };
-    (@kind cycles) => { ($crate::Unit::Cycles, $crate::Align::Right) };
-    (@kind share) => { ($crate::Unit::Share, $crate::Align::Right) };
-    (@kind bytes) => { ($crate::Unit::Bytes, $crate::Align::Right) };
-    (@kind offset) => { ($crate::Unit::Offset, $crate::Align::Right) };
-    (@kind address) => { ($crate::Unit::Address, $crate::Align::Right) };
-    (@kind khz) => { ($crate::Unit::Kilohertz, $crate::Align::Right) };
-    (@kind nanos) => { ($crate::Unit::Nanos, $crate::Align::Right) };
-    (@kind decimal) => { ($crate::Unit::Decimal, $crate::Align::Right) };
-    (@kind number) => { ($crate::Unit::None, $crate::Align::Right) };
-    (@kind label) => { ($crate::Unit::None, $crate::Align::Left) };
-    (@kind words) => { ($crate::Unit::None, $crate::Align::Words) };
-    (@kind name) => { ($crate::Unit::None, $crate::Align::Name) };
+    (@kind count) => { $crate::Kind::new($crate::Unit::Count, $crate::Align::Right) };
+    (@kind cycles) => { $crate::Kind::new($crate::Unit::Cycles, $crate::Align::Right) };
+    (@kind share) => { $crate::Kind::new($crate::Unit::Share, $crate::Align::Right) };
+    (@kind bytes) => { $crate::Kind::new($crate::Unit::Bytes, $crate::Align::Right) };
+    (@kind offset) => { $crate::Kind::new($crate::Unit::Offset, $crate::Align::Right) };
+    (@kind address) => { $crate::Kind::new($crate::Unit::Address, $crate::Align::Right) };
+    (@kind khz) => { $crate::Kind::new($crate::Unit::Kilohertz, $crate::Align::Right) };
+    (@kind nanos) => { $crate::Kind::new($crate::Unit::Nanos, $crate::Align::Right) };
+    (@kind decimal) => { $crate::Kind::new($crate::Unit::Decimal, $crate::Align::Right) };
+    (@kind number) => { $crate::Kind::new($crate::Unit::None, $crate::Align::Right) };
+    (@kind label) => { $crate::Kind::new($crate::Unit::None, $crate::Align::Left) };
+    (@kind words) => { $crate::Kind::new($crate::Unit::None, $crate::Align::Words) };
+    (@kind name) => { $crate::Kind::new($crate::Unit::None, $crate::Align::Name) };
 }
 
 #[cfg(test)]

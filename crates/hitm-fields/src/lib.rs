@@ -28,7 +28,7 @@ mod unit;
 mod value;
 mod words;
 
-pub use unit::{Align, Unit};
+pub use unit::{Align, Kind, Unit};
 pub use value::{Reported, Value, compact, ranges};
 
 /// One quantity of a `T`.
@@ -90,15 +90,15 @@ impl<T> Field<T> {
     pub const fn new(
         id: &'static str,
         title: &'static str,
-        kind: (Unit, Align),
+        kind: Kind,
         doc: &'static str,
         value: fn(&T) -> Value,
     ) -> Field<T> {
         Field {
             id: without_raw(id),
             title,
-            unit: kind.0,
-            align: kind.1,
+            unit: kind.unit,
+            align: kind.align,
             of: Runs::All,
             doc,
             value,

@@ -76,3 +76,17 @@ impl Align {
         matches!(self, Align::Name | Align::Words)
     }
 }
+
+/// Unit and alignment that go together: `count`, `share` and so on of [`fields!`](crate::fields).
+#[derive(Debug, Clone, Copy)]
+pub struct Kind {
+    pub(crate) unit: Unit,
+    pub(crate) align: Align,
+}
+
+impl Kind {
+    /// A kind; [`fields!`](crate::fields) calls it.
+    pub const fn new(unit: Unit, align: Align) -> Kind {
+        Kind { unit, align }
+    }
+}

@@ -154,12 +154,13 @@ struct Rows {
 
 impl TypeReport {
     /// Takes all objects of `type_name` together; none when the recording has no access to one.
-    /// `run` is the recorded command and the machine's name.
+    /// The command is the recorded one, the machine its name.
     pub fn build(
         statistics: &Statistics,
         names: &dyn Names,
         type_name: &str,
-        run: (Vec<String>, String),
+        command: Vec<String>,
+        machine: String,
     ) -> Option<TypeReport> {
         let mut objects: BTreeSet<(u64, bool)> = BTreeSet::new();
         let mut rows: BTreeMap<Key, Rows> = BTreeMap::new();
@@ -201,8 +202,8 @@ impl TypeReport {
             .filter(|(base, _)| !base.is_multiple_of(LINE_SIZE));
         let moved = objects.iter().filter(|(_, is_moved)| *is_moved);
         Some(TypeReport {
-            command: run.0,
-            machine: run.1,
+            command,
+            machine,
             type_name: type_name.to_owned(),
             object_count: objects.len() as u64,
             unaligned_count: unaligned.count() as u64,

@@ -124,12 +124,12 @@ impl Report {
 impl TypeReport {
     /// Builds the report of one type; none when the recording has no access to an object of it.
     pub fn of_recording(recording: &Recording, type_name: &str) -> Option<TypeReport> {
-        let run = (
+        let names = recording.names();
+        let (command, machine) = (
             recording.header.args.clone(),
             recording.machine.name.clone(),
         );
-        let names = recording.names();
-        TypeReport::build(&recording.statistics, &names, type_name, run)
+        TypeReport::build(&recording.statistics, &names, type_name, command, machine)
     }
 }
 

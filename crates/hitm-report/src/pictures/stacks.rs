@@ -93,13 +93,26 @@ pub(super) struct StackBuilder {
     known: BTreeMap<Frame, u64>,
     frames: Vec<Frame>,
     /// By line and frames: instructions of one source line are one stack.
-    sums: BTreeMap<(Option<u64>, Vec<u64>), Sum>,
+    sums: BTreeMap<Key, Sum>,
 }
 
 #[derive(Default)]
 struct Sum {
     lost_cycles: u64,
     buckets: Vec<u64>,
+}
+
+/// A line's rank and numbers of frames: instructions of one source line are one stack.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    line: Option<u64>,
+    frames: Vec<u64>,
+}
+
+impl Key {
+    fn new(line: Option<u64>, frames: Vec<u64>) -> Key {
+        Key { line, frames }
+    }
 }
 
 impl StackBuilder {
@@ -119,14 +132,15 @@ impl StackBuilder {
         for (line, lost) in left {
             let others = named.traffic.and_then(|of| of.other_rows.get(&line));
             let frame = self.frame(FrameKind::Other, OTHER_ACCESSES);
-            self.add((Some(self.ranks[&line]), vec![frame]), lost, others);
+            let key = Key::new(Some(self.ranks[&line]), vec![frame]);
+            self.add(key, lost, others);
         }
         let shown = named.report.lines.iter().map(|line| line.lost_cycles);
         let shown = shown.fold(0, u64::saturating_add);
         let rest = named.report.totals.lost_cycles.saturating_sub(shown);
         let others = named.traffic.map(|traffic| &traffic.other_lines);
         let frame = self.frame(FrameKind::Other, OTHER_LINES);
-        self.add((None, vec![frame]), rest, others);
+        self.add(Key::new(None, vec![frame]), rest, others);
         self.finish(named)
     }
 
@@ -153,14 +167,11 @@ impl StackBuilder {
         let member = named.names.place(addr, key.size);
         frames.push(self.frame(FrameKind::Member, &member));
         let times = named.traffic.and_then(|of| of.rows.get(&(line, *key)));
-        self.add(
-            (Some(self.ranks[&line]), frames),
-            row.contention_stall.0,
-            times,
-        );
+        let key = Key::new(Some(self.ranks[&line]), frames);
+        self.add(key, row.contention_stall.0, times);
     }
 
-    fn add(&mut self, key: (Option<u64>, Vec<u64>), lost_cycles: u64, times: Option<&Vec<u64>>) {
+    fn add(&mut self, key: Key, lost_cycles: u64, times: Option<&Vec<u64>>) {
         if lost_cycles == 0 {
             return;
         }
@@ -194,7 +205,7 @@ impl StackBuilder {
         let buckets = sums.iter().map(|(_, sum)| &sum.buckets);
         let fold = fold_of(&buckets.collect::<Vec<_>>());
         let mut bucket_count = 0;
-        for ((line, frames), sum) in sums {
+        for (Key { line, frames }, sum) in sums {
             let times = folded(&sum.buckets, fold);
             bucket_count = bucket_count.max(sum.buckets.len().div_ceil(fold) as u64);
             stacks.push(Stack {

@@ -46,18 +46,15 @@ fn is_same(a: &RowReport, b: &RowReport) -> bool {
 
 fn add(sum: &mut RowReport, row: &RowReport) {
     // A share of the line's HITM is the row's count of them but for a factor.
-    sum.remote_hitm_cycles_mean = mean(
-        (sum.remote_hitm_cycles_mean, sum.remote_hitm_share),
-        (row.remote_hitm_cycles_mean, row.remote_hitm_share),
-    );
-    sum.local_hitm_cycles_mean = mean(
-        (sum.local_hitm_cycles_mean, sum.local_hitm_share),
-        (row.local_hitm_cycles_mean, row.local_hitm_share),
-    );
-    sum.load_cycles_mean = mean(
-        (sum.load_cycles_mean, sum.access_count as f64),
-        (row.load_cycles_mean, row.access_count as f64),
-    );
+    sum.remote_hitm_cycles_mean = Mean::new(sum.remote_hitm_cycles_mean, sum.remote_hitm_share)
+        .with(Mean::new(
+            row.remote_hitm_cycles_mean,
+            row.remote_hitm_share,
+        ));
+    sum.local_hitm_cycles_mean = Mean::new(sum.local_hitm_cycles_mean, sum.local_hitm_share)
+        .with(Mean::new(row.local_hitm_cycles_mean, row.local_hitm_share));
+    sum.load_cycles_mean = Mean::new(sum.load_cycles_mean, sum.access_count as f64)
+        .with(Mean::new(row.load_cycles_mean, row.access_count as f64));
     sum.remote_hitm_share += row.remote_hitm_share;
     sum.local_hitm_share += row.local_hitm_share;
     sum.store_hit_share += row.store_hit_share;
@@ -72,11 +69,23 @@ fn add(sum: &mut RowReport, row: &RowReport) {
     sum.nodes.dedup();
 }
 
-fn mean(a: (Option<f64>, f64), b: (Option<f64>, f64)) -> Option<f64> {
-    match (a, b) {
-        ((Some(a), of_a), (Some(b), of_b)) if of_a + of_b > 0.0 => {
-            Some((a * of_a + b * of_b) / (of_a + of_b))
+/// A mean and the count that it is of, but for a factor.
+struct Mean {
+    cycles: Option<f64>,
+    of: f64,
+}
+
+impl Mean {
+    fn new(cycles: Option<f64>, of: f64) -> Mean {
+        Mean { cycles, of }
+    }
+
+    /// The mean of both.
+    fn with(self, other: Mean) -> Option<f64> {
+        let of = self.of + other.of;
+        match (self.cycles, other.cycles) {
+            (Some(a), Some(b)) if of > 0.0 => Some((a * self.of + b * other.of) / of),
+            (a, b) => a.or(b),
         }
-        ((a, _), (b, _)) => a.or(b),
     }
 }

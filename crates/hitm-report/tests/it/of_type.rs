@@ -1,7 +1,7 @@
 //! One type of a recording, and how well a recorded machine is known.
 
 use hitm_base::{CodeAddr, ThreadId};
-use hitm_coherence::stats::Handovers;
+use hitm_coherence::stats::{Handovers, Statistics};
 use hitm_recording::{CodeLabel, DataLabel, TypePlace};
 use hitm_report::text::{PercentLimit, TextOptions, of_type};
 use hitm_report::{MachineSummary, Names, TypeReport, json};
@@ -16,12 +16,16 @@ fn slots() -> Run {
     run
 }
 
+fn build(statistics: &Statistics, names: &dyn Names, type_name: &str) -> Option<TypeReport> {
+    let command = vec!["./packed".to_owned()];
+    TypeReport::build(statistics, names, type_name, command, "toy-4s".to_owned())
+}
+
 #[test]
 fn objects_of_a_type_are_taken_together() {
     let run = slots();
-    let header = (vec!["./packed".to_owned()], "toy-4s".to_owned());
     let statistics = run.statistics();
-    let report = TypeReport::build(&statistics, &Symbols, "slot", header.clone());
+    let report = build(&statistics, &Symbols, "slot");
     let report = report.expect("there are slots");
     assert_eq!((report.object_count, report.unaligned_count), (3, 2));
     let [line] = report.lines.as_slice() else {
@@ -50,7 +54,7 @@ fn objects_of_a_type_are_taken_together() {
     let text = json::of_type::render(&report);
     let value: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(value["lines"][0]["rows"][0]["local_hitm_share"], 0.5);
-    assert!(TypeReport::build(&statistics, &Symbols, "fish", header).is_none());
+    assert!(build(&statistics, &Symbols, "fish").is_none());
 }
 
 /// The slots of the example, the first one priced in another layout.
@@ -83,8 +87,7 @@ impl Names for MovedSlot {
 
 #[test]
 fn objects_in_another_layout_have_lines_of_their_own() {
-    let header = (vec!["./packed".to_owned()], "toy-4s".to_owned());
-    let report = TypeReport::build(&slots().statistics(), &MovedSlot, "slot", header);
+    let report = build(&slots().statistics(), &MovedSlot, "slot");
     let report = report.expect("there are slots");
     assert_eq!((report.object_count, report.moved_count), (3, 1));
     let lines = report.lines.iter();
