@@ -30,7 +30,7 @@ pub(crate) fn go(home: Option<u32>) {
     }
 }
 
-/// Where it cannot be, a thread roams.
+/// Moves the thread; where it cannot be, it roams.
 #[cold]
 fn move_to(home: Option<u32>) {
     STAYS.set(home);
