@@ -6,6 +6,22 @@
 //! figure has one name, one unit and one meaning wherever it appears. [`gate`] turns a report into
 //! the answer to `--fail-on`.
 //!
+//! ```no_run
+//! use hitm_recording::Recording;
+//! use hitm_report::{Report, ReportOptions, json};
+//!
+//! let recording = Recording::load_contended("hitm.data".as_ref(), &mut |_, _| ())?;
+//! let options = ReportOptions {
+//!     lines_max: 8,
+//!     rows_max: 24,
+//!     call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
+//! };
+//! let report = Report::of_recording(&recording, &options);
+//! println!("{} of {} cycles are lost", report.totals.lost_cycles, report.totals.thread_cycles);
+//! std::fs::write("report.json", json::render(&report))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Nothing here opens a file, looks up a symbol or asks a terminal for its width. Names, widths and
 //! colours come from the caller, and the same input gives the same bytes.
 #![warn(clippy::disallowed_types, clippy::disallowed_methods)]

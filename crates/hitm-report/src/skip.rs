@@ -118,15 +118,19 @@ pub(crate) fn is_atomic(function: &str) -> bool {
         || function.starts_with("__sync_")
 }
 
-/// Returns true for a function of Go's runtime or its atomics: Go names functions by their package.
-pub(crate) fn is_of_go_runtime(function: &str) -> bool {
+/// Returns true for a function of a runtime: of Go's, which names functions by their package, or one that starts a
+/// thread or a program.
+pub(crate) fn is_of_runtime(function: &str) -> bool {
     let packages = [
         "runtime.",
         "internal/runtime/",
         "runtime/internal/",
         "sync/atomic.",
     ];
+    let starts = ["start_thread", "clone", "clone3", "_start"];
     packages.iter().any(|package| function.starts_with(package))
+        || starts.contains(&function)
+        || function.starts_with("__libc_start_")
 }
 
 #[cfg(test)]

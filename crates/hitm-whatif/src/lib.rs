@@ -301,6 +301,21 @@ pub fn read_layout_text(path: &Path) -> Result<(LayoutFile, String), WhatifError
 
 /// Replays a recording with the changes. `progress` gets the bytes read so far and in all; the file
 /// is read twice.
+///
+/// ```no_run
+/// use hitm_whatif::{WhatifConfig, read_layout, run};
+///
+/// let config = WhatifConfig {
+///     input: "hitm.data".into(),
+///     layouts: vec![read_layout("packed.toml".as_ref())?],
+///     instances: Vec::new(),
+///     machine: None,
+///     placement: None,
+/// };
+/// let report = run(&config, &mut |_, _| ())?;
+/// println!("{} -> {} cycles lost", report.before.lost_cycles, report.after.lost_cycles);
+/// # Ok::<(), hitm_whatif::WhatifError>(())
+/// ```
 pub fn run(
     config: &WhatifConfig,
     progress: &mut dyn FnMut(u64, u64),

@@ -106,9 +106,21 @@ pub(crate) fn fifo(path: &Path) {
 
 /// Records `program` into `directory/NAME.hitm`; the recording must succeed.
 pub(crate) fn record(directory: &Path, program: &Path, args: &[String]) -> PathBuf {
+    record_as(directory, &[], program, args)
+}
+
+/// Like [`record`], with options of `hitm record`.
+pub(crate) fn record_as(
+    directory: &Path,
+    options: &[&str],
+    program: &Path,
+    args: &[String],
+) -> PathBuf {
     let recording = program.with_extension("hitm");
     let recording_text = recording.to_str().expect("a temporary path is UTF-8");
-    let mut all = vec!["record", "-m", "broadwell-4s", "-o", recording_text, "--"];
+    let mut all = vec!["record", "-m", "broadwell-4s", "-o", recording_text];
+    all.extend(options);
+    all.push("--");
     all.push(program.to_str().expect("a temporary path is UTF-8"));
     all.extend(args.iter().map(String::as_str));
     let output = run(directory, &all);

@@ -51,7 +51,8 @@ fn a_recording_is_added_up_by_name_and_looked_at_in_part() {
     let directory = directory.path();
     let source = programs::root().join("examples/flag_beside_counter.c");
     let program = programs::build(directory, "program", &source, &[]);
-    programs::record(directory, &program, &["20000".to_owned()]);
+    let args = ["20000".to_owned()];
+    programs::record_as(directory, &["-g", "0"], &program, &args);
     totals(directory);
     filters(directory);
     folding(directory);

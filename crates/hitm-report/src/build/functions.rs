@@ -8,7 +8,7 @@ use std::rc::Rc;
 use hitm_base::CodeAddr;
 
 use crate::names::Names;
-use crate::skip::{SkippedFunctions, is_atomic, is_of_go_runtime};
+use crate::skip::{SkippedFunctions, is_atomic, is_of_runtime};
 
 /// Names the functions of accesses. Each address is asked for once.
 pub(super) struct Functions<'a> {
@@ -31,6 +31,11 @@ impl Function {
     /// Returns true for a function that those who wrote the program call their own.
     fn is_own(&self) -> bool {
         !self.is_skipped && !self.is_of_language && !self.name.is_empty()
+    }
+
+    /// Returns false for a place in a stripped file, as `libz.so.1!func@0x1a2b` and `libz.so.1+0x1a2b`.
+    fn has_symbol(&self) -> bool {
+        !self.name.contains("func@0x") && !self.name.contains("+0x")
     }
 }
 
@@ -63,8 +68,8 @@ impl<'a> Functions<'a> {
     }
 
     /// The function that called that of an access, inlined or not: the first outside of what locks, counts or
-    /// allocates for others and of languages' libraries, or the nearest if all are in these. None when it is not
-    /// known, or nobody did.
+    /// allocates for others and of languages' libraries, and of these the first that a stripped file has a name for.
+    /// The nearest if there is none; none when it is not known, or nobody called.
     pub(super) fn caller(&self, code: CodeAddr, chain: &[CodeAddr]) -> Option<String> {
         let mut all = self.all(code, chain);
         let own = Rc::clone(all.first()?);
@@ -82,10 +87,11 @@ impl<'a> Functions<'a> {
         let places = all
             .iter()
             .flat_map(|functions| (0..functions.len()).map(move |at| Place { functions, at }));
-        let mut callers = places.skip(label + usize::from(!is_lock)).peekable();
-        let nearest = callers.peek().copied();
-        let caller = callers
-            .find(|place| place.function().is_own())
+        let mut callers = places.skip(label + usize::from(!is_lock));
+        let mut own = callers.clone().filter(|place| place.function().is_own());
+        let nearest = own.clone().next().or(callers.next());
+        let caller = own
+            .find(|place| place.function().has_symbol())
             .or(nearest)?;
         (!caller.function().name.is_empty()).then(|| caller.name())
     }
@@ -115,7 +121,7 @@ impl<'a> Functions<'a> {
             let frames = self.names.code_frames(code).into_iter().rev();
             let functions = frames.map(|frame| Function {
                 is_skipped: self.skip.contains(&frame.function),
-                is_of_language: frame.is_of_language() || is_of_go_runtime(&frame.function),
+                is_of_language: frame.is_of_language() || is_of_runtime(&frame.function),
                 name: frame.function,
             });
             functions.collect()

@@ -68,7 +68,8 @@ pub struct Ended {
 pub enum StoppedBy {
     /// A signal to this process.
     Signal,
-    /// [`RecordConfig::duration`], or a command of [`RecordConfig::control`].
+    /// [`RecordConfig::duration`](super::RecordConfig::duration), or a command of
+    /// [`RecordConfig::control`](super::RecordConfig::control).
     Config,
 }
 

@@ -210,6 +210,19 @@ impl Simulation {
     /// Runs every variant with `seed_count` seeds from `first_seed` on; `progress` may be called
     /// from any thread.
     ///
+    /// ```
+    /// use hitm::sim::{LoadOptions, Simulation};
+    ///
+    /// let options = LoadOptions {
+    ///     quick: true,
+    ///     ..LoadOptions::default()
+    /// };
+    /// let simulation = Simulation::load_named("001-rt-balancing/cpus-004".as_ref(), &options)?;
+    /// let report = simulation.run(simulation.seed(), 1, &|_| ())?;
+    /// assert!(report.passed());
+    /// # Ok::<(), hitm::sim::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The first error, in the order of variants and seeds, of a run that fails.
     pub fn run(

@@ -67,7 +67,9 @@ fn top(state: &State, width: usize) -> Lines {
         let lost = screen::paragraph(&format!("{}: {}", lost.label, lost.text), width);
         top.extend(lines(&lost, Look::Plain).take(2));
     }
+    // Pages that were opened have the line: with all tabs their names would not fit.
     let tabs = state.tabs.iter().enumerate();
+    let tabs = tabs.filter(|(number, _)| *number == state.tab || state.pages.is_empty());
     let tabs = tabs.map(|(number, tab)| match number == state.tab {
         true => format!("[{} {}]", number + 1, tab.title),
         false => format!(" {} {} ", number + 1, tab.title),

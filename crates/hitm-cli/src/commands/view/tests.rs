@@ -123,7 +123,7 @@ fn a_line_is_a_heat_map_of_its_bytes() {
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
             contended.
-            [1 Lines]  2 Objects   3 Types   4 Functions  > line 1
+            [1 Lines] > line 1
             Line 1: 0x4040c0 f, 695,000 lost cycles (83.0%), false sharing
 
             byte            0       8       10      18      20      28      30      38
@@ -159,7 +159,7 @@ fn a_line_is_a_heat_map_of_its_bytes() {
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are contended.
-            [1 Lines]  2 Objects   3 Types   4 Functions  > line 1
+            [1 Lines] > line 1
             Line 1: 0x4040c0 f, 695,000 lost cycles (83.0%), false sharing
 
             byte             0       8       10      18      20      28      30      38
@@ -251,7 +251,7 @@ fn names_lead_to_their_lines() {
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
             contended.
-             1 Lines   2 Objects   3 Types  [4 Functions] > read_x
+            [4 Functions] > read_x
               #     line object verdict       lost cycles lost% run% rmt HITM lcl HITM
             > 1 0x4040c0 f      false sharing     695,000  83.0 17.4    2,000        0
 
