@@ -313,7 +313,8 @@ pub fn read_layout_text(path: &Path) -> Result<(LayoutFile, String), WhatifError
 ///     placement: None,
 /// };
 /// let report = run(&config, &mut |_, _| ())?;
-/// println!("{} -> {} cycles lost", report.before.lost_cycles, report.after.lost_cycles);
+/// let [before, after] = [&report.run.before, &report.run.after].map(|run| run.totals.lost.0);
+/// println!("{before} -> {after} cycles lost");
 /// # Ok::<(), hitm_whatif::WhatifError>(())
 /// ```
 pub fn run(
