@@ -211,7 +211,12 @@ fn perf_files() -> std::io::Result<()> {
             (1_030_000, generator::Happened::Named(100, "other")),
             (
                 1_030_000,
-                generator::Happened::Mapped(100, vendors::CODE, 0x1000, "/other"),
+                generator::Happened::Mapped(generator::Mapped {
+                    pid: 100,
+                    start: vendors::CODE,
+                    len: 0x1000,
+                    path: "/other",
+                }),
             ),
         ];
         for layout in 0..8usize {
