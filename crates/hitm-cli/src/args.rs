@@ -45,6 +45,9 @@ impl Args {
 
 /// Joins the option for callers and its value, if they stand before the program that is recorded.
 fn join_call_graph(args: &mut Vec<OsString>) {
+    if !args.iter().any(|arg| arg == "-g" || arg == "--call-graph") {
+        return;
+    }
     let all = Args::command();
     let Some(record) = all.find_subcommand("record") else {
         return;

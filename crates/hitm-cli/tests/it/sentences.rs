@@ -1,4 +1,4 @@
-//! What reports say, as tables of expectations have it: sentences by their names in hitm-report's catalogue, with the
+//! Sentences of reports as tables of expectations have them: by their names in hitm-report's catalogue, with the
 //! names and numbers that go into them.
 
 use std::collections::BTreeMap;

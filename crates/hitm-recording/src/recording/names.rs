@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use hitm_base::{CodeAddr, LineAddr, ThreadId};
@@ -63,7 +64,7 @@ pub struct AddressNames<'a> {
     /// Names of heap blocks, by address: finding one takes a look at every line of the block.
     heap: RefCell<BTreeMap<u64, HeapName>>,
     /// The places that allocated heap blocks, by their stacks.
-    sites: RefCell<BTreeMap<Arc<[CodeAddr]>, String>>,
+    sites: RefCell<BTreeMap<Arc<[CodeAddr]>, Rc<str>>>,
     extra: &'a ExtraNames,
     pub(super) is_sampled: bool,
     has_processes: bool,
@@ -477,10 +478,8 @@ impl<'a> AddressNames<'a> {
             return Some(label.object);
         }
         if let Some(block) = self.objects.heap_at(addr) {
-            let mut sites = self.sites.borrow_mut();
-            let site = sites.entry(Arc::clone(&block.stack));
-            let site = site.or_insert_with(|| self.allocation_site(&block.stack));
-            return Some(match memory_of_hotspot(site) {
+            let site = self.site_of(block);
+            return Some(match memory_of_hotspot(&site) {
                 Some(memory) => memory.to_owned(),
                 None => format!("heap blocks from {site}"),
             });
@@ -492,12 +491,20 @@ impl<'a> AddressNames<'a> {
     /// Returns the label of a heap block: its size and the place that allocated it, or what a virtual machine keeps
     /// there.
     pub fn heap_block(&self, block: &HeapBlock) -> String {
-        let site = self.allocation_site(&block.stack);
+        let site = self.site_of(block);
         let size = block_size(block.range.len());
         match memory_of_hotspot(&site) {
             Some(memory) => memory.to_owned(),
             None => format!("heap block of {size} from {site}"),
         }
+    }
+
+    /// The place that allocated a heap block; many blocks have one.
+    fn site_of(&self, block: &HeapBlock) -> Rc<str> {
+        let mut sites = self.sites.borrow_mut();
+        let site = sites.entry(Arc::clone(&block.stack));
+        let site = site.or_insert_with(|| self.allocation_site(&block.stack).into());
+        Rc::clone(site)
     }
 
     /// The place that allocated a heap block: the innermost caller with a source line outside of the C library,
@@ -623,7 +630,7 @@ fn is_stripped(label: &CodeLabel) -> bool {
     !is_allocator && unnamed.is_some_and(|(_, function)| function.starts_with(UNNAMED))
 }
 
-/// What gives out memory in HotSpot, the Java virtual machine, by beginnings of the names of functions.
+/// Functions that give out memory in HotSpot, the Java virtual machine, by beginnings of the names of functions.
 const HOTSPOT: &[&str] = &["os::", "VirtualSpace::", "G1PageBasedVirtualSpace::"];
 
 /// Memory of HotSpot, by beginnings of the names of functions that give it out.
@@ -637,7 +644,7 @@ const HOTSPOT_MEMORY: &[(&str, &str)] = &[
     ("CodeHeap::", "compiled code of Java"),
 ];
 
-/// What HotSpot keeps in the memory that an allocation site gave out.
+/// Use that HotSpot makes of the memory that an allocation site gave out.
 fn memory_of_hotspot(site: &str) -> Option<&'static str> {
     let mut memory = HOTSPOT_MEMORY.iter();
     let found = memory.find(|(begin, _)| site.starts_with(begin));

@@ -88,9 +88,9 @@ impl<'a> Functions<'a> {
             .iter()
             .flat_map(|functions| (0..functions.len()).map(move |at| Place { functions, at }));
         let mut callers = places.skip(label + usize::from(!is_lock));
-        let mut own = callers.clone().filter(|place| place.function().is_own());
-        let nearest = own.clone().next().or(callers.next());
-        let caller = own
+        let mut of_program = callers.clone().filter(|place| place.function().is_own());
+        let nearest = of_program.clone().next().or(callers.next());
+        let caller = of_program
             .find(|place| place.function().has_symbol())
             .or(nearest)?;
         (!caller.function().name.is_empty()).then(|| caller.name())
