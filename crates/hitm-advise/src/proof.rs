@@ -157,7 +157,7 @@ pub(super) fn since(before: &Proof, proof: Proof) -> Proof {
 }
 
 /// Accesses of a recording that have a price.
-pub(super) fn access_count(recording: &Recording) -> u64 {
+pub fn access_count(recording: &Recording) -> u64 {
     let statistics = &recording.statistics;
     let lines = statistics.lines.values();
     let counts = lines.map(|line| line.access_count());

@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use hitm_base::LINE_SIZE;
 use hitm_layout::advise::Options;
-use hitm_layout::layout_file::FileStruct;
+use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
 use hitm_recording::{AddressNames, Recording};
+use hitm_whatif::{Change, Took, WhatifConfig, WhatifError, trial};
 
 use super::accesses::Accesses;
 use super::inner::read_with_inner;
@@ -80,6 +82,47 @@ pub fn advise_recorded(
         advise(&session, count, progress)
     });
     Ok(advised.collect())
+}
+
+/// Replays a recording with the elements of an array of plain values, `size_bytes` each, on lines of their own.
+/// `progress` gets the bytes read so far and in all.
+pub fn pad_values(
+    path: &Path,
+    recording: &Recording,
+    variable: &str,
+    size_bytes: u8,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Change<Took>, WhatifError> {
+    let value = FileMember {
+        name: "value".to_owned(),
+        offset_bytes: 0,
+        size_bytes: size_bytes.into(),
+        bits: None,
+        type_name: None,
+        array: None,
+        per: None,
+        storage: Storage::INLINE,
+        cpu_bitmap: false,
+    };
+    let padded = FileStruct {
+        name: variable.to_owned(),
+        size_bytes: LINE_SIZE,
+        align_bytes: Some(LINE_SIZE),
+        members: vec![value],
+    };
+    let config = WhatifConfig {
+        input: path.to_owned(),
+        layouts: vec![LayoutFile {
+            name: "padded".to_owned(),
+            description: String::new(),
+            source: String::new(),
+            structs: vec![padded],
+        }],
+        instances: Vec::new(),
+        machine: None,
+        placement: None,
+    };
+    trial(recording, &config, &[], progress)
 }
 
 /// Number of layouts of each structure that are replayed.

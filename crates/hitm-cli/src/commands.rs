@@ -51,6 +51,7 @@ fn text_options(terminal: &Terminal) -> TextOptions {
     TextOptions {
         width: terminal.width(),
         color: terminal.color(),
+        has_events: false,
         percent_limit: PercentLimit::DEFAULT,
     }
 }

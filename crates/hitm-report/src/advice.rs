@@ -26,6 +26,8 @@ const SCALAR_SIZE_MAX: u64 = 8;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Advisor<'a> {
     pub(crate) sharing: &'a Sharing,
+    /// The sharing of all lines that the remedy is for: what it saves is the sum.
+    pub(crate) together: &'a [&'a Sharing],
     pub(crate) names: &'a LineNames,
     /// The objects by which threads agree in the line, as far as they are known.
     pub(crate) locks: &'a [LineLock],
@@ -86,7 +88,9 @@ impl Advisor<'_> {
 
     /// Cycles lost in fights of some kinds, as a part of a sentence; empty where they are not known.
     fn cost(&self, is_wanted: impl Fn(FightKind) -> bool) -> String {
-        let cycles = self.sharing.lost_cycles_of(is_wanted);
+        let together = self.together.iter();
+        let cycles = together.map(|sharing| sharing.lost_cycles_of(&is_wanted));
+        let cycles = cycles.fold(0, u64::saturating_add);
         match cycles > 0 && !self.are_samples {
             true => say::costs(grouped(cycles)),
             false => String::new(),
@@ -327,7 +331,7 @@ fn counts_references(member: &str) -> bool {
 
 /// Returns true if an object is an array for certain: a variable's members say so, a heap block's stride when
 /// no single number has that size.
-fn is_array(object: &ObjectUse) -> bool {
+pub(crate) fn is_array(object: &ObjectUse) -> bool {
     let is_indexed = object.members.iter().all(|member| member.starts_with('['));
     match object.element_size_bytes {
         Some(size) => size > SCALAR_SIZE_MAX,

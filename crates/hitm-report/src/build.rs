@@ -2,11 +2,13 @@
 
 mod by;
 mod calls;
+mod findings;
 mod functions;
 mod judged;
 mod lines;
 mod locks;
 mod objects;
+mod places;
 
 use std::collections::BTreeMap;
 
@@ -20,12 +22,14 @@ use crate::Names;
 use crate::by::{By, Selection, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::model::{
-    AccessCounts, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
+    AccessCounts, LineReport, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
 };
 use crate::waiting::Waiting;
 use by::{Left, Namer, line_order};
 use calls::CallPaths;
-use judged::{Judged, flagged};
+use findings::FindingBuilder;
+use functions::Functions;
+use judged::Judged;
 use lines::LineBuilder;
 pub(crate) use locks::LineLock;
 pub(crate) use objects::LineNames;
@@ -144,7 +148,8 @@ impl Report {
         let totals = totals(statistics, facts, &lost);
         let are_samples = facts.sampled.is_some();
         let named = Named::of(statistics, names, selection, are_samples, &totals);
-        let (judged, mut quiet) = judge_all(statistics, &totals, are_samples, selection.sort);
+        let (judged, mut quiet) =
+            judge_all(statistics, &totals, are_samples, selection.sort, names);
         let flagged_line_count = judged.len() as u64;
         let handed = match facts.sampled {
             Some(_) => HandedOver::default(),
@@ -159,12 +164,14 @@ impl Report {
         };
         let judged = judged.into_iter().filter(is_left);
         let judged: Vec<Judged<'_>> = judged
-            .map(|line| line.with_locks(names, are_samples))
+            .map(|line| line.with_locks(names, are_samples).with_runtime(names))
             .collect();
-        let flagged = flagged(&judged, names, &totals);
         let shown = judged.len().min(options.lines_max);
         quiet.left_out_line_count = (judged.len() - shown) as u64;
-        quiet.left_out_lost_cycles = flagged[shown..].iter().map(|line| line.lost_cycles).sum();
+        quiet.left_out_lost_cycles = judged[shown..]
+            .iter()
+            .map(|one| one.stats.contention_stall.0)
+            .sum();
         let builder = LineBuilder {
             names,
             topology: &facts.machine.topology,
@@ -179,15 +186,30 @@ impl Report {
             ),
         };
         let lines = judged[..shown].iter().zip(1..);
+        let lines: Vec<LineReport> = lines
+            .map(|(line, rank)| builder.build(line, rank))
+            .collect();
+        let waiting = Waiting::build(facts, statistics, names, totals.thread_cycles);
+        let findings = FindingBuilder {
+            names,
+            statistics,
+            functions: &Functions::new(names, &selection.skip, are_samples),
+            lines: &builder,
+            totals: &totals,
+            handed: &handed,
+            waiting: &waiting,
+            waits: &facts.waits,
+            shown_max: options.lines_max,
+        }
+        .build(&judged, &lines);
         Report {
             run: header(facts),
             runs: None,
-            lines: lines
-                .map(|(line, rank)| builder.build(line, rank))
-                .collect(),
+            findings,
+            lines,
             quiet,
             handed,
-            waiting: Waiting::build(facts, statistics, names, totals.thread_cycles),
+            waiting,
             threads: threads(&lost, names, facts),
             processes: Vec::new(),
             of_machine: None,
@@ -201,7 +223,6 @@ impl Report {
                 flagged_line_count,
                 ..totals
             },
-            flagged,
         }
     }
 }
@@ -292,6 +313,7 @@ fn judge_all<'a>(
     totals: &Totals,
     are_samples: bool,
     sort: SortKey,
+    names: &dyn Names,
 ) -> (Vec<Judged<'a>>, Quiet) {
     let mut judged = Vec::new();
     let mut quiet = Quiet {
@@ -303,23 +325,34 @@ fn judge_all<'a>(
         are_samples,
         ..Known::default()
     };
+    let mut small = Vec::new();
     for (&line, stats) in &statistics.lines {
         let sharing = judge(stats, &known);
         let run_share = share(stats.contention_stall.0, totals.thread_cycles);
         // A recording that was cut short may not know how long its threads ran.
         let matters = run_share >= RUN_SHARE_MIN || totals.thread_cycles == 0;
-        if sharing.verdict != Verdict::NoContention && matters {
-            judged.push(Judged {
+        let is_contended = sharing.verdict != Verdict::NoContention;
+        if !is_contended && sharing.contended_count > 0 {
+            quiet.add(stats);
+        }
+        if is_contended {
+            let one = Judged {
                 line,
                 stats,
                 sharing,
+                is_of_runtime: false,
                 locks: Vec::new(),
-            });
-        } else if sharing.contended_count > 0 {
-            quiet.line_count += 1;
-            quiet.lost_cycles += stats.contention_stall.0;
+            };
+            if matters {
+                judged.push(one);
+            } else {
+                small.push(one);
+            }
         }
     }
+    let (together, apart) = judged::worth_together(small, names, totals);
+    judged.extend(together);
+    apart.iter().for_each(|one| quiet.add(one.stats));
     judged.sort_by_key(|one| line_order(sort, one.line, one.stats));
     (judged, quiet)
 }

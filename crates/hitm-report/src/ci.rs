@@ -1,8 +1,8 @@
 //! Reports for continuous integration: findings with a level, a place in the source and a fingerprint, which
 //! [`sarif`], [`junit`] and [`github`] write in the forms that services read.
 //!
-//! A contended line that the report shows is one finding, at the source line that lost most by it. A line that
-//! breaks a gate without being shown is one without a place, and a member that breaks the baseline is one.
+//! Each finding of the report is told, at the source line that lost most by it. One that breaks a gate without being
+//! shown has no place. A member that breaks the baseline is told as well.
 //! Every number comes from [`fields`](crate::fields).
 
 pub mod github;
@@ -10,16 +10,15 @@ pub mod junit;
 mod place;
 pub mod sarif;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use hitm_base::{Fnv1a, LineAddr};
-use hitm_coherence::sharing::Verdict;
+use hitm_base::Fnv1a;
 use hitm_recording::without_numbers;
 
 use crate::baseline::{Change, Compared, Comparison, Keys};
-use crate::fields::{Field, line, quiet};
+use crate::fields::{Field, finding, quiet};
 use crate::gate::{Gate, GateFailure};
-use crate::model::{LineReport, Report, RowReport};
+use crate::model::{Finding, FindingKind, Report, RowReport};
 use crate::runs::Runs;
 use place::places_of;
 pub use place::{Place, SourceRoot};
@@ -31,8 +30,8 @@ pub struct Checked<'a> {
     pub report: &'a Report,
     /// The gates of `--fail-on`.
     pub gates: &'a [Gate],
-    /// The lines that break them.
-    pub failures: &'a [GateFailure],
+    /// The findings that break them.
+    pub failures: &'a [GateFailure<'a>],
     /// The comparison with a baseline, if there is one.
     pub comparison: Option<&'a Comparison>,
     /// Directory that places in the source are given relative to.
@@ -64,8 +63,8 @@ impl Level {
 /// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
-    /// A verdict on a line.
-    Verdict(Verdict),
+    /// A kind of contention.
+    Finding(FindingKind),
     /// A change of a member from the baseline.
     Baseline(Change),
 }
@@ -73,15 +72,14 @@ pub enum Rule {
 impl Rule {
     /// All rules, in the order in which files list them.
     pub fn all() -> impl Iterator<Item = Rule> {
-        let verdicts = Verdict::ALL.iter().copied().map(Rule::Verdict);
-        let told = verdicts.filter(|rule| *rule != Rule::Verdict(Verdict::NoContention));
-        told.chain([Change::New, Change::Dearer].map(Rule::Baseline))
+        let changes = [Change::New, Change::Dearer].map(Rule::Baseline);
+        FindingKind::all().map(Rule::Finding).chain(changes)
     }
 
     /// The name in files.
     pub const fn id(self) -> &'static str {
         match self {
-            Rule::Verdict(verdict) => verdict.id(),
+            Rule::Finding(kind) => kind.id(),
             Rule::Baseline(Change::New) => "baseline-new",
             Rule::Baseline(Change::Dearer) => "baseline-dearer",
             Rule::Baseline(Change::Within) => "baseline-within",
@@ -92,10 +90,7 @@ impl Rule {
     pub const fn help(self) -> [&'static str; 3] {
         const LOOK: &str = "Look at what changed since the baseline. `hitm report` says what the threads fight over.";
         match self {
-            Rule::Verdict(verdict) => {
-                let facts = verdict.facts();
-                [facts.title, facts.meaning, facts.remedy]
-            }
+            Rule::Finding(kind) => kind.help(),
             Rule::Baseline(Change::New | Change::Within) => [
                 "New contention",
                 "Threads lose cycles to contention on a member that cost nothing in the baseline.",
@@ -112,27 +107,25 @@ impl Rule {
     /// Level of a finding that breaks no gate.
     pub const fn level(self) -> Level {
         match self {
-            Rule::Verdict(verdict) if verdict.is_curable_by_layout() => Level::Warning,
-            Rule::Verdict(_) => Level::Note,
+            Rule::Finding(kind) if kind.is_curable_by_layout() => Level::Warning,
+            Rule::Finding(_) => Level::Note,
             Rule::Baseline(_) => Level::Error,
         }
     }
 }
 
-/// The subject of a finding, for those who write more than its sentence.
+/// What is told of, for those who write more than its sentence.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject<'a> {
-    /// A line that the report shows.
-    Line(&'a LineReport),
-    /// A line that it only counts.
-    Failure(&'a GateFailure),
+    /// A finding of the report.
+    Finding(&'a Finding),
     /// A member that differs from the baseline.
     Member(&'a Compared),
 }
 
 /// One thing to tell.
 #[derive(Debug, Clone)]
-pub struct Finding<'a> {
+pub struct Told<'a> {
     /// Its kind.
     pub rule: Rule,
     /// Its weight.
@@ -145,15 +138,15 @@ pub struct Finding<'a> {
     pub places: Vec<Place>,
     /// The same in every build of the same source, and different from those of other findings.
     pub fingerprint: String,
-    /// The line or member.
+    /// The finding or member.
     pub subject: Subject<'a>,
 }
 
 /// Everything to tell, and what is only counted.
 #[derive(Debug, Clone)]
 pub struct Findings<'a> {
-    /// The lines, the costliest first, then the members that break the baseline.
-    pub list: Vec<Finding<'a>>,
+    /// The findings, the costliest first, then the members that break the baseline.
+    pub list: Vec<Told<'a>>,
     /// Sentences about what is in no finding.
     pub notes: Vec<String>,
 }
@@ -161,125 +154,99 @@ pub struct Findings<'a> {
 impl<'a> Findings<'a> {
     /// The findings of a report and its gates.
     pub fn of(checked: &Checked<'a>) -> Findings<'a> {
-        let mut of_lines = OfLines::new(checked);
-        let lines = checked.report.lines.iter();
-        let mut list: Vec<Finding<'a>> = lines
-            .map(|line| of_line(checked, line, &mut of_lines))
-            .collect();
-        let hidden = checked.failures.iter();
-        let hidden = hidden.filter(|failure| of_lines.failures.contains_key(&failure.line));
-        list.extend(hidden.map(of_failure));
+        let report = checked.report;
+        let keys = Keys::of(report);
+        let has_failed = |one: &Finding| {
+            checked
+                .failures
+                .iter()
+                .any(|failure| failure.finding.number == one.number)
+        };
+        let findings = report.findings.iter();
+        let told = findings.filter(|one| one.is_shown || has_failed(one));
+        let mut list: Vec<Told<'a>> = told.map(|one| of_finding(checked, one, &keys)).collect();
         if let Some(comparison) = checked.comparison {
-            let rows = rows_by_member(checked.report);
+            let rows = rows_by_member(report);
             let compared = comparison.regressions();
             list.extend(compared.map(|row| of_member(checked, comparison, row, &rows)));
         }
         number_twins(&mut list);
         Findings {
             list,
-            notes: notes(checked.report),
+            notes: notes(report),
         }
     }
 }
 
-/// Failures and flags by line.
-struct OfLines<'a> {
-    /// Of the lines that no finding is about yet.
-    failures: BTreeMap<LineAddr, Vec<&'a GateFailure>>,
-    with_false_sharing: BTreeSet<LineAddr>,
-    keys: Keys,
-}
-
-impl<'a> OfLines<'a> {
-    fn new(checked: &Checked<'a>) -> OfLines<'a> {
-        let mut failures: BTreeMap<LineAddr, Vec<&GateFailure>> = BTreeMap::new();
-        for failure in checked.failures {
-            failures.entry(failure.line).or_default().push(failure);
-        }
-        let flagged = checked.report.flagged.iter();
-        let flagged = flagged.filter(|flagged| flagged.has_false_sharing);
-        OfLines {
-            failures,
-            with_false_sharing: flagged.map(|flagged| flagged.line).collect(),
-            keys: Keys::of(checked.report),
-        }
-    }
-}
-
-fn of_line<'a>(
-    checked: &Checked<'a>,
-    line: &'a LineReport,
-    of_lines: &mut OfLines<'a>,
-) -> Finding<'a> {
-    let rule = Rule::Verdict(line.verdict);
-    let broken = of_lines.failures.remove(&line.line).unwrap_or_default();
-    let has_false_sharing = of_lines.with_false_sharing.contains(&line.line);
-    let level = match (!broken.is_empty(), has_false_sharing) {
+fn of_finding<'a>(checked: &Checked<'a>, finding: &'a Finding, keys: &Keys) -> Told<'a> {
+    let rule = Rule::Finding(finding.kind);
+    let failures = checked.failures.iter();
+    let broken: Vec<&GateFailure<'_>> = failures
+        .filter(|failure| failure.finding.number == finding.number)
+        .collect();
+    let level = match (!broken.is_empty(), finding.has_false_sharing) {
         (true, _) => Level::Error,
         (false, true) => Level::Warning,
         (false, false) => Level::Note,
     };
-    let mut message = line_text(checked.report, line);
+    let lines = checked.report.lines.iter();
+    let lines = lines.filter(|line| finding.lines.contains(&line.line));
+    let rows: Vec<&RowReport> = lines.flat_map(|line| &line.rows).collect();
+    let mut message = text_of(checked.report, finding);
     for failure in broken {
         message += &format!(" Breaks --fail-on {}.", failure.gate);
     }
-    Finding {
+    if !finding.is_shown {
+        message += " --top shows more.";
+    }
+    Told {
         rule,
         level,
-        name: line.name(),
+        name: finding.name.clone(),
         message,
-        places: places_of(checked.source_root, &line.rows.iter().collect::<Vec<_>>()),
-        fingerprint: fingerprint(rule, &identity(line, &of_lines.keys)),
-        subject: Subject::Line(line),
+        places: places_of(checked.source_root, &rows),
+        fingerprint: fingerprint(rule, &identity(finding, keys)),
+        subject: Subject::Finding(finding),
     }
 }
 
-/// The verdict, the cost and the advice.
-fn line_text(report: &Report, line: &LineReport) -> String {
-    let figure = |field: Field<_>| field.text(line);
+/// The kind, the cost and the advice.
+fn text_of(report: &Report, finding: &Finding) -> String {
+    let figure = |field: Field<_>| field.text(finding);
     let cost = match report.run.sampled {
         // Samples have no sums of cycles.
-        Some(_) => format!("{} of the lost cycles", figure(line::lost_share)),
+        Some(_) => format!("{} of the lost cycles", figure(finding::lost_share)),
         None => format!(
             "{} cycles lost, {} of the run",
-            figure(line::lost_cycles),
-            figure(line::run_share)
+            figure(finding::cost_cycles),
+            figure(finding::run_share)
         ),
     };
-    format!(
-        "{}: {}: {cost}. {}",
-        line.name(),
-        line.verdict_text,
-        line.advice
-    )
-}
-
-/// Returns the names that identify a line in every build: the accessed members, else the functions that access it.
-fn identity(line: &LineReport, keys: &Keys) -> Vec<String> {
-    let of = |name: fn(&crate::RowReport) -> &String| {
-        let rows = line.rows.iter().map(name).filter(|name| !name.is_empty());
-        let mut names: Vec<String> = rows.map(|name| keys.key(&without_numbers(name))).collect();
-        names.sort();
-        names.dedup();
-        names
+    let lines = match finding.line_count {
+        0 | 1 => String::new(),
+        count => format!(" on {count} lines"),
     };
-    match of(|row| &row.member) {
-        members if members.is_empty() => of(|row| &row.function),
-        members => members,
-    }
+    let kind = match finding.verdict_text.as_str() {
+        "" => &finding.kind_brief,
+        verdict => verdict,
+    };
+    format!("{}: {kind}{lines}: {cost}. {}", finding.name, finding.fix)
+        .trim_end()
+        .to_owned()
 }
 
-fn of_failure(failure: &GateFailure) -> Finding<'_> {
-    let rule = Rule::Verdict(failure.verdict);
-    let name = format!("{:#x}", failure.line.first_byte());
-    Finding {
-        rule,
-        level: Level::Error,
-        fingerprint: fingerprint(rule, std::slice::from_ref(&name)),
-        name,
-        message: format!("{failure}. --top shows more lines."),
-        places: Vec::new(),
-        subject: Subject::Failure(failure),
+/// Returns the names that identify a finding in every build: its own, else the functions that contend.
+fn identity(finding: &Finding, keys: &Keys) -> Vec<String> {
+    match &finding.identity {
+        Some(name) => vec![keys.key(name)],
+        None => {
+            let places = finding.places.iter();
+            let functions = places.map(|place| keys.key(&without_numbers(&place.function)));
+            let mut functions: Vec<String> = functions.collect();
+            functions.sort();
+            functions.dedup();
+            functions
+        }
     }
 }
 
@@ -299,10 +266,10 @@ fn of_member<'a>(
     comparison: &Comparison,
     row: &'a Compared,
     rows: &BTreeMap<String, Vec<&RowReport>>,
-) -> Finding<'a> {
+) -> Told<'a> {
     let rule = Rule::Baseline(row.change);
     let same = rows.get(&row.name).map_or(&[][..], Vec::as_slice);
-    Finding {
+    Told {
         rule,
         level: Level::Error,
         name: row.name.clone(),
@@ -322,8 +289,8 @@ fn fingerprint(rule: Rule, names: &[String]) -> String {
     format!("{:016x}", hash.value())
 }
 
-/// Appends a number to fingerprints that occur before: lines of one array have the same names.
-fn number_twins(list: &mut [Finding<'_>]) {
+/// Appends a number to fingerprints that occur before.
+fn number_twins(list: &mut [Told<'_>]) {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     for finding in list {
         let count = seen.entry(finding.fingerprint.clone()).or_default();

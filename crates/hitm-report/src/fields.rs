@@ -12,7 +12,8 @@ pub use crate::by::{filtered, total_row};
 pub use crate::handed::{handed, handed_row};
 pub use crate::machine::{machine, unnamed};
 pub use crate::model::{
-    call_frame, call_path, fight, line, object, process, quiet, row, run, source, thread, totals,
+    call_frame, call_path, fight, finding, finding_place, line, object, process, quiet, row, run,
+    source, thread, totals,
 };
 pub use crate::of_type::{type_line, type_report, type_row};
 pub use crate::pictures::{cell, frame, line_box, seat, stack, time, transfer, unknown};

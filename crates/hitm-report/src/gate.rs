@@ -1,24 +1,22 @@
 //! `--fail-on`: turns a report into the answer a continuous-integration job wants.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use hitm_base::LineAddr;
-use hitm_coherence::sharing::Verdict;
 use thiserror::Error;
 
-use crate::{Flagged, LineReport, RUN_SHARE_MIN, Report, WORTH_SHARE_MIN};
+use crate::model::share;
+use crate::{Finding, RUN_SHARE_MIN, Report, WORTH_SHARE_MIN};
 
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gate {
-    /// Lines lose together at least [`WORTH_SHARE_MIN`] of the run, and each at least [`RUN_SHARE_MIN`] and
-    /// more than a fifth of its whole loss, between threads that use different bytes. That is false
-    /// sharing, or read-mostly bytes beside a hot writer. The main verdict may be another. Lines of the C
-    /// library, the loader and runtimes are no program's to lay out, and do not count.
+    /// Findings lose together at least [`WORTH_SHARE_MIN`] of the run, and each at least [`RUN_SHARE_MIN`], on lines
+    /// that lose more than a fifth of their whole loss between threads that use different bytes. That is false
+    /// sharing, or read-mostly bytes beside a hot writer. The main verdict may be another. What belongs to the C
+    /// library, the loader and runtimes is no program's to lay out, and does not count.
     FalseSharing,
-    /// A line loses more than this many cycles to contention of any kind.
+    /// A finding loses more than this many cycles to contention of any kind.
     Cycles(u64),
 }
 
@@ -69,98 +67,85 @@ impl fmt::Display for Gate {
     }
 }
 
-/// One line that breaks a gate.
+/// One finding that breaks a gate.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GateFailure {
+pub struct GateFailure<'a> {
     /// The gate.
     pub gate: Gate,
-    /// The line.
-    pub line: LineAddr,
-    /// Its name, when the report shows the line in detail.
-    pub name: Option<String>,
-    /// Its verdict.
-    pub verdict: Verdict,
-    /// Cycles lost on it: those that the gate is about.
+    /// The finding.
+    pub finding: &'a Finding,
+    /// Cycles lost by it: those that the gate is about.
     pub lost_cycles: u64,
     /// The same as a part of all threads' time, 0 to 1.
     pub run_share: f64,
 }
 
-impl fmt::Display for GateFailure {
+impl fmt::Display for GateFailure<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: line {:#x}", self.gate, self.line.first_byte())?;
-        if let Some(name) = &self.name {
-            write!(f, " ({name})")?;
-        }
+        let finding = self.finding;
+        let lines = match (finding.line_count, finding.address) {
+            (0, _) | (_, None) => String::new(),
+            (1, Some(address)) => format!(" (line {address:#x})"),
+            (count, Some(address)) => format!(" ({count} lines, the first at {address:#x})"),
+        };
         write!(
             f,
-            " lost {} cycles to {}, {:.1}% of the run: {}",
+            "{}: {}{lines} lost {} cycles to {}, {:.1}% of the run: {}",
+            self.gate,
+            finding.name,
             self.lost_cycles,
             match self.gate {
                 Gate::FalseSharing => "false sharing",
                 Gate::Cycles(_) => "contention",
             },
             self.run_share * 100.0,
-            self.verdict.id()
+            finding.kind.id()
         )
     }
 }
 
-/// Every (gate, line) that fails, in the order of `gates` and then of cost. All contended lines are
-/// looked at, not only those that the report shows. Empty: all gates hold.
-pub fn failures(report: &Report, gates: &[Gate]) -> Vec<GateFailure> {
-    let shown = report.lines.iter().map(|line| (line.line, line));
-    let shown: BTreeMap<LineAddr, &LineReport> = shown.collect();
-    let name_of = |line: LineAddr| {
-        let shown = shown.get(&line)?;
-        (!shown.objects.is_empty()).then(|| shown.name())
-    };
+/// Every (gate, finding) that fails, in the order of `gates` and then of cost. All findings are looked at, not only
+/// those that the report shows. Empty: all gates hold.
+pub fn failures<'a>(report: &'a Report, gates: &[Gate]) -> Vec<GateFailure<'a>> {
     let mut failures = Vec::new();
     for gate in gates {
-        let lines = report.flagged.iter().filter(|line| breaks(line, *gate));
-        if *gate == Gate::FalseSharing && !is_worth_it(lines.clone()) {
-            continue;
-        }
-        failures.extend(lines.map(|line| {
-            let (lost_cycles, run_share) = cost_of(line, *gate);
+        let failing = report.findings.iter().map(|finding| {
+            let lost_cycles = match gate {
+                Gate::FalseSharing => finding.false_sharing_cycles,
+                Gate::Cycles(_) => finding.lost_cycles,
+            };
             GateFailure {
                 gate: *gate,
-                line: line.line,
-                name: name_of(line.line),
-                verdict: line.verdict,
+                finding,
                 lost_cycles,
-                run_share,
+                run_share: share(lost_cycles, report.totals.thread_cycles),
             }
-        }));
+        });
+        let failing: Vec<GateFailure<'_>> = failing.filter(|one| one.breaks(report)).collect();
+        if *gate != Gate::FalseSharing || is_worth_it(report, &failing) {
+            failures.extend(failing);
+        }
     }
     failures
 }
 
-/// Cycles of the kind that a gate is about, and the same as a part of all threads' time.
-fn cost_of(line: &Flagged, gate: Gate) -> (u64, f64) {
-    match gate {
-        Gate::FalseSharing => (line.false_sharing_cycles, line.false_sharing_run_share),
-        Gate::Cycles(_) => (line.lost_cycles, line.run_share),
-    }
-}
-
-/// Returns true if the false sharing of lines is worth a change. Samples and a recording that was cut short do
+/// Returns true if the false sharing of findings is worth a change. Samples and a recording that was cut short do
 /// not say how long the threads ran.
-fn is_worth_it<'a>(lines: impl Iterator<Item = &'a Flagged> + Clone) -> bool {
-    let is_run_known = lines.clone().all(|line| line.run_share > 0.0);
-    let shares = lines.map(|line| line.false_sharing_run_share);
-    !is_run_known || shares.sum::<f64>() >= WORTH_SHARE_MIN
+fn is_worth_it(report: &Report, failing: &[GateFailure<'_>]) -> bool {
+    let shares = failing.iter().map(|one| one.run_share);
+    report.totals.thread_cycles == 0 || shares.sum::<f64>() >= WORTH_SHARE_MIN
 }
 
-fn breaks(line: &Flagged, gate: Gate) -> bool {
-    match gate {
-        Gate::FalseSharing => {
-            let is_run_known = line.run_share > 0.0;
-            line.has_false_sharing
-                && !line.is_runtime
-                && (!is_run_known || line.false_sharing_run_share >= RUN_SHARE_MIN)
+impl GateFailure<'_> {
+    fn breaks(&self, report: &Report) -> bool {
+        match self.gate {
+            Gate::FalseSharing => {
+                self.finding.has_false_sharing
+                    && !self.finding.is_of_runtime
+                    && (report.totals.thread_cycles == 0 || self.run_share >= RUN_SHARE_MIN)
+            }
+            Gate::Cycles(cycles_max) => self.lost_cycles > cycles_max,
         }
-        Gate::Cycles(cycles_max) => line.lost_cycles > cycles_max,
     }
 }
 

@@ -10,16 +10,22 @@ pub mod whatif;
 use serde_json::json;
 
 use crate::fields::{
-    call_frame, call_path, fight, filtered, handed, handed_row, line, machine, member_runs, object,
-    one_run, process, quiet, row, run, runs, source, thread, total_row, totals, unnamed, wait_row,
-    waiting,
+    call_frame, call_path, fight, filtered, finding, finding_place, handed, handed_row, line,
+    machine, member_runs, object, one_run, process, quiet, row, run, runs, source, summary, thread,
+    total_row, totals, unnamed, wait_row, waiting,
 };
-use crate::model::{AccessCounts, CallPath, LineReport, Report, RowReport, SCHEMA};
+use crate::model::{AccessCounts, CallPath, Finding, LineReport, Report, RowReport, SCHEMA};
 use crate::object::{Node, Object, list, list_of_run};
 use crate::runs::Runs;
+use crate::summary::SummaryLine;
 
 /// The report as one JSON object, indented, with a line feed at the end.
 pub fn render(report: &Report) -> String {
+    render_with(report, &[])
+}
+
+/// The same with the sentences of its [summary](crate::summary::of).
+pub fn render_with(report: &Report, sentences: &[SummaryLine]) -> String {
     let is_sampled = report.is_sampled();
     let events = report.run.sampled.as_ref();
     let events = events.map(|events| {
@@ -46,12 +52,18 @@ pub fn render(report: &Report) -> String {
     });
     let has_totals = !report.totals_by.is_empty();
     let lines = report.lines.iter().map(|line| of_line(report, line));
+    let findings = report.findings.iter().map(|one| of_finding(report, one));
+    let has_summary = !sentences.is_empty();
     let quiet = Object::of_run(quiet::ALL, &report.quiet, is_sampled);
     let processes = &report.processes;
     let has_processes = !processes.is_empty();
     let all = Object::default()
         .with("schema", SCHEMA)
         .with("run", Object::of_run(run::ALL, &report.run, is_sampled))
+        .with_some(
+            "summary",
+            has_summary.then(|| list(summary::ALL, sentences)),
+        )
         .with_some("runs", report.runs.as_ref().map(of_runs))
         .with_some("sampled_events", events)
         .with(
@@ -61,6 +73,7 @@ pub fn render(report: &Report) -> String {
         .with_some("of_machine", machine)
         .with_some("filtered", filtered)
         .with_some("totals_by", has_totals.then(|| totals_by.collect::<Node>()))
+        .with("findings", findings.collect::<Node>())
         .with("lines", lines.collect::<Node>())
         .with("quiet", quiet)
         .with_some("handed_over", (!is_sampled).then(|| of_handed(report)))
@@ -98,6 +111,14 @@ fn of_handed(report: &Report) -> Object {
 fn of_waiting(report: &Report) -> Object {
     let rows = list(wait_row::ALL, &report.waiting.rows);
     Object::of(waiting::ALL, &report.waiting).with("rows", rows)
+}
+
+fn of_finding(report: &Report, finding: &Finding) -> Object {
+    let lines = finding.lines.iter();
+    let lines = lines.filter_map(|line| report.lines.iter().find(|one| one.line == *line));
+    Object::of_run(finding::ALL, finding, report.is_sampled())
+        .with("places", list(finding_place::ALL, &finding.places))
+        .with("ranks", lines.map(|line| line.rank).collect::<Node>())
 }
 
 fn of_line(report: &Report, line: &LineReport) -> Object {

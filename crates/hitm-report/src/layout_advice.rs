@@ -2,6 +2,7 @@
 
 mod json;
 mod words;
+pub(crate) use words::plan;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +10,7 @@ use hitm_advise::{Answer, Compared, Heading, Proposal};
 use hitm_base::grouped;
 use hitm_layout::advise::{Candidate, LineCost, Reason, Weighed};
 use hitm_whatif::Change;
-use words::{
-    bound, how_found, lines_of, none_better, number, percent, plan, proof, reason, saved, took,
-};
+use words::{bound, how_found, lines_of, none_better, number, percent, proof, reason, saved, took};
 
 use crate::Printout;
 

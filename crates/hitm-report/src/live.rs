@@ -132,6 +132,7 @@ mod tests {
 
     fn shown(locks: &LiveLocks, limit: PercentLimit) -> String {
         let options = TextOptions {
+            has_events: false,
             width: 100,
             color: false,
             percent_limit: limit,

@@ -2,6 +2,7 @@
 //! the quantities that are declared with them.
 
 mod counts;
+mod findings;
 mod header;
 mod lines;
 mod rows;
@@ -16,11 +17,12 @@ use crate::waiting::Waiting;
 
 pub use counts::{AccessCounts, source};
 pub(crate) use counts::{Counted, Counts, HitmCounts, Hitms, store_hits, upgrades_of};
+pub use findings::{Finding, FindingKind, FindingPlace, finding, finding_place};
 pub use header::{
     ProcessSummary, Quiet, RunHeader, SampledEvent, ThreadSummary, Totals, process, quiet, run,
     thread, totals,
 };
-pub use lines::{FightReport, Flagged, LineReport, ObjectUse, fight, line, object};
+pub use lines::{FightReport, LineReport, ObjectUse, fight, line, object};
 pub use rows::{CallFrame, CallPath, RowReport, call_frame, call_path, row};
 
 /// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
@@ -38,10 +40,10 @@ pub struct Report {
     pub totals: Totals,
     /// Naming coverage of a recorded machine; none for a recorded program.
     pub of_machine: Option<MachineSummary>,
+    /// What one change cures each, the costliest first; those of the C library and of runtimes come last.
+    pub findings: Vec<Finding>,
     /// The contended lines in detail, the costliest first, at most as many as were asked for.
     pub lines: Vec<LineReport>,
-    /// All contended lines, in the same order, those that are not in `lines` included.
-    pub flagged: Vec<Flagged>,
     /// Counts of the lines that are not shown in detail.
     pub quiet: Quiet,
     /// Hand-overs of the quiet lines; of recordings, not of samples.
@@ -50,7 +52,7 @@ pub struct Report {
     pub waiting: Waiting,
     /// Totals by name, as asked for.
     pub totals_by: Vec<TotalsBy>,
-    /// The part that filters leave; none without filters. `lines` and `flagged` then have the lines with such
+    /// The part that filters leave; none without filters. `lines` and `findings` then have the lines with such
     /// accesses.
     pub filtered: Option<Filtered>,
     /// The order of lines and totals.
@@ -71,6 +73,11 @@ impl Report {
     /// Returns true if the accesses are samples.
     pub fn is_sampled(&self) -> bool {
         self.run.sampled.is_some()
+    }
+
+    /// The finding that costs most, if it is worth a word.
+    pub fn first_finding(&self) -> Option<&Finding> {
+        self.findings.first().filter(|first| first.is_told())
     }
 
     /// Returns true for samples of which none says what data it used.

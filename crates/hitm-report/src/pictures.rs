@@ -21,7 +21,7 @@ pub use stacks::{Frame, FrameKind, Stack, StackTime, Stacks, frame, stack, time}
 pub use transfers::{Level, TransferPair, TransferTable, transfer, unknown};
 
 use crate::summary::{self, SummaryLine};
-use crate::{Names, Report};
+use crate::{Finding, Names, Report};
 use stacks::StackBuilder;
 
 /// Rows whose lost cycles are kept by time.
@@ -57,6 +57,15 @@ pub struct Structure {
     pub inputs: Inputs,
     /// Ranks of the lines.
     pub ranks: Vec<u64>,
+}
+
+impl Structure {
+    /// Returns true if lines of a finding have the structure, and another layout is a remedy.
+    pub fn is_of(&self, report: &Report, finding: &Finding) -> bool {
+        let lines = report.lines.iter();
+        let mut own = lines.filter(|line| self.ranks.contains(&line.rank));
+        finding.kind.is_curable_by_layout() && own.any(|line| finding.lines.contains(&line.line))
+    }
 }
 
 impl Pictures {

@@ -1,28 +1,28 @@
-//! A run in five sentences: what is lost, where, why, what to do, what to run next.
+//! A run in a few sentences: what is lost, where, why, by whom, what to do, what to run next.
 
+mod gain;
 mod quiet;
 mod waits;
 
 use hitm_fields::fields;
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use hitm_base::{counted, grouped};
 use hitm_coherence::stats::SourceCounts;
 
-use crate::fields::{Field, line, totals};
-use crate::model::{AccessCounts, Flagged, LineReport, share, upgrades_of};
+use crate::Report;
+use crate::fields::{Field, finding, finding_place, totals};
+use crate::model::{AccessCounts, Finding, FindingKind, upgrades_of};
 use crate::names::brief;
 use crate::pictures::Structure;
 use crate::sentences::summary as say;
-use crate::{Report, WORTH_SHARE_MIN};
+pub use gain::{Tried, of as gain};
 
 fields! {
     /// A sentence of the summary.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct SummaryLine in summary {
-        /// The question: Lost, Where, Why, Do or Next.
+        /// The question: Lost, Where, Why, By, Do or Next.
         pub label: &'static str => label "";
         /// The answer.
         pub text: String => label "";
@@ -34,35 +34,29 @@ fields! {
 /// The summary of a report. `structures` are those on its falsely shared lines
 /// ([`Pictures::structures`](crate::pictures::Pictures::structures)), `input` is the path of the recording.
 pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<SummaryLine> {
-    let kinds = kinds(report);
-    let line = subject(report, &kinds);
-    let wait = waits::waited_for(report);
-    let [place, reason, advice] = match (wait, line) {
-        (Some(wait), _) => [
-            waits::place(wait),
-            waits::reason(report, wait),
-            waits::advice(wait),
+    let finding = report.first_finding();
+    let [place, reason, advice] = match finding {
+        Some(finding) => [
+            place(report, finding),
+            reason(report, finding),
+            finding.fix.clone(),
         ],
-        (None, Some(line)) => [
-            place(report, line, &kinds),
-            reason(report, line),
-            line.advice.clone(),
-        ],
-        (None, None) => [
+        None => [
             elsewhere(report),
             quiet::reason(report),
             quiet::advice(report),
         ],
     };
-    let next = next(report, line, wait.is_some(), structures, input);
     let answers = [
-        ("Lost", lost(report)),
-        ("Where", place),
+        ("Lost", lost(report, finding)),
+        (WHERE, place),
         ("Why", reason),
+        ("By", finding.map_or_else(String::new, by)),
         ("Do", advice),
-        ("Next", next),
+        ("Next", next(report, finding, structures, input)),
     ];
-    let lines = answers.into_iter().map(|(label, text)| SummaryLine {
+    let answers = answers.into_iter().filter(|(_, text)| !text.is_empty());
+    let lines = answers.map(|(label, text)| SummaryLine {
         label,
         text,
         is_command: label == "Next",
@@ -70,116 +64,96 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
     lines.collect()
 }
 
-fn lost(report: &Report) -> String {
+/// Label of the place, which a table of findings says too.
+pub(crate) const WHERE: &str = "Where";
+
+fn lost(report: &Report, finding: Option<&Finding>) -> String {
     let totals = &report.totals;
     let figure = |field: Field<_>| field.text(totals);
-    let lines = match totals.flagged_line_count {
-        0 => say::no_line(),
-        1 => say::one_line(),
-        count => say::lines(grouped(count)),
+    let most = match finding {
+        None => say::no_line(),
+        Some(one) => say::causes(brief(&one.name), finding::lost_share.text(one)),
     };
     match &report.run.sampled {
         Some(_) if report.has_no_address() => say::no_address(),
-        Some(_) => say::samples(figure(totals::access_count), lines),
+        Some(_) => say::samples(figure(totals::access_count), most),
         None if report.waiting.first().is_some() => waits::lost(report),
         None => say::lost(
             figure(totals::run_share),
             figure(totals::lost_cycles),
             figure(totals::thread_cycles),
-            lines,
+            most,
         ),
     }
 }
 
-/// Part of the threads' time from which on a line of the C library or of a runtime is worth a word. Assumed: to
-/// start and to end its threads costs a short program less.
-const RUNTIME_SHARE_MIN: f64 = 0.05;
-
-/// Returns true if a contended line is worth a word here.
-fn is_told(line: &Flagged) -> bool {
-    !line.is_runtime || line.run_share >= RUNTIME_SHARE_MIN
-}
-
-/// Lines of one kind of objects.
-struct Kind {
-    lost_cycles: u64,
-    line_count: u64,
-    /// Place of the costliest.
-    first: usize,
-}
-
-/// The contended lines that are worth a word, by the kinds of their objects. Lines without a name have nothing in
-/// common: the costliest stands for itself.
-fn kinds(report: &Report) -> BTreeMap<&str, Kind> {
-    let mut kinds: BTreeMap<&str, Kind> = BTreeMap::new();
-    let told = report.flagged.iter().enumerate();
-    for (first, line) in told.filter(|(_, line)| is_told(line)) {
-        let kind = kinds.entry(&line.kind).or_insert(Kind {
-            lost_cycles: 0,
-            line_count: 0,
-            first,
-        });
-        if kind.line_count == 0 || !line.kind.is_empty() {
-            kind.lost_cycles = kind.lost_cycles.saturating_add(line.lost_cycles);
-            kind.line_count += 1;
-        }
-    }
-    kinds
-}
-
-/// The line that the summary is about: the costliest one of the kind of objects whose lines cost most together.
-fn subject<'a>(report: &'a Report, kinds: &BTreeMap<&str, Kind>) -> Option<&'a LineReport> {
-    let dearest = kinds.values();
-    let dearest = dearest.max_by_key(|kind| (kind.lost_cycles, Reverse(kind.first)))?;
-    report.lines.get(dearest.first).or(report.lines.first())
-}
-
-fn place(report: &Report, line: &LineReport, kinds: &BTreeMap<&str, Kind>) -> String {
+fn place(report: &Report, finding: &Finding) -> String {
+    let share = finding::lost_share.text(finding);
+    let address = finding::address.text(finding);
+    let name = brief(&finding.name);
     let loss = match report.is_sampled() {
         true => say::sampled_latency(),
         false => say::lost_time(),
     };
-    let address = line::address.text(line);
-    let flagged = report.flagged.iter().find(|other| other.line == line.line);
-    let name = flagged.filter(|own| is_told(own)).map(|own| &*own.kind);
-    let several = name.and_then(|name| Some((name, kinds.get(name)?)));
-    if let Some((name, kind)) = several.filter(|(_, kind)| kind.line_count > 1) {
-        let share = share(kind.lost_cycles, report.totals.lost_cycles) * 100.0;
-        let count = grouped(kind.line_count);
-        return say::on_lines(format!("{share:.1}%"), loss, count, brief(name), address);
+    match (finding.kind, &finding.wait) {
+        (FindingKind::Waited(_), Some(wait)) => waits::place(wait),
+        (FindingKind::HandedOver, _) => say::passing(grouped(finding.handed_line_count), name),
+        _ if finding.line_count > 1 => {
+            say::on_lines(share, loss, grouped(finding.line_count), name, address)
+        }
+        _ => {
+            // Memory of several processes has no address that all of them know.
+            let at = match finding.address.is_none_or(|at| at == 0) || name == address {
+                true => String::new(),
+                false => say::at(address),
+            };
+            say::on_line(share, loss, name, at)
+        }
     }
-    let name = line.brief_name();
-    // Memory of several processes has no address that all of them know.
-    let at = match name == address || line.address == 0 {
-        true => String::new(),
-        false => say::at(address),
-    };
-    say::on_line(line::lost_share.text(line), loss, name, at)
 }
 
 fn elsewhere(report: &Report) -> String {
-    let handed = &report.handed;
-    let first = handed.objects.iter().find(|row| !row.name.is_empty());
-    match first.filter(|_| handed.run_share >= WORTH_SHARE_MIN) {
-        Some(row) => say::passing(grouped(handed.line_count), &row.name),
-        None if !report.flagged.is_empty() => say::no_own_line(),
-        None => say::nowhere(),
+    match report.findings.is_empty() {
+        true => say::nowhere(),
+        false => say::no_own_line(),
     }
 }
 
-fn reason(report: &Report, line: &LineReport) -> String {
-    let mut verdict = line.verdict_text.clone();
-    if let Some(first) = verdict.get(..1) {
-        verdict.replace_range(..1, &first.to_uppercase());
+fn reason(report: &Report, finding: &Finding) -> String {
+    if let (FindingKind::Waited(_), Some(wait)) = (finding.kind, &finding.wait) {
+        return waits::reason(report, wait);
     }
     let evidence = match report.is_sampled() {
         true => say::hitms(
-            grouped(line.counts.remote_hitm()),
-            grouped(line.counts.local_hitm()),
+            grouped(finding.counts.remote_hitm()),
+            grouped(finding.counts.local_hitm()),
         ),
-        false => hand_overs(&line.counts),
+        false => hand_overs(&finding.counts),
     };
-    say::because(verdict, line::thread_count.text(line), evidence)
+    if finding.kind == FindingKind::HandedOver {
+        return say::handed_on(grouped(finding.handed_line_count));
+    }
+    let mut verdict = finding.verdict_text.clone();
+    if let Some(first) = verdict.get(..1) {
+        verdict.replace_range(..1, &first.to_uppercase());
+    }
+    say::because(verdict, finding::thread_count.text(finding), evidence)
+}
+
+/// Those who take a lock or make a thread wait, where there are several places: `deposit (dep.c:12) 62.1%`.
+fn by(finding: &Finding) -> String {
+    const BY_MAX: usize = 2;
+    let places = finding.places.iter().take(BY_MAX).map(|place| {
+        let share = finding_place::lost_share.text(place);
+        match place.source_short.as_str() {
+            "" => format!("{} {share}", place.function),
+            source => format!("{} ({source}) {share}", place.function),
+        }
+    });
+    match finding.is_taken() && finding.places.len() > 1 {
+        true => places.collect::<Vec<_>>().join(", "),
+        false => String::new(),
+    }
 }
 
 /// Hand-overs of a line from CPU to CPU, and the accesses that made them: `3 hand-overs (1 load, 2 stores)`.
@@ -200,23 +174,24 @@ fn hand_overs(counts: &AccessCounts) -> String {
     }
 }
 
-/// The command that says most about the costliest line.
+/// The command that says most about the first finding.
 fn next(
     report: &Report,
-    line: Option<&LineReport>,
-    is_waiting: bool,
+    finding: Option<&Finding>,
     structures: &[Structure],
     input: &Path,
 ) -> String {
     let input = quoted(&input.display().to_string());
     let by = |names: &str| format!("hitm report -i {input} --by {names}");
-    let Some(line) = line else {
+    let Some(finding) = finding else {
         return by("object,function");
     };
-    if is_waiting {
-        return by("function,source");
-    }
-    if let Some(structure) = structures.iter().find(|one| one.ranks.contains(&line.rank)) {
+    let is_curable = match finding.kind {
+        FindingKind::Contended(verdict) => verdict.is_curable_by_layout(),
+        FindingKind::HandedOver => false,
+        FindingKind::Waited(_) => return by("function,source"),
+    };
+    if let Some(structure) = structures.iter().find(|one| one.is_of(report, finding)) {
         return format!(
             "hitm layout advise {} -i {} -p {input}",
             quoted(&structure.inputs.type_name),
@@ -224,7 +199,7 @@ fn next(
         );
     }
     // What no layout ends costs less where threads are near to each other.
-    match report.is_sampled() || line.verdict.is_curable_by_layout() {
+    match report.is_sampled() || is_curable {
         true => by("function,source"),
         false => format!("hitm whatif -i {input} --threads-to compact"),
     }

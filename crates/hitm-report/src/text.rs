@@ -4,6 +4,7 @@
 
 pub(crate) mod by;
 pub(crate) mod calls;
+mod findings;
 mod handed;
 mod line;
 pub(crate) mod name;
@@ -37,6 +38,8 @@ pub struct TextOptions {
     pub width: usize,
     /// True if ANSI colours are used.
     pub color: bool,
+    /// True if the totals of all events are shown.
+    pub has_events: bool,
     /// The least share that a row of a table needs.
     pub percent_limit: PercentLimit,
 }
@@ -105,7 +108,11 @@ const PROCESS_COLUMNS: &[Shows<ProcessSummary>] = &[
 pub fn render(report: &Report, summary: &[SummaryLine], options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
     writer.header(report, summary);
-    writer.totals(report);
+    writer.findings(report, options);
+    writer.run_facts(report);
+    if options.has_events {
+        writer.totals(report);
+    }
     writer.waiting(&report.waiting);
     for totals in &report.totals_by {
         writer.totals_by(report, totals, options);
@@ -194,27 +201,28 @@ impl Writer {
         self.said.push(left_out);
     }
 
-    /// The five sentences of a summary, one below the other.
-    fn summary(&mut self, summary: &[SummaryLine]) {
-        const INDENT: usize = 9;
-        for line in summary {
-            let style = match line.is_command {
-                true => Style::Bold,
-                false => Style::Plain,
-            };
-            let sentence = wrap(&line.text, self.width - INDENT);
-            for (index, text) in sentence.iter().enumerate() {
-                let label = if index == 0 { line.label } else { "" };
-                self.push(style, &format!("  {label:<5}  {text}"));
-            }
-        }
-    }
-
     fn header(&mut self, report: &Report, summary: &[SummaryLine]) {
-        let run = |field: Field<_>| field.text(&report.run);
         let command = shorten(&report.run.command.join(" "), self.width - 13);
         self.push(Style::Bold, &format!("hitm report: {command}"));
-        self.summary(summary);
+        self.setting(report);
+        if !report.run.complete && !report.is_sampled() {
+            let text = "the recording ends before the run: what follows covers what was written";
+            self.paragraph(Style::Warning, "incomplete", text);
+        }
+        if report.run.lost_access_count > 0 {
+            let text = format!(
+                "{} accesses were dropped by the recorder",
+                fields::run::lost_access_count.text(&report.run)
+            );
+            self.paragraph(Style::Warning, "lost", &text);
+        }
+        self.filtered(report);
+        self.first_screen(report, summary);
+    }
+
+    fn run_facts(&mut self, report: &Report) {
+        self.title("Run");
+        let run = |field: Field<_>| field.text(&report.run);
         let machine = format!(
             "{} ({} CPUs, {} nodes, {}): {}",
             run(fields::run::machine),
@@ -229,7 +237,6 @@ impl Writer {
             if report.has_call_chains {
                 self.paragraph(Style::Plain, "called by", calls::LEGEND);
             }
-            self.filtered(report);
             return;
         }
         // A placement may name every CPU.
@@ -243,18 +250,6 @@ impl Writer {
         if let Some(runs) = &report.runs {
             self.paragraph(Style::Plain, "runs", &runs.shown_text());
         }
-        if !report.run.complete {
-            let text = "the recording ends before the run: what follows covers what was written";
-            self.paragraph(Style::Warning, "incomplete", text);
-        }
-        if report.run.lost_access_count > 0 {
-            let text = format!(
-                "{} accesses were dropped by the recorder",
-                run(fields::run::lost_access_count)
-            );
-            self.paragraph(Style::Warning, "lost", &text);
-        }
-        self.filtered(report);
     }
 
     fn sampled(&mut self, events: &[SampledEvent]) {

@@ -10,7 +10,10 @@ use hitm_coherence::stats::Statistics;
 use hitm_recording::SyncKind;
 use hitm_trace::{WaitKind, Waits};
 
+use crate::allocators::is_of_allocator;
 use crate::model::share;
+use crate::names::brief;
+use crate::sentences::line as say;
 use crate::{Names, RunFacts, WORTH_SHARE_MIN};
 
 /// Words for which threads wait that are listed one by one.
@@ -80,6 +83,21 @@ impl WaitRow {
     /// Cycles of one wait.
     pub fn cycles_mean(&self) -> Option<f64> {
         (self.wait_count > 0).then(|| self.cycles as f64 / self.wait_count as f64)
+    }
+}
+
+impl WaitRow {
+    /// Advice on it.
+    pub(crate) fn advice(&self) -> String {
+        let mut functions = self.waiters.iter().chain(&self.releasers);
+        let name = brief(&self.name);
+        if functions.any(|function| is_of_allocator(function)) {
+            return say::of_allocator(name);
+        }
+        match self.is_of_runtime && !self.releasers.is_empty() {
+            true => say::wait_of_runtime(name, self.releasers.join(", ")),
+            false => say::change_sooner(name),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod ci;
 mod filters;
+mod gain;
 mod runs;
 mod sweep;
 
@@ -61,6 +62,9 @@ pub(crate) struct ReportArgs {
     /// Increase over --baseline that a member may have
     #[arg(long, value_name = "PERCENT", default_value_t = Tolerance::DEFAULT, requires = "baseline")]
     tolerance: Tolerance,
+    /// Show the totals of all events as well
+    #[arg(long, conflicts_with_all = ["type_name", "perf_c2c"])]
+    events: bool,
     /// Directory that source files of --format sarif, junit and github are relative to [default: this one]
     #[arg(long, value_name = "DIR")]
     source_root: Option<PathBuf>,
@@ -426,17 +430,26 @@ fn write(
     terminal: &mut Terminal,
 ) -> Result<()> {
     let report = checked.report;
+    let summary = || {
+        let structures = Pictures::structures(&shown.recording.names(), report);
+        let summary = summary::of(report, &structures, shown.file);
+        (structures, summary)
+    };
     match args.format {
         ReportFormat::Text => {
             let text_options = TextOptions {
                 percent_limit: args.select.percent_limit(),
+                has_events: args.events,
                 ..text_options(terminal)
             };
-            let structures = Pictures::structures(&shown.recording.names(), report);
-            let summary = summary::of(report, &structures, shown.file);
+            let (structures, mut summary) = summary();
+            let gain = gain::of(report, &structures, shown.file, shown.recording);
+            // The command comes last.
+            let place = summary.len().saturating_sub(1);
+            summary.splice(place..place, gain);
             terminal.long_out(&text::render(report, &summary, &text_options))?;
         }
-        ReportFormat::Json => terminal.json(&json::render(report))?,
+        ReportFormat::Json => terminal.json(&json::render_with(report, &summary().1))?,
         ReportFormat::Html => {
             let html = page::of_report(shown.file, shown.recording, report)?;
             page::write(&html, args.output.as_deref(), terminal)?;

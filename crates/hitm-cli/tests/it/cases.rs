@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use hitm_test::process::Command;
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::programs;
 use crate::sentences::{Said, follow_one_another};
@@ -46,7 +47,7 @@ struct Case {
     fails: Option<bool>,
 }
 
-/// The first lines of a report.
+/// The summary of a report.
 struct Head {
     lines: BTreeMap<String, String>,
     fails: bool,
@@ -139,15 +140,16 @@ impl Case {
 fn head(directory: &Path, recording: &Path) -> Head {
     let recording = recording.to_str().expect("a temporary path is UTF-8");
     let gate = ["--fail-on", "false-sharing"];
-    let args = [&["report", "-i", recording, "--width", "1000"], &gate[..]].concat();
+    let args = [&["report", "-i", recording, "--format", "json"], &gate[..]].concat();
     let Output { status, stdout, .. } = programs::run(directory, &args);
     let text = String::from_utf8(stdout).expect("a report is UTF-8");
-    let lines = text.lines().skip(1);
-    let lines = lines.take_while(|line| line.starts_with("  "));
-    let lines = lines.filter_map(|line| line.trim_start().split_once(' '));
+    let report: Value = serde_json::from_str(&text).expect("a report is JSON");
+    let lines = report["summary"].as_array().expect("it has a summary");
+    let word = |line: &Value, key: &str| line[key].as_str().expect("it is text").to_owned();
     Head {
         lines: lines
-            .map(|(key, said)| (key.to_owned(), said.trim_start().to_owned()))
+            .iter()
+            .map(|line| (word(line, "label"), word(line, "text")))
             .collect(),
         fails: match status.code() {
             Some(0) => false,

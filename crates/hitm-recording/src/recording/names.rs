@@ -34,6 +34,23 @@ pub fn element_name(store: &TypeStore, mut of: TypeId) -> String {
     name.strip_prefix("struct ").unwrap_or(name).to_owned()
 }
 
+/// Name of the structure that something of a type is, or is an array of, without qualifiers; none for plain values.
+fn structure_name(store: &TypeStore, of: TypeId) -> Option<String> {
+    let mut element = store.element_of(of);
+    store.layout(store.resolve(element))?;
+    let is_qualified = |name: &str| {
+        ["const ", "volatile "]
+            .iter()
+            .any(|word| name.starts_with(word))
+    };
+    while let TypeKind::Alias(target) = store.get(element).kind
+        && is_qualified(&store.get(element).name)
+    {
+        element = target;
+    }
+    Some(element_name(store, element))
+}
+
 /// Objects of a type that are asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct InstancesOf<'o> {
@@ -358,7 +375,7 @@ impl<'a> AddressNames<'a> {
         Some(element_name(store, of))
     }
 
-    /// The type of the object at an address, and the file that declares it.
+    /// The structure that the object at an address is, or is an array of, and the file that declares it.
     pub fn declared(&self, addr: u64, size: u8) -> Option<(String, PathBuf)> {
         let type_name = self.type_of(addr, size)?;
         if self.kernel.is_some() && addr >> 63 == 1 {
@@ -368,8 +385,16 @@ impl<'a> AddressNames<'a> {
             }
             return Some((type_name, self.kernel_types.clone()?));
         }
-        let name = self.symbolizer.borrow_mut().data(addr, size.into());
-        Some((type_name, name.path?.into()))
+        if let Some(place) = self.typed_place(addr, size) {
+            return Some((type_name, PathBuf::from(&*place.of.path)));
+        }
+        let mut symbolizer = self.symbolizer.borrow_mut();
+        let name = symbolizer.data(addr, size.into());
+        let (of, path) = (name.location?.object.type_id?, name.path?);
+        Some((
+            structure_name(symbolizer.file(&path)?.types(), of)?,
+            path.into(),
+        ))
     }
 
     /// A thread's name: what the program calls it and its tid.

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use hitm_base::CodeAddr;
+use hitm_recording::CodeLabel;
 
 use crate::names::Names;
 use crate::skip::{SkippedFunctions, is_atomic, is_of_runtime};
@@ -21,6 +22,8 @@ pub(super) struct Functions<'a> {
 
 struct Function {
     name: String,
+    /// Its source, at the access or the call.
+    label: CodeLabel,
     /// The function locks, counts or allocates for others.
     is_skipped: bool,
     /// The function is of a language's library or runtime.
@@ -96,6 +99,18 @@ impl<'a> Functions<'a> {
         (!caller.function().name.is_empty()).then(|| caller.name())
     }
 
+    /// The place of an access in the program's own source: in its function, or the first around it that neither locks
+    /// nor is of a language. Its own place if there is none; none when that has no name.
+    pub(super) fn place(&self, code: CodeAddr, chain: &[CodeAddr]) -> Option<CodeLabel> {
+        let all = self.all(code, chain);
+        let mut functions = all.iter().flat_map(|functions| functions.iter());
+        let own = functions
+            .clone()
+            .find(|one| one.is_own() && one.has_symbol());
+        let place = own.or(functions.next())?;
+        (!place.name.is_empty()).then(|| place.label.clone())
+    }
+
     /// All functions that were running, each once.
     pub(super) fn running(&self, code: CodeAddr, chain: &[CodeAddr]) -> Vec<Option<String>> {
         let all = self.all(code, chain);
@@ -122,7 +137,8 @@ impl<'a> Functions<'a> {
             let functions = frames.map(|frame| Function {
                 is_skipped: self.skip.contains(&frame.function),
                 is_of_language: frame.is_of_language() || is_of_runtime(&frame.function),
-                name: frame.function,
+                name: frame.function.clone(),
+                label: frame,
             });
             functions.collect()
         };

@@ -4,13 +4,13 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hitm_base::LineAddr;
-use hitm_coherence::sharing::{Known, Sharing, judge};
+use hitm_coherence::sharing::{Known, Sharing, Verdict, judge};
 use hitm_coherence::stats::{LineStats, RowKey};
 use hitm_recording::SyncKind;
 
 use super::locks::{self, LineLock, LineObjects};
-use crate::Names;
-use crate::model::{Flagged, Totals, share};
+use crate::model::{Totals, share};
+use crate::{Names, WORTH_SHARE_MIN};
 
 /// A line is a runtime's if the program's own accesses lost less than this part (one in ...) of what it lost.
 const OWN_SHARE_DIVISOR: u64 = 20;
@@ -27,6 +27,8 @@ pub(super) struct Judged<'a> {
     pub(super) line: LineAddr,
     pub(super) stats: &'a LineStats,
     pub(super) sharing: Sharing,
+    /// True if a runtime alone contends on it, for something of its own.
+    pub(super) is_of_runtime: bool,
     /// Its lock objects, as far as they are known.
     pub(super) locks: Vec<LineLock>,
 }
@@ -55,7 +57,7 @@ impl<'a> Judged<'a> {
     }
 }
 
-impl Judged<'_> {
+impl<'a> Judged<'a> {
     /// Losses at each place that `key` tells apart, the most first.
     fn lost_by<K: Ord>(&self, key: impl Fn(&RowKey) -> K) -> Vec<(K, Lost)> {
         let mut places: BTreeMap<K, Lost> = BTreeMap::new();
@@ -67,6 +69,14 @@ impl Judged<'_> {
         let mut places: Vec<(K, Lost)> = places.into_iter().collect();
         places.sort_by_key(|(_, lost)| Reverse(*lost));
         places
+    }
+
+    /// Marks a line that a runtime alone contends on.
+    pub(super) fn with_runtime(self, names: &dyn Names) -> Judged<'a> {
+        Judged {
+            is_of_runtime: self.is_runtime(names),
+            ..self
+        }
     }
 
     /// Returns true if hardly any access of the program's own contends. It asks for no more names than it must.
@@ -96,29 +106,44 @@ impl Judged<'_> {
         all > 0
     }
 
-    /// Kind of the object at which most was lost.
-    fn kind(&self, names: &dyn Names) -> String {
-        let places = self.lost_by(|key| key.offset);
-        let kind = places.first().and_then(|(offset, _)| {
-            let addr = self.line.first_byte() + u64::from(*offset);
-            names.kind(addr)
-        });
-        kind.unwrap_or_default()
+    /// Offset and size of the place at which most was lost; of a lock with its data, the lock's.
+    pub(super) fn dearest_place(&self) -> (u8, u8) {
+        if self.sharing.verdict == Verdict::Lock && self.sharing.lock_word != 0 {
+            return (self.sharing.lock_word.trailing_zeros() as u8, 1);
+        }
+        let places = self.lost_by(|key| (key.offset, key.size));
+        places.first().map_or((0, 1), |(place, _)| *place)
     }
 }
 
-/// All contended lines in brief.
-pub(super) fn flagged(judged: &[Judged<'_>], names: &dyn Names, totals: &Totals) -> Vec<Flagged> {
-    let lines = judged.iter().map(|one| Flagged {
-        line: one.line,
-        verdict: one.sharing.verdict,
-        lost_cycles: one.stats.contention_stall.0,
-        run_share: share(one.stats.contention_stall.0, totals.thread_cycles),
-        false_sharing_cycles: one.sharing.layout_cycles(),
-        false_sharing_run_share: share(one.sharing.layout_cycles(), totals.thread_cycles),
-        has_false_sharing: one.sharing.has_layout_fight(),
-        is_runtime: one.is_runtime(names),
-        kind: one.kind(names),
+/// Lines of which none alone is worth a word, parted in those of objects that are worth a change together, and the
+/// others.
+pub(super) fn worth_together<'a>(
+    small: Vec<Judged<'a>>,
+    names: &dyn Names,
+    totals: &Totals,
+) -> (Vec<Judged<'a>>, Vec<Judged<'a>>) {
+    let is_worth = |lost: u64| share(lost, totals.thread_cycles) >= WORTH_SHARE_MIN;
+    let lost = small.iter().map(|one| one.stats.contention_stall.0);
+    // Most often there is no name to ask for.
+    if !is_worth(lost.fold(0, u64::saturating_add)) {
+        return (Vec::new(), small);
+    }
+    let mut lost: BTreeMap<Option<String>, u64> = BTreeMap::new();
+    let kinds = small.iter().map(|one| {
+        let (offset, _) = one.dearest_place();
+        names.kind(one.line.first_byte() + u64::from(offset))
     });
-    lines.collect()
+    let kinds: Vec<Option<String>> = kinds.collect();
+    for (one, kind) in small.iter().zip(&kinds) {
+        let sum = lost.entry(kind.clone()).or_default();
+        *sum = sum.saturating_add(one.stats.contention_stall.0);
+    }
+    let (together, apart): (Vec<_>, Vec<_>) = small
+        .into_iter()
+        .zip(kinds)
+        .partition(|(_, kind)| kind.is_some() && is_worth(lost[kind]));
+    let without_kinds =
+        |lines: Vec<(Judged<'a>, _)>| lines.into_iter().map(|(one, _)| one).collect();
+    (without_kinds(together), without_kinds(apart))
 }

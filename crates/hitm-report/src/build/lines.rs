@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{AccessOp, CodeAddr, DataSource, LineAddr, ThreadId, Topology};
-use hitm_coherence::sharing::{Fight, FightKind, Verdict};
+use hitm_coherence::sharing::{Fight, FightKind, Sharing, Verdict};
 use hitm_coherence::stats::{CpuSet, LatencySum, LineStats, RowKey, RowStats};
 
 use super::Judged;
@@ -98,15 +98,7 @@ impl LineBuilder<'_> {
             address: self.names.shown(line.first_byte()),
             verdict: sharing.verdict,
             verdict_text: verdict_text(judged),
-            advice: Advisor {
-                sharing,
-                names: &names,
-                locks: &judged.locks,
-                thread_count: stats.threads.len() as u64,
-                is_of_allocator: self.is_of_allocator(stats),
-                are_samples: self.are_samples,
-            }
-            .advise(),
+            advice: self.advice(judged, &names, &[sharing]),
             fights: fights(judged, &names),
             false_sharing_cycles: sharing.layout_cycles(),
             disjoint_share: sharing.disjoint_permille as f64 / 1000.0,
@@ -130,6 +122,26 @@ impl LineBuilder<'_> {
             rows_left_out_lost_cycles: chosen.left_out_lost_cycles,
             objects: names.into_objects(),
         }
+    }
+
+    /// Advice on several lines by the costliest of them.
+    pub(super) fn advice_together(&self, lines: &[&Judged<'_>], first: &Judged<'_>) -> String {
+        let names = self.line_names(first.line, first.stats);
+        let together: Vec<&Sharing> = lines.iter().map(|one| &one.sharing).collect();
+        self.advice(first, &names, &together)
+    }
+
+    fn advice(&self, judged: &Judged<'_>, names: &LineNames, together: &[&Sharing]) -> String {
+        let advisor = Advisor {
+            sharing: &judged.sharing,
+            together,
+            names,
+            locks: &judged.locks,
+            thread_count: judged.stats.threads.len() as u64,
+            is_of_allocator: self.is_of_allocator(judged.stats),
+            are_samples: self.are_samples,
+        };
+        advisor.advise()
     }
 
     /// Returns true if functions of an allocator lost most of a line's cycles.

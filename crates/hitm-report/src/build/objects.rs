@@ -30,7 +30,7 @@ impl MemberUse {
 }
 
 /// The threads that have a good part of some accesses.
-fn main_threads(accesses: &BTreeMap<ThreadId, u64>) -> BTreeSet<ThreadId> {
+pub(super) fn main_threads(accesses: &BTreeMap<ThreadId, u64>) -> BTreeSet<ThreadId> {
     let all: u64 = accesses.values().sum();
     let is_main = |count: u64| count.saturating_mul(THREAD_SHARE_DIVISOR) >= all;
     let main = accesses.iter().filter(|(_, count)| is_main(**count));
@@ -73,6 +73,7 @@ impl LineNames {
                 address: name.object_addr,
                 size_bytes: name.object_size,
                 origin: name.origin.clone(),
+                contended_count: 0,
                 members: Vec::new(),
                 straddles: false,
                 is_array: false,
@@ -98,13 +99,12 @@ impl LineNames {
 
     /// The objects, the one with most contended accesses first, then by address.
     pub(crate) fn into_objects(self) -> Vec<ObjectUse> {
-        let mut contended = vec![0_u64; self.objects.len()];
+        let mut objects = self.objects;
         for member in &self.members {
-            contended[member.object] += member.used.contended;
+            objects[member.object].contended_count += member.used.contended;
         }
-        let mut objects: Vec<(u64, ObjectUse)> = contended.into_iter().zip(self.objects).collect();
-        objects.sort_by_key(|(contended, _)| std::cmp::Reverse(*contended));
-        objects.into_iter().map(|(_, object)| object).collect()
+        objects.sort_by_key(|object| std::cmp::Reverse(object.contended_count));
+        objects
     }
 
     /// The objects that `mask` touches in contention, by address.

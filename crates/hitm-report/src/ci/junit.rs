@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{LineAddr, printable};
+use hitm_base::printable;
 
 use super::{Checked, Findings, Subject};
 use crate::Printout;
@@ -82,15 +82,15 @@ impl Suite {
 fn of_gate(checked: &Checked<'_>, findings: &Findings<'_>, gate: Gate) -> Suite {
     let failures = checked.failures.iter();
     let failures = failures.filter(|failure| failure.gate == gate);
-    let failing: BTreeMap<LineAddr, &GateFailure> =
-        failures.map(|failure| (failure.line, failure)).collect();
+    let failing: BTreeMap<u64, &GateFailure<'_>> = failures
+        .map(|failure| (failure.finding.number, failure))
+        .collect();
     let mut cases = Vec::new();
     for finding in &findings.list {
-        let failure = match finding.subject {
-            Subject::Line(line) => failing.get(&line.line).copied(),
-            Subject::Failure(failure) if failure.gate == gate => Some(failure),
-            Subject::Failure(_) | Subject::Member(_) => continue,
+        let Subject::Finding(of_report) = finding.subject else {
+            continue;
         };
+        let failure = failing.get(&of_report.number).copied();
         cases.push(Case {
             name: finding.name.clone(),
             failure: failure.map(|failure| Failure {
@@ -116,7 +116,7 @@ fn of_baseline(checked: &Checked<'_>, findings: &Findings<'_>) -> Option<Suite> 
             Subject::Member(member) => Some((member.name.as_str(), finding)),
             _ => None,
         });
-    let by_member: BTreeMap<&str, &super::Finding<'_>> = members.collect();
+    let by_member: BTreeMap<&str, &super::Told<'_>> = members.collect();
     let rows = comparison.rows.iter();
     let cases = rows.map(|row| {
         let failure = (row.change != Change::Within).then(|| Failure {
@@ -138,7 +138,7 @@ fn of_baseline(checked: &Checked<'_>, findings: &Findings<'_>) -> Option<Suite> 
     })
 }
 
-fn details(finding: &super::Finding<'_>) -> Vec<String> {
+fn details(finding: &super::Told<'_>) -> Vec<String> {
     let places = finding.places.iter().map(|place| {
         let line = place.line.map(|line| format!(":{line}"));
         format!(

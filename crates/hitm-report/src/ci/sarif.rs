@@ -4,8 +4,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Checked, Finding, Findings, Place, Rule, Subject};
-use crate::fields::{compared, line, run, totals};
+use super::{Checked, Findings, Place, Rule, Subject, Told};
+use crate::fields::{compared, finding, run, totals};
 use crate::model::Report;
 use crate::object::{Object, pretty};
 
@@ -66,7 +66,7 @@ fn capitalized(word: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-fn result(report: &Report, finding: &Finding<'_>) -> Value {
+fn result(report: &Report, finding: &Told<'_>) -> Value {
     let mut places = finding.places.iter();
     let index = Rule::all().position(|rule| rule == finding.rule);
     let mut result = json!({
@@ -84,14 +84,13 @@ fn result(report: &Report, finding: &Finding<'_>) -> Value {
         result["relatedLocations"] = Value::Array(related);
     }
     match finding.subject {
-        Subject::Line(line) => {
-            let properties = Object::of_run(line::ALL, line, report.is_sampled());
+        Subject::Finding(finding) => {
+            let properties = Object::of_run(finding::ALL, finding, report.is_sampled());
             result["properties"] = properties.json();
         }
         Subject::Member(row) => {
             result["properties"] = Object::of(compared::ALL, row).json();
         }
-        Subject::Failure(_) => {}
     }
     result
 }

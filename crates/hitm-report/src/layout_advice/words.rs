@@ -41,7 +41,7 @@ fn habits(of: &Habits) -> String {
 }
 
 /// Idea behind a layout, in a few words.
-pub(super) fn plan(plan: &Plan) -> String {
+pub(crate) fn plan(plan: &Plan) -> String {
     match plan {
         Plan::ByWriters => say::by_writers(),
         Plan::Apart => say::apart(),

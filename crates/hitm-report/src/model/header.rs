@@ -1,6 +1,7 @@
 //! The run: command, machine model and settings, its sums, its threads and processes.
 
 use hitm_base::ThreadId;
+use hitm_coherence::stats::LineStats;
 use hitm_fields::fields;
 
 use super::counts::{AccessCounts, Counted, Counts, HitmCounts};
@@ -115,6 +116,14 @@ fields! {
         pub left_out_line_count: u64 => count "lines left out";
         /// Cycles lost on the lines left out.
         pub left_out_lost_cycles: u64 => recorded cycles "lost there";
+    }
+}
+
+impl Quiet {
+    /// Counts a line.
+    pub(crate) fn add(&mut self, stats: &LineStats) {
+        self.line_count += 1;
+        self.lost_cycles = self.lost_cycles.saturating_add(stats.contention_stall.0);
     }
 }
 

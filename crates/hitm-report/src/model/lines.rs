@@ -6,7 +6,9 @@ use hitm_fields::fields;
 
 use super::counts::{AccessCounts, Counted, Counts, HitmCounts};
 use super::rows::RowReport;
-use crate::names::brief;
+
+/// An object is named with less than this part (one in ...) of the contended accesses of the first one not at all.
+const OBJECT_DIVISOR: u64 = 10;
 
 fields! {
     /// One contended line.
@@ -91,21 +93,24 @@ impl LineReport {
         }
     }
 
-    /// The names of the objects, the first two written out; the address when none is known.
+    /// The objects that threads contend for: those with a tenth of the contended accesses of the first one, at least.
+    pub(crate) fn main_objects(&self) -> Vec<&ObjectUse> {
+        let most = self
+            .objects
+            .first()
+            .map_or(0, |first| first.contended_count);
+        let objects = self.objects.iter();
+        let main = objects.filter(|one| one.contended_count.saturating_mul(OBJECT_DIVISOR) >= most);
+        main.collect()
+    }
+
+    /// The names of the objects that threads contend for, the first two written out; the address when none is known.
     pub fn name(&self) -> String {
-        self.name_by(str::to_owned)
-    }
-
-    /// The same for a sentence: what long names are generic over is left out.
-    pub(crate) fn brief_name(&self) -> String {
-        self.name_by(brief)
-    }
-
-    fn name_by(&self, shown: impl Fn(&str) -> String) -> String {
-        let mut names = self.objects.iter().map(|object| shown(&object.name));
+        let main = self.main_objects();
+        let mut names = main.iter().map(|object| object.name.as_str());
         match (names.next(), names.next(), names.len()) {
             (None, ..) => format!("{:#x}", self.address),
-            (Some(one), None, _) => one,
+            (Some(one), None, _) => one.to_owned(),
             (Some(one), Some(two), 0) => format!("{one}, {two}"),
             (Some(one), Some(two), more) => format!("{one}, {two} +{more} more"),
         }
@@ -168,6 +173,8 @@ fields! {
         /// Of an object with the name of its type: whose memory it is, and how many accesses say the type; null for
         /// others.
         pub origin: String => known label "origin";
+        /// Accesses to it that found the line gone.
+        pub contended_count: u64 => count "contended";
         /// Members accessed in this line, by offset.
         pub members: Vec<String> => words "members";
         /// True if the object is an array of which elements are accessed.
@@ -177,28 +184,4 @@ fields! {
         /// Bytes of the accessed element, where only the way threads use the object says that it is an array.
         pub element_size_bytes: Option<u64>;
     }
-}
-
-/// A contended line without its details.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Flagged {
-    /// The line.
-    pub line: LineAddr,
-    /// Kind of contention.
-    pub verdict: Verdict,
-    /// Cycles that threads lost to other CPUs' use of the line.
-    pub lost_cycles: u64,
-    /// `lost_cycles` as a part of all threads' time, 0 to 1.
-    pub run_share: f64,
-    /// Cycles lost in fights that end when the bytes lie on different lines.
-    pub false_sharing_cycles: u64,
-    /// `false_sharing_cycles` as a part of all threads' time, 0 to 1.
-    pub false_sharing_run_share: f64,
-    /// True if such fights are large enough to be worth a word.
-    pub has_false_sharing: bool,
-    /// True if the C library, the dynamic loader or a language's runtime alone contends on it, for something of
-    /// their own.
-    pub is_runtime: bool,
-    /// Kind of the object that was contended most; empty when unknown.
-    pub kind: String,
 }

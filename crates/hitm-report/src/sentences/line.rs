@@ -78,6 +78,10 @@ sentences! {
         the next use, free where was allocated, or give the allocator more arenas (glibc: glibc.malloc.arena_max, \
         tcache_count; jemalloc: narenas, tcache).";
 
+    /// Lines that pass from CPU to CPU.
+    pass_nearer(name) = "The lines of {name} pass from the thread that fills them to one that uses them: let one thread \
+        do both, keep the two on CPUs that share a cache, or pass less.";
+
     /// A word of a runtime that threads wait for.
     wait_of_runtime(name, functions) = "{name} is the C library's or a runtime's: call what takes it ({functions}) \
         less often, or use what keeps its state in each caller's memory; no layout helps.";

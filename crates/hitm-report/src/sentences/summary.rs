@@ -5,10 +5,8 @@ use super::sentences;
 sentences! {
     /// No contended line.
     no_line() = "no line is contended";
-    /// One contended line.
-    one_line() = "1 line is contended";
-    /// Several contended lines.
-    lines(count) = "{count} lines are contended";
+    /// The finding that costs most.
+    causes(name, share) = "{name} causes {share} of it";
     /// Samples without addresses.
     no_address() = "Cannot tell: no sample has a data address.";
     /// Samples, and the lines that they contend on.
@@ -34,6 +32,8 @@ sentences! {
     on_line(share, loss, name, at) = "{share} of {loss} on {name}{at}.";
     /// An address behind a name.
     at(address) = " at {address}";
+    /// Reason for a finding about lines that are handed over.
+    handed_on(count) = "{count} lines are handed from thread to thread, each too rarely for a fight.";
     /// Lines that are handed over.
     passing(count, name) = "{count} lines that pass from CPU to CPU, most of all {name}.";
     /// Lines of others alone.
@@ -46,6 +46,18 @@ sentences! {
     within(functions) = ", in {functions}";
     /// Functions that end a wait.
     changed_in(functions) = "; changed in {functions}";
+
+    /// Gain of a layout.
+    gains_by_layout(share, name, plan, before, after) = "{share} of the run by replay: {name} {plan}, {after} bytes \
+                                                         instead of {before}.";
+    /// Gain of padded elements.
+    gains_by_padding(share, name) = "{share} of the run by replay: elements of {name} padded to 64 bytes.";
+    /// No layout gains anything.
+    gains_nothing(name, count, most) = "None of {count} layouts of {name} is better by replay; at most {most} of the run.";
+    /// Gain of another placement.
+    gains_near(share, most) = "{share} of the run by replay with threads on CPUs near to each other; at most {most}.";
+    /// A gain that nobody tried.
+    gains_at_most(most) = "At most {most} of the run; nothing was replayed.";
 
     /// A verdict with its evidence.
     because(verdict, threads, evidence) = "{verdict}: {threads} threads, {evidence}.";

@@ -20,7 +20,7 @@ pub(super) fn reason(report: &Report) -> String {
         say::no_fights()
     } else if thread_count < 2 {
         say::single_threaded()
-    } else if !report.flagged.is_empty() {
+    } else if !report.findings.is_empty() {
         say::only_runtimes()
     } else if contended == 0 {
         say::nothing_shared(grouped(thread_count))

@@ -6,11 +6,9 @@ use hitm_base::counted;
 use hitm_recording::without_numbers;
 use hitm_trace::WaitKind;
 
-use crate::allocators::is_of_allocator;
 use crate::fields::{Field, Unit, Value, wait_row, waiting};
 use crate::model::share;
 use crate::names::brief;
-use crate::sentences::line;
 use crate::sentences::summary as say;
 use crate::waiting::{WaitRow, kind_text};
 use crate::{Report, WORTH_SHARE_MIN};
@@ -72,12 +70,6 @@ fn dearest<'a>(rows: impl Iterator<Item = &'a WaitRow>) -> Option<OfName> {
     sums.max_by_key(|sum| sum.cycles)
 }
 
-/// The object that threads wait for longer than for all lines together.
-pub(super) fn waited_for(report: &Report) -> Option<&WaitRow> {
-    let first = report.waiting.first();
-    first.filter(|row| row.cycles > report.totals.lost_cycles)
-}
-
 pub(super) fn place(wait: &WaitRow) -> String {
     let figure = |field: Field<_>| field.text(wait);
     let kind = figure(wait_row::kind);
@@ -111,16 +103,4 @@ pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
         busy,
         report.threads.len(),
     )
-}
-
-pub(super) fn advice(wait: &WaitRow) -> String {
-    let mut functions = wait.waiters.iter().chain(&wait.releasers);
-    if functions.any(|function| is_of_allocator(function)) {
-        return line::of_allocator(brief(&wait.name));
-    }
-    let name = brief(&wait.name);
-    if wait.is_of_runtime && !wait.releasers.is_empty() {
-        return line::wait_of_runtime(name, wait.releasers.join(", "));
-    }
-    line::change_sooner(name)
 }

@@ -187,7 +187,7 @@ fn a_filter_says_what_it_leaves() {
     // The line is shown whole, and the others not at all; sums of the run stay.
     assert_eq!(one_thread.lines.len(), 1);
     assert_eq!(
-        (one_thread.flagged.len(), one_thread.lines[0].thread_count),
+        (one_thread.findings.len(), one_thread.lines[0].thread_count),
         (1, 4)
     );
     let all = report_of(Filters::default());
@@ -232,6 +232,7 @@ fn a_filter_says_what_it_leaves() {
 
 fn text_of(report: &Report, percent_limit: PercentLimit) -> String {
     let options = TextOptions {
+        has_events: true,
         width: TextOptions::WIDTH_DEFAULT,
         color: false,
         percent_limit,

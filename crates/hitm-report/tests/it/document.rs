@@ -12,7 +12,7 @@ use hitm_report::fields::{self, Column, Field};
 use hitm_report::review::REVIEW_SCHEMA;
 use hitm_report::sim::fields as sim;
 use hitm_report::whatif::WHATIF_SCHEMA;
-use hitm_report::{SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA, live};
+use hitm_report::{FindingKind, SCHEMA, SIDE_BY_SIDE_SCHEMA, TYPE_SCHEMA, live};
 
 /// A table of a document.
 struct Documented {
@@ -57,6 +57,8 @@ fn of_reports() -> Vec<Documented> {
         table("report", "members of runs", fields::member_runs::ALL),
         table("report", "totals", fields::totals::ALL),
         table("report", "counts", fields::source::ALL),
+        table("report", "findings", fields::finding::ALL),
+        table("report", "places", fields::finding_place::ALL),
         table("report", "lines", fields::line::ALL),
         table("report", "fights", fields::fight::ALL),
         table("report", "objects", fields::object::ALL),
@@ -234,7 +236,8 @@ fn the_guide_has_the_verdicts() {
     let path = path("../guide/verdicts");
     let guide = std::fs::read_to_string(&path).unwrap();
     let mut rows = String::new();
-    for rule in Rule::all().filter(|rule| matches!(rule, Rule::Verdict(_))) {
+    for rule in Rule::all().filter(|rule| matches!(rule, Rule::Finding(FindingKind::Contended(_))))
+    {
         let (id, [_, meaning, remedy]) = (rule.id(), rule.help());
         let level = rule.level().name();
         writeln!(rows, "| `{id}` | {meaning} | {remedy} | {level} |").unwrap();

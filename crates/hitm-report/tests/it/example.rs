@@ -13,6 +13,7 @@ use hitm_base::{
 use hitm_coherence::stats::{Collector, LineTally, Statistics};
 use hitm_recording::{CodeLabel, DataLabel, KnownAs, TypePlace};
 use hitm_report::{Names, Report, ReportOptions, RunFacts, Selection, ThreadFacts};
+use hitm_trace::Waits;
 
 pub(crate) const PACKED: u64 = 0x4040c0;
 pub(crate) const LOCK: u64 = 0x404100;
@@ -310,6 +311,21 @@ pub(crate) fn select(
     options: ReportOptions,
     selection: &Selection,
 ) -> Report {
+    build(statistics, threads, options, selection, Vec::new())
+}
+
+/// The report with waits of the threads.
+pub(crate) fn with_waits(statistics: &Statistics, threads: u32, waits: Vec<Waits>) -> Report {
+    build(statistics, threads, OPTIONS, &Selection::default(), waits)
+}
+
+fn build(
+    statistics: &Statistics,
+    threads: u32,
+    options: ReportOptions,
+    selection: &Selection,
+    waits: Vec<Waits>,
+) -> Report {
     let machine = machine();
     let threads = (0..threads).map(|thread| ThreadFacts {
         thread: ThreadId(thread),
@@ -326,7 +342,7 @@ pub(crate) fn select(
         program_cpu_count: 16,
         seed: 1,
         threads: threads.collect(),
-        waits: Vec::new(),
+        waits,
         end: Cycles(1_000_000),
         private_access_count: 1_234_567,
         lost_access_count: 0,

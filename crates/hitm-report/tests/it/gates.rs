@@ -18,8 +18,8 @@ fn false_sharing_fails_the_gate_and_a_lock_does_not() {
     check(
         &[Gate::FalseSharing],
         &[
-            "false-sharing: line 0x4040c0 (f) lost 695000 cycles to false sharing, 17.4% of the run: false-sharing",
-            "false-sharing: line 0x7f000040 (slots (heap)) lost 16200 cycles to false sharing, 0.4% of the run: false-sharing",
+            "false-sharing: f (line 0x4040c0) lost 695000 cycles to false sharing, 17.4% of the run: false-sharing",
+            "false-sharing: slots (heap)[] (48 B) (line 0x7f000040) lost 16200 cycles to false sharing, 0.4% of the run: false-sharing",
         ],
     );
 }
@@ -29,8 +29,8 @@ fn a_line_that_costs_too_much_fails_whatever_its_verdict() {
     check(
         &[Gate::Cycles(100_000)],
         &[
-            "cycles=100000: line 0x4040c0 (f) lost 695000 cycles to contention, 17.4% of the run: false-sharing",
-            "cycles=100000: line 0x404100 (account) lost 110000 cycles to contention, 2.8% of the run: lock",
+            "cycles=100000: f (line 0x4040c0) lost 695000 cycles to contention, 17.4% of the run: false-sharing",
+            "cycles=100000: account.lock (line 0x404100) lost 110000 cycles to contention, 2.8% of the run: lock",
         ],
     );
     check(&[Gate::Cycles(1_000_000)], &[]);

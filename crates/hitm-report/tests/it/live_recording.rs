@@ -46,6 +46,7 @@ fn check(text: &[u8]) -> bool {
     let options = TextOptions {
         width: TextOptions::WIDTH_MIN,
         color: false,
+        has_events: true,
         percent_limit: PercentLimit::NONE,
     };
     live::text(&locks, &options);

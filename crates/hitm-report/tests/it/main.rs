@@ -4,6 +4,7 @@ mod by;
 mod ci;
 mod document;
 mod example;
+mod findings;
 mod gates;
 mod live_recording;
 mod model;

@@ -49,7 +49,7 @@ fn shares_of_a_line_add_up() {
 fn time_lost_is_the_same_by_line_and_by_thread() {
     let report = example();
     let by_thread: u64 = report.threads.iter().map(|thread| thread.lost_cycles).sum();
-    let by_line: u64 = report.flagged.iter().map(|line| line.lost_cycles).sum();
+    let by_line: u64 = report.lines.iter().map(|line| line.lost_cycles).sum();
     assert_eq!(by_thread, report.totals.lost_cycles);
     assert_eq!(
         by_line + report.quiet.lost_cycles,
@@ -83,7 +83,7 @@ fn what_is_handed_over_needs_no_rows() {
     }
     let mut rest = run.tally().sums();
     statistics.lines.retain(|line, stats| {
-        let is_flagged = with_rows.flagged.iter().any(|one| one.line == *line);
+        let is_flagged = with_rows.lines.iter().any(|one| one.line == *line);
         if is_flagged {
             rest.take_out(*line, stats);
         }
@@ -150,11 +150,11 @@ fn lines_and_rows_that_do_not_fit_are_counted() {
     run.lock(200);
     let report = report(&run.statistics(), 4, options);
     assert_eq!(report.lines.len(), 1);
-    assert_eq!(report.flagged.len(), 2);
+    assert_eq!(report.findings.len(), 2);
     assert_eq!(report.quiet.left_out_line_count, 1);
     assert_eq!(
         report.quiet.left_out_lost_cycles,
-        report.flagged[1].lost_cycles
+        report.findings[1].lost_cycles
     );
     let line = &report.lines[0];
     assert_eq!((line.rows.len(), line.rows_left_out_count), (4, 3));
@@ -174,7 +174,7 @@ proptest! {
         }
         let after = report(&run.statistics(), 4, OPTIONS);
         prop_assert_eq!(before.lines, after.lines);
-        prop_assert_eq!(before.flagged, after.flagged);
+        prop_assert_eq!(before.findings, after.findings);
     }
 }
 

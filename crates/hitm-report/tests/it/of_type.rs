@@ -39,6 +39,7 @@ fn objects_of_a_type_are_taken_together() {
     let options = TextOptions {
         width: 110,
         color: false,
+        has_events: true,
         percent_limit: PercentLimit::NONE,
     };
     let text = of_type::render(&report, &options);
@@ -106,6 +107,7 @@ fn objects_in_another_layout_have_lines_of_their_own() {
     let options = TextOptions {
         width: 110,
         color: false,
+        has_events: true,
         percent_limit: PercentLimit::NONE,
     };
     let text = of_type::render(&report, &options);

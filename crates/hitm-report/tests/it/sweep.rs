@@ -54,6 +54,7 @@ fn the_text_says_what_moves_a_metric() {
     let options = TextOptions {
         width: 100,
         color: false,
+        has_events: true,
         percent_limit: PercentLimit::NONE,
     };
     let text = text::render(&report(), &options).to_string();

@@ -101,6 +101,7 @@ impl Trial {
         config.input = input.to_owned();
         let options = typed.args.options();
         let text_options = TextOptions {
+            has_events: true,
             width,
             color: false,
             percent_limit: PercentLimit::DEFAULT,

@@ -1,0 +1,90 @@
+//! `hitm report`: what the first finding's remedy gains, by a replay where that takes a moment.
+
+use std::path::Path;
+
+use anyhow::Result;
+use hitm_advise::{Inputs, access_count, advise_recorded, pad_values};
+use hitm_recording::Recording;
+use hitm_report::pictures::Structure;
+use hitm_report::summary::{SummaryLine, Tried, gain};
+use hitm_report::{Finding, Report};
+use hitm_weave::Placement;
+use hitm_whatif::{WhatifConfig, trial};
+
+use crate::progress::Bar;
+
+/// Accesses of a recording that is replayed for its first screen: a fraction of a second of one core.
+const REPLAYED_MAX: u64 = 5_000_000;
+
+/// What the remedy of a report's first finding gains; none where there is no finding, or no time to gain.
+pub(super) fn of(
+    report: &Report,
+    structures: &[Structure],
+    input: &Path,
+    recording: Recording,
+) -> Option<SummaryLine> {
+    let finding = report.first_finding()?;
+    if report.is_sampled() || report.totals.thread_cycles == 0 {
+        return None;
+    }
+    let is_small = report.run.complete && access_count(&recording) <= REPLAYED_MAX;
+    let structure = structures.iter().find(|one| one.is_of(report, finding));
+    let tried = match (is_small, structure) {
+        (false, _) => None,
+        (true, Some(structure)) => layouts(finding, &structure.inputs, input, recording).ok().flatten(),
+        (true, None) if finding.kind.is_curable_by_layout() => padded(report, finding, input, &recording),
+        (true, None) => near(finding, input, &recording),
+    };
+    Some(tried.unwrap_or_else(|| gain(finding, &Tried::Nothing)))
+}
+
+/// Replays other layouts of a structure.
+fn layouts(
+    finding: &Finding,
+    inputs: &Inputs,
+    input: &Path,
+    recording: Recording,
+) -> Result<Option<SummaryLine>> {
+    let bar = Bar::start("advising");
+    let progress = &mut |read, all| bar.set(read, all);
+    let advised = advise_recorded(input, recording, vec![inputs.clone()], progress)?;
+    bar.finish();
+    let advised = advised.into_iter().next().transpose()?;
+    Ok(advised.map(|advice| gain(finding, &Tried::Layouts(&advice))))
+}
+
+/// Replays with an array's plain values padded; none for other objects, and after an error.
+fn padded(
+    report: &Report,
+    finding: &Finding,
+    input: &Path,
+    recording: &Recording,
+) -> Option<SummaryLine> {
+    let variable = finding.identity.as_deref()?;
+    let element = format!("{variable}[");
+    let lines = report.lines.iter();
+    let own = lines.filter(|line| finding.lines.contains(&line.line));
+    let rows = own.flat_map(|line| &line.rows);
+    let values = rows.filter(|row| row.member.starts_with(&element) && row.member.ends_with(']'));
+    let size_bytes = values.map(|row| row.size_bytes).max()?;
+    let bar = Bar::start("replaying");
+    let progress = &mut |read, all| bar.set(read, all);
+    let change = pad_values(input, recording, variable, size_bytes, progress).ok()?;
+    bar.finish();
+    Some(gain(finding, &Tried::Padded(change)))
+}
+
+/// Replays with the threads on CPUs that are near to each other; none after an error.
+fn near(finding: &Finding, input: &Path, recording: &Recording) -> Option<SummaryLine> {
+    let config = WhatifConfig {
+        input: input.to_owned(),
+        layouts: Vec::new(),
+        instances: Vec::new(),
+        machine: None,
+        placement: Some(Placement::Compact),
+    };
+    let bar = Bar::start("replaying");
+    let change = trial(recording, &config, &[], &mut |read, all| bar.set(read, all)).ok()?;
+    bar.finish();
+    Some(gain(finding, &Tried::Near(change)))
+}
