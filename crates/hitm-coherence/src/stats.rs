@@ -29,7 +29,7 @@ pub use histogram::LatencyHistogram;
 pub use queue::{Ahead, Behind};
 pub(crate) use rows::{RowId, RowTable};
 pub use tally::{Handovers, LineTally, RestOfLines};
-pub use traffic::{Giving, Traffic, TrafficCollector, TrafficPlan, Transfers};
+pub use traffic::{CodePair, Giving, Traffic, TrafficCollector, TrafficPlan, Transfers};
 use visits::VisitsByLine;
 pub use visits::{Visit, VisitSum, Visits};
 

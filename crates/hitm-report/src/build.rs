@@ -214,6 +214,7 @@ impl Report {
             processes: Vec::new(),
             of_machine: None,
             totals_by: named.totals_by,
+            pairs: Vec::new(),
             filtered: named.left.and_then(|left| left.filtered()),
             sort: selection.sort,
             totals_max: options.lines_max,

@@ -16,6 +16,7 @@ pub use crate::model::{
     source, thread, totals,
 };
 pub use crate::of_type::{type_line, type_report, type_row};
+pub use crate::pairs::pair;
 pub use crate::pictures::{cell, frame, line_box, seat, stack, time, transfer, unknown};
 pub use crate::review::{
     review, review_cost, review_coverage, review_line, review_member, review_rename, review_type,

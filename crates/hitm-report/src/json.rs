@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::fields::{
     call_frame, call_path, fight, filtered, finding, finding_place, handed, handed_row, line,
-    machine, member_runs, object, one_run, process, quiet, row, run, runs, source, summary, thread,
-    total_row, totals, unnamed, wait_row, waiting,
+    machine, member_runs, object, one_run, pair, process, quiet, row, run, runs, source, summary,
+    thread, total_row, totals, unnamed, wait_row, waiting,
 };
 use crate::model::{AccessCounts, CallPath, Finding, LineReport, Report, RowReport, SCHEMA};
 use crate::object::{Node, Object, list, list_of_run};
@@ -53,6 +53,7 @@ pub fn render_with(report: &Report, sentences: &[SummaryLine]) -> String {
     let has_totals = !report.totals_by.is_empty();
     let lines = report.lines.iter().map(|line| of_line(report, line));
     let findings = report.findings.iter().map(|one| of_finding(report, one));
+    let has_pairs = !report.pairs.is_empty();
     let has_summary = !sentences.is_empty();
     let quiet = Object::of_run(quiet::ALL, &report.quiet, is_sampled);
     let processes = &report.processes;
@@ -74,6 +75,7 @@ pub fn render_with(report: &Report, sentences: &[SummaryLine]) -> String {
         .with_some("filtered", filtered)
         .with_some("totals_by", has_totals.then(|| totals_by.collect::<Node>()))
         .with("findings", findings.collect::<Node>())
+        .with_some("pairs", has_pairs.then(|| list(pair::ALL, &report.pairs)))
         .with("lines", lines.collect::<Node>())
         .with("quiet", quiet)
         .with_some("handed_over", (!is_sampled).then(|| of_handed(report)))

@@ -49,6 +49,7 @@ mod names;
 mod object;
 mod of_type;
 pub mod page;
+pub mod pairs;
 pub mod perf_c2c;
 pub mod pictures;
 pub mod place;

@@ -12,6 +12,7 @@ use hitm_base::AccessOp;
 use crate::by::{Filtered, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::machine::MachineSummary;
+use crate::pairs::Pair;
 use crate::runs::Runs;
 use crate::waiting::Waiting;
 
@@ -52,6 +53,8 @@ pub struct Report {
     pub waiting: Waiting,
     /// Totals by name, as asked for.
     pub totals_by: Vec<TotalsBy>,
+    /// Hand-overs by function, of all lines and of each finding, where they were asked for.
+    pub pairs: Vec<Pair>,
     /// The part that filters leave; none without filters. `lines` and `findings` then have the lines with such
     /// accesses.
     pub filtered: Option<Filtered>,

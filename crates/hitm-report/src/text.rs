@@ -9,6 +9,7 @@ mod handed;
 mod line;
 pub(crate) mod name;
 pub mod of_type;
+mod pairs;
 pub mod review;
 pub mod side_by_side;
 mod sources;
@@ -117,6 +118,7 @@ pub fn render(report: &Report, summary: &[SummaryLine], options: &TextOptions) -
     for totals in &report.totals_by {
         writer.totals_by(report, totals, options);
     }
+    writer.pairs(report);
     writer.line_table(report);
     let is_sampled = report.run.sampled.is_some();
     let (large, _) = options.percent_limit.split_lines(report);

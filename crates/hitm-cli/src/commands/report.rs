@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use hitm_perf::c2c::Display;
-use hitm_recording::Recording;
+use hitm_recording::{Recording, traffic};
 use hitm_recording::perf_data::{self, KernelSource};
 use hitm_report::baseline::{Comparison, Tolerance};
 use hitm_report::by::Filtered;
 use hitm_report::ci::Checked;
 use hitm_report::gate::{Gate, failures};
+use hitm_report::pairs::{self, Pair};
 use hitm_report::pictures::Pictures;
 use hitm_report::runs::Runs;
 use hitm_report::text::TextOptions;
@@ -215,6 +216,12 @@ fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {
             args.input.display()
         );
     }
+    if args.select.has_pairs() && recording.header.sampled.is_some() {
+        bail!(
+            "--by pair needs a recording of every access in its order, and {} has samples",
+            args.input.display()
+        );
+    }
     if args.call_graph.is_some_and(|paths| paths > 0) && recording.statistics.calls.is_empty() {
         bail!(
             "--call-graph needs accesses with call chains, and {} has none: {RECORD_CALLS}",
@@ -389,12 +396,15 @@ fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<
             .unwrap_or(ReportOptions::CALL_PATHS_MAX_DEFAULT),
     };
     let selection = args.select.selection();
-    let (report, comparison) = compared(args, &shown, &options)?;
+    let (mut report, comparison) = compared(args, &shown, &options)?;
     let matches_nothing = |filtered: &Filtered| filtered.access_count == 0;
     if report.filtered.as_ref().is_some_and(matches_nothing)
         && let Some(error) = filters::no_match(&shown.recording, &selection.filters)
     {
         return Err(error);
+    }
+    if args.select.has_pairs() {
+        report.pairs = pairs(&shown, &report)?;
     }
     let failures = failures(&report, &args.fail_on);
     let checked = Checked {
@@ -420,6 +430,15 @@ fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<
         return Ok(Exit::Usage);
     }
     Ok(ci::answer(&checked, terminal))
+}
+
+/// Reads a recording once more, for who gives lines to whom.
+fn pairs(shown: &Shown<'_>, report: &Report) -> Result<Vec<Pair>> {
+    let bar = Bar::start("reading again");
+    let plan = pairs::plan(report);
+    let counted = traffic(shown.file, &plan, &mut |read, all| bar.set(read, all))?;
+    bar.finish();
+    Ok(pairs::of(report, &counted, &shown.recording.names()))
 }
 
 /// Writes the report in the form that was asked for.

@@ -55,6 +55,9 @@ enum ByArg {
     /// Functions, inlined ones included
     #[value(alias = "symbol", alias = "sym")]
     Function,
+    /// Functions that give lines and functions that take them, by finding; of recordings
+    #[value(alias = "cacheline-pair")]
+    Pair,
     /// Functions that called those, where accesses have call chains
     #[value(alias = "parent")]
     Caller,
@@ -89,19 +92,21 @@ enum SortArg {
     Name,
 }
 
-impl From<ByArg> for By {
-    fn from(arg: ByArg) -> By {
-        match arg {
+impl ByArg {
+    /// The name of totals; none for pairs, which need the order of accesses.
+    fn of_totals(self) -> Option<By> {
+        Some(match self {
             ByArg::Line => By::Line,
             ByArg::Object => By::Object,
             ByArg::Member => By::Member,
             ByArg::Type => By::Type,
             ByArg::Function => By::Function,
+            ByArg::Pair => return None,
             ByArg::Caller => By::Caller,
             ByArg::Children => By::Children,
             ByArg::Source => By::Source,
             ByArg::Process => By::Process,
-        }
+        })
     }
 }
 
@@ -121,7 +126,7 @@ impl From<SortArg> for SortKey {
 impl SelectArgs {
     pub(super) fn selection(&self) -> Selection {
         let mut by: Vec<By> = Vec::new();
-        for one in self.by.iter().map(|arg| By::from(*arg)) {
+        for one in self.by.iter().filter_map(|arg| arg.of_totals()) {
             if !by.contains(&one) {
                 by.push(one);
             }
@@ -138,6 +143,11 @@ impl SelectArgs {
             },
             skip: SkippedFunctions::with(self.skip_function.clone()),
         }
+    }
+
+    /// Returns true if pairs of functions are asked for.
+    pub(super) fn has_pairs(&self) -> bool {
+        self.by.contains(&ByArg::Pair)
     }
 
     pub(super) fn percent_limit(&self) -> PercentLimit {

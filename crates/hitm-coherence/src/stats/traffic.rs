@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{Access, AccessOp, CpuId, Cycles, LineAddr, LineUsers, Outcome};
+use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, LineAddr, LineUse, LineUsers, Outcome};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxBuildHasher;
 
@@ -20,6 +20,9 @@ const BUCKETS_MAX: usize = 256;
 /// Width of a bucket before the first folding, as a power of two: 1,024 cycles.
 const BUCKET_SHIFT_MIN: u32 = 10;
 
+/// Pairs of instructions of one collector, by line: some 8 MiB of them.
+const PAIRS_MAX: usize = 1 << 17;
+
 /// Lines of one collector whose users are remembered: 32 MiB of them.
 const USERS_MAX: usize = 1 << 20;
 
@@ -28,9 +31,19 @@ const USERS_MAX: usize = 1 << 20;
 pub struct TrafficPlan {
     lines: IndexSet<LineAddr, FxBuildHasher>,
     rows: IndexSet<(LineAddr, RowKey), FxBuildHasher>,
+    has_pairs: bool,
 }
 
 impl TrafficPlan {
+    /// The same with hand-overs by the two instructions.
+    #[must_use]
+    pub fn with_pairs(self) -> TrafficPlan {
+        TrafficPlan {
+            has_pairs: true,
+            ..self
+        }
+    }
+
     /// A plan for lines, and for rows of these lines. Rows of other lines are left out.
     pub fn new(
         lines: impl IntoIterator<Item = LineAddr>,
@@ -41,6 +54,7 @@ impl TrafficPlan {
         TrafficPlan {
             rows: rows.collect(),
             lines,
+            has_pairs: false,
         }
     }
 }
@@ -100,6 +114,30 @@ impl Giving {
     }
 }
 
+/// Two instructions of which one took a line after the other had used it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CodePair {
+    /// The line, if it is one of the plan.
+    pub line: Option<LineAddr>,
+    /// The last instruction of the giver that used the line; none when the giver is not known.
+    pub giver: Option<CodeAddr>,
+    /// The instruction that took it.
+    pub taker: CodeAddr,
+}
+
+/// The last use of a line by a CPU.
+#[derive(Debug, Clone, Copy)]
+struct LastUse {
+    cpu: CpuId,
+    code: CodeAddr,
+}
+
+impl LineUse for LastUse {
+    fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+}
+
 /// Traffic of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Traffic {
@@ -107,6 +145,8 @@ pub struct Traffic {
     pub run: Giving,
     /// Hand-overs of each line of the plan.
     pub lines: BTreeMap<LineAddr, Giving>,
+    /// Hand-overs by instructions, if the plan has them.
+    pub pairs: BTreeMap<CodePair, Transfers>,
     /// Width of a bucket of time: a power of two.
     pub bucket: Cycles,
     /// Lost cycles of each row of the plan, by bucket of time.
@@ -184,8 +224,9 @@ impl Series {
 #[derive(Debug)]
 pub struct TrafficCollector<'p> {
     plan: &'p TrafficPlan,
-    users: IndexMap<LineAddr, LineUsers<CpuId>, FxBuildHasher>,
+    users: IndexMap<LineAddr, LineUsers<LastUse>, FxBuildHasher>,
     run: Giving,
+    pairs: IndexMap<CodePair, Transfers, FxBuildHasher>,
     /// By place in the plan.
     lines: BTreeMap<usize, Giving>,
     /// By place in the plan.
@@ -202,6 +243,7 @@ impl<'p> TrafficCollector<'p> {
             plan,
             users: IndexMap::default(),
             run: Giving::default(),
+            pairs: IndexMap::default(),
             lines: BTreeMap::new(),
             rows: BTreeMap::new(),
             other_rows: BTreeMap::new(),
@@ -222,10 +264,34 @@ impl<'p> TrafficCollector<'p> {
             false => self.users.entry(line).or_default(),
         };
         let giver = users.giver(access.cpu, outcome.source.is_hitm());
-        users.touch(access.cpu, access.op.is_write());
+        let last = LastUse {
+            cpu: access.cpu,
+            code: access.code,
+        };
+        users.touch(last, access.op.is_write());
         if outcome.is_handed_over() {
-            self.add_contended(access, outcome, giver);
+            self.add_contended(access, outcome, giver.map(|giver| giver.cpu));
+            if self.plan.has_pairs {
+                self.add_pair(access, outcome, giver.map(|giver| giver.code));
+            }
         }
+    }
+
+    fn add_pair(&mut self, access: &Access, outcome: &Outcome, giver: Option<CodeAddr>) {
+        let line = access.line();
+        let mut pair = CodePair {
+            line: self.plan.lines.contains(&line).then_some(line),
+            giver,
+            taker: access.code,
+        };
+        // What is too much is told by its taker alone.
+        if self.pairs.len() >= PAIRS_MAX && !self.pairs.contains_key(&pair) {
+            (pair.line, pair.giver) = (None, None);
+        }
+        self.pairs
+            .entry(pair)
+            .or_default()
+            .merge(&Transfers::of(outcome));
     }
 
     fn add_contended(&mut self, access: &Access, outcome: &Outcome, giver: Option<CpuId>) {
@@ -260,6 +326,9 @@ impl<'p> TrafficCollector<'p> {
         for collector in collectors {
             let plan = collector.plan;
             traffic.run.merge(&collector.run);
+            for (pair, transfers) in &collector.pairs {
+                traffic.pairs.entry(*pair).or_default().merge(transfers);
+            }
             let line = |index: usize| plan.lines[index];
             let lines = collector.lines.into_iter();
             traffic

@@ -59,6 +59,7 @@ fn of_reports() -> Vec<Documented> {
         table("report", "counts", fields::source::ALL),
         table("report", "findings", fields::finding::ALL),
         table("report", "places", fields::finding_place::ALL),
+        table("report", "pairs", fields::pair::ALL),
         table("report", "lines", fields::line::ALL),
         table("report", "fights", fields::fight::ALL),
         table("report", "objects", fields::object::ALL),

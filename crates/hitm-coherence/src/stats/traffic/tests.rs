@@ -146,3 +146,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn pairs_have_the_last_instruction_of_the_giver() {
+    let (planned, other) = (LineAddr::of(0x1000), LineAddr::of(0x2000));
+    let plan = TrafficPlan::new([planned], []).with_pairs();
+    let mut collector = TrafficCollector::new(&plan);
+    let mut add = |cpu, code, line: LineAddr, source| {
+        let store = Access {
+            code: CodeAddr(code),
+            ..access(cpu, AccessOp::Store, line.first_byte(), 0)
+        };
+        collector.add(&store, &outcome(source, 10));
+    };
+    for line in [planned, other] {
+        add(0, 0xa, line, DataSource::RemoteDram);
+        add(0, 0xb, line, DataSource::L1);
+        add(1, 0xc, line, DataSource::RemoteHitm);
+        add(0, 0xb, line, DataSource::RemoteHitm);
+    }
+    let traffic = TrafficCollector::finish([collector]);
+    let pairs = traffic.pairs.iter();
+    let pairs: Vec<(Option<LineAddr>, u64, u64, u64)> = pairs
+        .map(|(pair, sum)| {
+            let giver = pair.giver.expect("the giver is known").0;
+            (pair.line, giver, pair.taker.0, sum.count)
+        })
+        .collect();
+    let expected = [
+        (None, 0xb, 0xc, 1),
+        (None, 0xc, 0xb, 1),
+        (Some(planned), 0xb, 0xc, 1),
+        (Some(planned), 0xc, 0xb, 1),
+    ];
+    assert_eq!(pairs, expected);
+}
