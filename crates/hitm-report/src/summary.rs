@@ -10,12 +10,12 @@ use std::path::Path;
 use hitm_base::{counted, grouped};
 use hitm_coherence::stats::SourceCounts;
 
-use crate::Report;
 use crate::fields::{Field, finding, finding_place, totals};
 use crate::model::{AccessCounts, Finding, FindingKind, upgrades_of};
 use crate::names::brief;
 use crate::pictures::Structure;
 use crate::sentences::summary as say;
+use crate::{Report, WORTH_SHARE_MIN};
 pub use gain::{Tried, of as gain};
 
 fields! {
@@ -113,9 +113,12 @@ fn place(report: &Report, finding: &Finding) -> String {
 }
 
 fn elsewhere(report: &Report) -> String {
-    match report.findings.is_empty() {
-        true => say::nowhere(),
-        false => say::no_own_line(),
+    let handed = &report.handed;
+    let first = handed.objects.iter().find(|row| !row.name.is_empty());
+    match first.filter(|_| handed.run_share >= WORTH_SHARE_MIN) {
+        Some(row) => say::passing(grouped(handed.line_count), &row.name),
+        None if !report.findings.is_empty() => say::no_own_line(),
+        None => say::nowhere(),
     }
 }
 
@@ -140,7 +143,7 @@ fn reason(report: &Report, finding: &Finding) -> String {
     say::because(verdict, finding::thread_count.text(finding), evidence)
 }
 
-/// Those who take a lock or make a thread wait, where there are several places: `deposit (dep.c:12) 62.1%`.
+/// Those who contend most: `deposit (dep.c:12) 62.1%, withdraw (dep.c:30) 37.9%`.
 fn by(finding: &Finding) -> String {
     const BY_MAX: usize = 2;
     let places = finding.places.iter().take(BY_MAX).map(|place| {
@@ -150,10 +153,7 @@ fn by(finding: &Finding) -> String {
             source => format!("{} ({source}) {share}", place.function),
         }
     });
-    match finding.is_taken() && finding.places.len() > 1 {
-        true => places.collect::<Vec<_>>().join(", "),
-        false => String::new(),
-    }
+    places.collect::<Vec<_>>().join(", ")
 }
 
 /// Hand-overs of a line from CPU to CPU, and the accesses that made them: `3 hand-overs (1 load, 2 stores)`.

@@ -43,6 +43,9 @@ struct Case {
     /// Parts of "Do", in this order.
     #[serde(default)]
     advice: Vec<Said>,
+    /// What a reader learns from the first screen: object, kind, place and remedy.
+    #[serde(default)]
+    screen: Vec<String>,
     /// True if the gate fails; none where it may be either.
     fails: Option<bool>,
 }
@@ -129,6 +132,10 @@ impl Case {
             if !follow_one_another(said, parts) {
                 wrong.push(format!("{}: {key} {said}\n  expected {parts:?}", self.name));
             }
+        }
+        let lacking = programs::not_on_first_screen(&recording, &self.screen);
+        if !lacking.is_empty() {
+            wrong.push(format!("{}: {lacking}", self.name));
         }
         if self.fails.is_some_and(|fails| fails != head.fails) {
             wrong.push(format!("{}: its gate fails: {}", self.name, head.fails));

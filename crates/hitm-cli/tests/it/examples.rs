@@ -28,14 +28,19 @@ struct Example {
     members: Vec<String>,
     #[serde(default)]
     straddles: bool,
+    /// What a reader learns from the first screen: object, kind, place and remedy.
+    screen: Vec<String>,
 }
 
 impl Example {
     fn check(&self, directory: &Path) {
         let source = programs::root().join("examples").join(&self.source);
         let program = programs::build(directory, &self.name, &source, &self.defines);
-        let report = programs::report(&programs::record(directory, &program, &self.args));
+        let recording = programs::record(directory, &program, &self.args);
+        let report = programs::report(&recording);
         let name = &self.name;
+        let lacking = programs::not_on_first_screen(&recording, &self.screen);
+        assert!(lacking.is_empty(), "{name}: {lacking}");
         let lines = report["lines"].as_array().expect("lines are a list");
         let Some(first) = lines.first() else {
             assert_eq!(self.verdict, "no-contention", "{name}: no line is flagged");

@@ -136,6 +136,36 @@ pub(crate) fn say_not_run(what: &str, why: &str) {
 }
 
 /// The report of a recording as JSON.
+/// The first screen of a report: 24 lines of 80 columns, with single spaces.
+fn first_screen(recording: &Path) -> String {
+    let recording = recording.to_str().expect("a temporary path is UTF-8");
+    let output = run(
+        Path::new("/"),
+        &["report", "-i", recording, "--width", "80"],
+    );
+    let text = String::from_utf8(output.stdout).expect("a report is UTF-8");
+    let lines: Vec<&str> = text.lines().take(24).collect();
+    let words: Vec<&str> = lines
+        .iter()
+        .flat_map(|line| line.split_whitespace())
+        .collect();
+    words.join(" ")
+}
+
+/// Says what a reader of the first screen alone does not learn; empty if that is nothing.
+pub(crate) fn not_on_first_screen(recording: &Path, wanted: &[String]) -> String {
+    if wanted.is_empty() {
+        return String::new();
+    }
+    let screen = first_screen(recording);
+    let lacking = wanted.iter().filter(|part| !screen.contains(part.as_str()));
+    match lacking.map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => String::new(),
+        lacking => format!("{lacking:?} are not on the first screen: {screen}"),
+    }
+}
+
+/// The report of a recording.
 pub(crate) fn report(recording: &Path) -> serde_json::Value {
     let recording = recording.to_str().expect("a temporary path is UTF-8");
     let output = run(

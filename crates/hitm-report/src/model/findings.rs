@@ -6,6 +6,7 @@ use hitm_fields::fields;
 use hitm_trace::WaitKind;
 
 use super::counts::{AccessCounts, Counted, HitmCounts};
+use crate::WORTH_SHARE_MIN;
 use crate::waiting::{WaitRow, kind_text};
 
 /// Kind of contention that costs most of a finding.
@@ -160,6 +161,17 @@ impl Counted for Finding {
 }
 
 impl Finding {
+    /// Its place before its cost: fights and waits that are worth a change, then what is handed over, then the rest,
+    /// and what is no word worth at last.
+    pub(crate) fn rank(&self) -> u8 {
+        let is_small = self.run_share > 0.0 && self.run_share < WORTH_SHARE_MIN;
+        match (self.is_told(), self.kind) {
+            (false, _) => 3,
+            (true, FindingKind::HandedOver) => 1,
+            (true, _) => 2 * u8::from(is_small),
+        }
+    }
+
     /// Returns true if it is worth a word in a summary.
     pub fn is_told(&self) -> bool {
         !self.is_of_runtime || self.run_share >= RUNTIME_SHARE_MIN
@@ -169,14 +181,6 @@ impl Finding {
     pub fn written_in(&self) -> String {
         let place = self.places.first();
         place.map(FindingPlace::text).unwrap_or_default()
-    }
-
-    /// Returns true for a lock, and for whatever else threads wait for: who takes it matters.
-    pub fn is_taken(&self) -> bool {
-        matches!(
-            self.kind,
-            FindingKind::Contended(Verdict::Lock) | FindingKind::Waited(_)
-        )
     }
 
     /// Cycles that a change could save at most.

@@ -81,7 +81,7 @@ fn waits_for_a_lock_belong_to_its_line() {
     ];
     let report = with_waits(&run.statistics(), 4, waits);
     expect![[r#"
-        1 account.lock: lock with its data, asleep, 1 + 0 lines, 110000 lost, 300000 waited, Some(4), packed.c:50 account_add
+        1 account.lock: lock with its data, asleep, 1 + 0 lines, 110000 lost, 301000 waited, Some(4), packed.c:50 account_add
         2 0x600000: spinning, 0 + 0 lines, 0 lost, 90000 waited, Some(1), packed.c:50 account_add
     "#]]
     .assert_eq(&told(&report));

@@ -87,8 +87,8 @@ fn lines_fit_80_columns() {
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
-            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
-            contended.
+            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
+            it.
             [1 Lines]  2 Objects   3 Types   4 Functions
               #       line object       verdict            lost cycles lost% rmt HITM
             > 1   0x4040c0 f            false sharing          695,000  83.0    2,000
@@ -121,8 +121,8 @@ fn a_line_is_a_heat_map_of_its_bytes() {
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
-            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
-            contended.
+            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
+            it.
             [1 Lines] > line 1
             Line 1: 0x4040c0 f, 695,000 lost cycles (83.0%), false sharing
 
@@ -158,7 +158,7 @@ fn a_line_is_a_heat_map_of_its_bytes() {
         Size::new(160, 50),
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
-            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are contended.
+            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of it.
             [1 Lines] > line 1
             Line 1: 0x4040c0 f, 695,000 lost cycles (83.0%), false sharing
 
@@ -218,8 +218,8 @@ fn names_lead_to_their_lines() {
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
-            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
-            contended.
+            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
+            it.
              1 Lines   2 Objects   3 Types  [4 Functions]
               lost cycles lost% run% rmt HITM lcl HITM accesses lines name
             >     525,000  62.7 13.1    1,500        0    6,000     1 bump
@@ -249,8 +249,8 @@ fn names_lead_to_their_lines() {
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
-            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
-            contended.
+            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
+            it.
             [4 Functions] > read_x
               #     line object verdict       lost cycles lost% run% rmt HITM lcl HITM
             > 1 0x4040c0 f      false sharing     695,000  83.0 17.4    2,000        0
@@ -283,8 +283,8 @@ fn help_and_prompts() {
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
-            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: 3 lines are
-            contended.
+            Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
+            it.
             [1 Lines]  2 Objects   3 Types   4 Functions
             Tab, 1, 2, 3 ..  lines, objects, types, functions, callers by lost cycles
             Up, Down, k, j   select a row, or scroll a text; also PageUp, PageDown, Home, En
