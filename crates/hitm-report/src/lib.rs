@@ -79,7 +79,7 @@ pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
     AccessCounts, CallFrame, CallPath, FightReport, Finding, FindingKind, FindingPlace, LineReport,
     ObjectUse, ProcessSummary, Quiet, Report, RowReport, RunHeader, SCHEMA, SampledEvent,
-    ThreadSummary, Totals,
+    ThreadSummary, Totals, Who,
 };
 pub use names::Names;
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};

@@ -6,6 +6,7 @@ mod findings;
 mod header;
 mod lines;
 mod rows;
+mod who;
 
 use hitm_base::AccessOp;
 
@@ -25,6 +26,7 @@ pub use header::{
 };
 pub use lines::{FightReport, LineReport, ObjectUse, fight, line, object};
 pub use rows::{CallFrame, CallPath, RowReport, call_frame, call_path, row};
+pub use who::Who;
 
 /// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
 /// is added.
@@ -76,6 +78,18 @@ impl Report {
     /// Returns true if the accesses are samples.
     pub fn is_sampled(&self) -> bool {
         self.run.sampled.is_some()
+    }
+
+    /// Those that contend.
+    pub fn who(&self) -> Who {
+        let processes = &self.processes;
+        match &self.of_machine {
+            Some(_) => Who::Cpus,
+            None if !processes.is_empty() && processes.iter().all(|one| one.thread_count <= 1) => {
+                Who::Processes
+            }
+            None => Who::Threads,
+        }
     }
 
     /// The finding that costs most, if it is worth a word.

@@ -80,6 +80,7 @@ fn lost(report: &Report, finding: Option<&Finding>) -> String {
         None if report.waiting.first().is_some() => waits::lost(report),
         None => say::lost(
             figure(totals::run_share),
+            report.who().word(),
             figure(totals::lost_cycles),
             figure(totals::thread_cycles),
             most,
@@ -140,7 +141,8 @@ fn reason(report: &Report, finding: &Finding) -> String {
     if let Some(first) = verdict.get(..1) {
         verdict.replace_range(..1, &first.to_uppercase());
     }
-    say::because(verdict, finding::thread_count.text(finding), evidence)
+    let who = report.who().counted(finding.thread_count.unwrap_or(0));
+    say::because(verdict, who, evidence)
 }
 
 /// Those who contend most: `deposit (dep.c:12) 62.1%, withdraw (dep.c:30) 37.9%`.

@@ -25,7 +25,7 @@ use hitm_base::{grouped, printable};
 
 use crate::Printout;
 use crate::fields::{self, Field};
-use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary};
+use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary, Who};
 use crate::summary::SummaryLine;
 pub use by::PercentLimit;
 use style::{Painter, Style};
@@ -108,6 +108,7 @@ const PROCESS_COLUMNS: &[Shows<ProcessSummary>] = &[
 /// The whole report, below its summary. Without sentences it begins with the run.
 pub fn render(report: &Report, summary: &[SummaryLine], options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
+    writer.who = report.who();
     writer.header(report, summary);
     writer.findings(report, options);
     writer.run_facts(report);
@@ -143,6 +144,8 @@ pub(crate) struct Writer {
     pub(crate) width: usize,
     percent_limit: PercentLimit,
     painter: Painter,
+    /// Those that contend.
+    who: Who,
     /// Columns left out as said below tables before: tables of one kind say it once.
     said: Vec<String>,
 }
@@ -156,6 +159,7 @@ impl Writer {
             painter: Painter {
                 color: options.color,
             },
+            who: Who::default(),
             said: Vec::new(),
         }
     }

@@ -44,15 +44,15 @@ pub(crate) struct ReportArgs {
     /// Write the page of `--format html` to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Contended lines to show [default: 20; all with --format sarif, junit and github]
+    /// Contended lines, and findings, to show [default: 20; all with --format sarif, junit and github]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
     /// Call paths to show below each row, hottest first, 0 for none; for recordings and samples with
     /// call chains (hitm record, perf c2c record -- -g PROGRAM) [default: 3]
     #[arg(short = 'g', long, value_name = "N", conflicts_with_all = ["type_name", "perf_c2c"])]
     call_graph: Option<usize>,
-    /// End with exit code 1 when a line is falsely shared, or loses more than N cycles; may be
-    /// given several times. Looks at the lines that filters leave, small ones included
+    /// End with exit code 1 when a finding is falsely shared, or loses more than N cycles; may be
+    /// given several times. Looks at the findings that filters leave, small ones included
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
     /// End with exit code 1 when a member is contended that was not in this recording, or loses more cycles
@@ -94,9 +94,9 @@ enum ReportFormat {
     Text,
     /// For programs
     Json,
-    /// SARIF 2.1.0, for code scanning: a result for each contended line
+    /// SARIF 2.1.0, for code scanning: a result for each finding
     Sarif,
-    /// JUnit's XML: a suite for each gate, a case for each line or member it looks at
+    /// JUnit's XML: a suite for each gate, a case for each finding or member it looks at
     Junit,
     /// Annotations in the log of a GitHub workflow
     Github,

@@ -4,6 +4,7 @@ use hitm_base::{AccessOp, CodeAddr};
 use hitm_fields::fields;
 
 use super::op_text;
+use super::who::Who;
 
 fields! {
     /// One instruction's accesses to one place in a line, by one thread or by several.
@@ -98,11 +99,11 @@ impl RowReport {
     /// Threads of a row that are named at most; the others are counted.
     pub const THREADS_NAMED_MAX: usize = 4;
 
-    /// The threads for people: a name, or how many there are.
-    pub fn threads_text(&self) -> String {
+    /// The threads for people: a name, or how many there are of them.
+    pub fn threads_text(&self, who: Who) -> String {
         match self.threads.as_slice() {
             [one] if self.thread_count == 1 => one.clone(),
-            _ => format!("{} threads", self.thread_count),
+            _ => who.counted(self.thread_count),
         }
     }
 }

@@ -12,7 +12,7 @@ sentences! {
     /// Samples, and the lines that they contend on.
     samples(count, lines) = "{count} samples: {lines}.";
     /// Part of a run that is lost.
-    lost(share, lost, whole, lines) = "{share} of the threads' time, {lost} of {whole} cycles: {lines}.";
+    lost(share, who, lost, whole, lines) = "{share} of the {who}' time, {lost} of {whole} cycles: {lines}.";
     /// Threads that wait, in their ways.
     waiting(share, ways) = "{share} of the threads' time is waiting: {ways}.";
     /// A way to wait.
@@ -60,7 +60,7 @@ sentences! {
     gains_at_most(most) = "At most {most} of the run; nothing was replayed.";
 
     /// A verdict with its evidence.
-    because(verdict, threads, evidence) = "{verdict}: {threads} threads, {evidence}.";
+    because(verdict, who, evidence) = "{verdict}: {who}, {evidence}.";
     /// Evidence of samples.
     hitms(remote, local) = "{remote} remote and {local} local HITMs";
     /// Evidence of recordings.
@@ -77,12 +77,12 @@ sentences! {
     /// Lines of runtimes alone.
     only_runtimes() = "Only the C library or a language's runtime contends, for something of its own.";
     /// Threads that share nothing.
-    nothing_shared(threads) = "Nothing is shared: none of {threads} threads took a line from another one.";
+    nothing_shared(who) = "Nothing is shared: none of {who} took a line from another one.";
     /// A run that says nothing.
     too_short(cycles, hand_overs) = "Too short to tell: all threads together ran for {cycles} cycles, most of them to \
                                      start and to end; {hand_overs} of lines.";
     /// Hand-overs that are worth nothing.
-    few_fights(hand_overs, threads) = "No line has fights worth a verdict: {hand_overs} between {threads} threads.";
+    few_fights(hand_overs, who) = "No line has fights worth a verdict: {hand_overs} between {who}.";
 
     /// Recordings that would tell more.
     record_addresses() = "Record with addresses: `perf c2c record`, `perf mem record`, or `hitm record`.";

@@ -23,11 +23,11 @@ pub(super) fn reason(report: &Report) -> String {
     } else if !report.findings.is_empty() {
         say::only_runtimes()
     } else if contended == 0 {
-        say::nothing_shared(grouped(thread_count))
+        say::nothing_shared(report.who().counted(thread_count))
     } else if totals.thread_cycles < SHORT_CYCLES {
         say::too_short(grouped(totals.thread_cycles), hand_overs)
     } else {
-        say::few_fights(hand_overs, thread_count)
+        say::few_fights(hand_overs, report.who().counted(thread_count))
     }
 }
 

@@ -150,13 +150,9 @@ impl Writer {
             return;
         }
         let figure = |field: Field<_>| field.text(&report.run);
-        let count = report.threads.len();
-        let threads = match count {
-            1 => "1 thread".to_owned(),
-            _ => format!("{} threads", grouped(count as u64)),
-        };
+        let who = self.who.counted(report.threads.len() as u64);
         let text = format!(
-            "as on {} ({} CPUs, {} nodes), {threads} placed {}",
+            "as on {} ({} CPUs, {} nodes), {who} placed {}",
             figure(run::machine),
             figure(run::cpu_count),
             figure(run::node_count),

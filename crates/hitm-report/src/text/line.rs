@@ -9,7 +9,7 @@ use super::style::Style;
 use super::table::{FieldTable, Shown, Shows, gives_way, pairs, stays};
 use super::{NAME_WIDTH_MAX, Writer, by, calls};
 use crate::fields::{Field, Value, fight, line, row};
-use crate::model::{FightReport, LineReport, RowReport};
+use crate::model::{FightReport, LineReport, RowReport, Who};
 use crate::names::without_repeats;
 
 /// Columns of a line's table; thread and code stand below each row.
@@ -136,7 +136,7 @@ impl Writer {
             .partition(|one| self.percent_limit.holds_row(&one.row));
         for one in large {
             let cells = table.cells_with(&one.row, &what_cannot_be(&one.row));
-            let mut notes = vec![row_note(one)];
+            let mut notes = vec![row_note(one, self.who)];
             notes.extend(calls::notes(&one.row, self.width));
             table.table.push_with_notes(cells, notes);
         }
@@ -181,9 +181,9 @@ fn what_cannot_be(row: &RowReport) -> Vec<Shown<RowReport>> {
     fields.iter().map(nothing).collect()
 }
 
-fn row_note(one: &SourceRow) -> String {
+fn row_note(one: &SourceRow, who: Who) -> String {
     let row = &one.row;
-    let mut parts = vec![row.threads_text()];
+    let mut parts = vec![row.threads_text(who)];
     for part in [&row.function, &row.source_short] {
         if !part.is_empty() {
             parts.push(shorten_name(part, NAME_WIDTH_MAX));

@@ -2,7 +2,7 @@
 
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::Handovers;
-use hitm_report::ReportOptions;
+use hitm_report::{ReportOptions, Who};
 use proptest::prelude::*;
 
 use crate::example::{LOCK, OPTIONS, PACKED, Run, SLOTS, Touch, example, report};
@@ -134,7 +134,7 @@ fn rows_of_many_threads_are_folded_and_counted() {
     );
     assert_eq!(line.rows[0].thread_count, 40);
     assert_eq!(line.rows[0].threads.len(), 4);
-    assert_eq!(line.rows[0].threads_text(), "40 threads");
+    assert_eq!(line.rows[0].threads_text(Who::Threads), "40 threads");
     assert_eq!(line.rows[0].access_count, 800);
 }
 

@@ -7,7 +7,7 @@ use hitm_advise::{Inputs, access_count, advise_recorded, pad_values};
 use hitm_recording::Recording;
 use hitm_report::pictures::Structure;
 use hitm_report::summary::{SummaryLine, Tried, gain};
-use hitm_report::{Finding, Report};
+use hitm_report::{Finding, FindingKind, Report};
 use hitm_weave::Placement;
 use hitm_whatif::{WhatifConfig, trial};
 
@@ -33,6 +33,8 @@ pub(super) fn of(
         (false, _) => None,
         (true, Some(structure)) => layouts(finding, &structure.inputs, input, recording).ok().flatten(),
         (true, None) if finding.kind.is_curable_by_layout() => padded(report, finding, input, &recording),
+        // Threads that wait for one another do so wherever they are.
+        (true, None) if matches!(finding.kind, FindingKind::Waited(_)) => None,
         (true, None) => near(finding, input, &recording),
     };
     Some(tried.unwrap_or_else(|| gain(finding, &Tried::Nothing)))
