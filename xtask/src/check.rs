@@ -4,25 +4,30 @@ use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{deny, dist, fuzz, output, root, run, run_with_env, tidy};
+use crate::{deny, dist, fuzz, output, root, run, run_with_env, target, text, tidy};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const OLDEST_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Checks format, lints, documentation, libraries and the rules of [`tidy`].
+/// Checks format, lints, the fuzz targets, documentation, libraries and the rules of [`tidy`].
 pub fn lint() -> Result<()> {
     run("cargo", &["fmt", "--all", "--check"])?;
-    let deny = ["--", "-D", "warnings"];
-    let clippy = ["clippy", "--workspace", "--all-targets"];
-    run("cargo", &[&clippy[..], &deny[..]].concat())?;
-    let bench = ["clippy", "-p", "xtask", "--features", "bench"];
-    run("cargo", &[&bench[..], &deny[..]].concat())?;
-    let check = ["clippy", "-p", "xtask", "--features", "layout-check"];
-    run("cargo", &[&check[..], &deny[..]].concat())?;
+    clippy(&["--workspace", "--all-targets"])?;
+    clippy(&["-p", "xtask", "--features", "bench"])?;
+    clippy(&["-p", "xtask", "--features", "layout-check"])?;
+    let folder = target().join("fuzz");
+    let fuzz = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
+    clippy(&[&fuzz[..], &[text(&folder)?]].concat())?;
     let doc = ["doc", "--workspace", "--no-deps", "--quiet"];
     run_with_env("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny::check_libraries()?;
     check_tidy()
+}
+
+/// Runs clippy, for which a warning is an error, with `args`.
+fn clippy(args: &[&str]) -> Result<()> {
+    let deny = ["--", "-D", "warnings"];
+    run("cargo", &[&["clippy"], args, &deny[..]].concat())
 }
 
 /// Checks the rules that no compiler checks.

@@ -14,7 +14,8 @@ use xtask::{
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  lint           format, clippy, documentation, licences, duplicates and sources of libraries, tidy
+  lint           format, clippy, fuzz targets, documentation, licences, duplicates and sources of
+                 libraries, tidy
   ci             lint, advisories, the oldest compiler, all tests, and fuzz --smoke
   release        ci on a clean checkout with a dated change log, then wheels and packages for
                  each architecture
