@@ -46,7 +46,7 @@ pub use objects::Objects;
 pub use traffic::traffic;
 pub use typed::TypedBlock;
 
-/// Why a recording cannot be read.
+/// A reason why a recording cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RecordingError {

@@ -211,7 +211,7 @@ pub struct Unrelated {
     pub sequence: u64,
 }
 
-/// Who does what.
+/// A reading that its users share.
 #[derive(Debug)]
 pub struct Gauge {
     /// Read by all.

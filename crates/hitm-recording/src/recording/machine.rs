@@ -84,7 +84,7 @@ impl AddressNames<'_> {
         label
     }
 
-    /// What the page holds whose descriptor is at `addr`.
+    /// The content of the page whose descriptor is at `addr`.
     pub(super) fn page_content(&self, addr: u64) -> Option<&Region> {
         self.kernel_regions.at(page_of(addr)?)
     }

@@ -170,7 +170,7 @@ impl Documented {
     }
 }
 
-/// What reports of samples leave out, by table.
+/// Columns that reports of samples leave out, by table.
 fn left_out_rows() -> String {
     let mut rows = String::new();
     for table in tables().iter().filter(|table| !table.recorded.is_empty()) {

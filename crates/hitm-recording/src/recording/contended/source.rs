@@ -9,7 +9,7 @@ use crate::recording::{Recording, RecordingError, RecordingFile};
 
 /// A file whose accesses every pass gives in the same order.
 pub(crate) trait Source {
-    /// Why it cannot be read.
+    /// A reason why it cannot be read.
     type Error;
 
     /// Shards that a pass counts into.
@@ -39,7 +39,7 @@ pub(crate) struct Passed<S> {
     pub recording: Recording,
     /// Statistics, by part of the addresses.
     pub(crate) shards: Vec<S>,
-    /// Who called what.
+    /// Calls, by caller.
     pub(crate) calls: CallCollector,
     /// Set if the shards were full before the end.
     pub(crate) is_stopped: bool,
