@@ -4,30 +4,24 @@ use zerocopy::{Immutable, IntoBytes};
 
 use crate::{CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
 
-/// An instruction's operation on memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, IntoBytes, Immutable)]
-#[repr(u8)]
-pub enum AccessOp {
-    /// A plain load.
-    Load,
-    /// A plain store: it retires through the store buffer.
-    Store,
-    /// A locked read-modify-write, `xchg` with memory, or an LSE atomic: it drains the store
-    /// buffer and waits for the line.
-    LockedRmw,
-    /// A full fence: it drains the store buffer and touches no line.
-    Fence,
+crate::numbered! {
+    /// An instruction's operation on memory.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, IntoBytes, Immutable)]
+    #[repr(u8)]
+    pub enum AccessOp {
+        /// A plain load.
+        Load,
+        /// A plain store: it retires through the store buffer.
+        Store,
+        /// A locked read-modify-write, `xchg` with memory, or an LSE atomic: it drains the store
+        /// buffer and waits for the line.
+        LockedRmw,
+        /// A full fence: it drains the store buffer and touches no line.
+        Fence,
+    }
 }
 
 impl AccessOp {
-    /// All operations, each at the place of its number.
-    pub const ALL: [AccessOp; 4] = [
-        AccessOp::Load,
-        AccessOp::Store,
-        AccessOp::LockedRmw,
-        AccessOp::Fence,
-    ];
-
     /// The operation with this number, if there is one.
     pub fn of_number(number: u8) -> Option<AccessOp> {
         AccessOp::ALL.get(usize::from(number)).copied()
@@ -73,57 +67,42 @@ impl Access {
     }
 }
 
-/// The source of an access's data, in the words of perf's `mem` events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum DataSource {
-    /// The CPU's own store buffer: a load forwarded from an older store, or a store that joined one.
-    StoreBuffer = 0,
-    /// A miss that was already under way for the same line (perf: LFB).
-    FillBuffer = 1,
-    /// The core's first-level cache.
-    L1 = 2,
-    /// The core's second-level cache.
-    L2 = 3,
-    /// The last-level cache next to the CPU, no other core involved.
-    Llc = 4,
-    /// The data was here, but other copies had to be invalidated before the write, all of them in
-    /// the same package.
-    LocalUpgrade = 5,
-    /// As above, with a copy in another package.
-    RemoteUpgrade = 6,
-    /// A clean copy in another cache of the same package.
-    LocalPeer = 7,
-    /// A clean copy in another package (perf: remote cache hit).
-    RemotePeer = 8,
-    /// A line modified in another core of the same package (perf: local HITM).
-    LocalHitm = 9,
-    /// A line modified in another package (perf: remote HITM).
-    RemoteHitm = 10,
-    /// Memory of the CPU's own NUMA node.
-    LocalDram = 11,
-    /// Memory of another NUMA node.
-    RemoteDram = 12,
+crate::numbered! {
+    /// The source of an access's data, in the words of perf's `mem` events.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    pub enum DataSource {
+        /// The CPU's own store buffer: a load forwarded from an older store, or a store that joined one.
+        StoreBuffer,
+        /// A miss that was already under way for the same line (perf: LFB).
+        FillBuffer,
+        /// The core's first-level cache.
+        L1,
+        /// The core's second-level cache.
+        L2,
+        /// The last-level cache next to the CPU, no other core involved.
+        Llc,
+        /// The data was here, but other copies had to be invalidated before the write, all of them in
+        /// the same package.
+        LocalUpgrade,
+        /// As above, with a copy in another package.
+        RemoteUpgrade,
+        /// A clean copy in another cache of the same package.
+        LocalPeer,
+        /// A clean copy in another package (perf: remote cache hit).
+        RemotePeer,
+        /// A line modified in another core of the same package (perf: local HITM).
+        LocalHitm,
+        /// A line modified in another package (perf: remote HITM).
+        RemoteHitm,
+        /// Memory of the CPU's own NUMA node.
+        LocalDram,
+        /// Memory of another NUMA node.
+        RemoteDram,
+    }
 }
 
 impl DataSource {
-    /// Every source, in the order of its number.
-    pub const ALL: [DataSource; 13] = [
-        DataSource::StoreBuffer,
-        DataSource::FillBuffer,
-        DataSource::L1,
-        DataSource::L2,
-        DataSource::Llc,
-        DataSource::LocalUpgrade,
-        DataSource::RemoteUpgrade,
-        DataSource::LocalPeer,
-        DataSource::RemotePeer,
-        DataSource::LocalHitm,
-        DataSource::RemoteHitm,
-        DataSource::LocalDram,
-        DataSource::RemoteDram,
-    ];
-
     /// The source with this number, if there is one.
     pub fn from_index(index: u8) -> Option<DataSource> {
         DataSource::ALL.get(usize::from(index)).copied()

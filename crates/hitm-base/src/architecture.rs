@@ -1,26 +1,17 @@
 //! Architectures whose programs are recorded and named.
 
-/// An architecture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Architecture {
-    /// 64-bit x86.
-    X86_64,
-    /// 64-bit Arm.
-    Aarch64,
+crate::words! {
+    /// An architecture.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Architecture {
+        /// 64-bit x86.
+        X86_64 = "x86_64",
+        /// 64-bit Arm.
+        Aarch64 = "aarch64",
+    }
 }
 
 impl Architecture {
-    /// All of them.
-    pub const ALL: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
-
-    /// The name that QEMU and the kernel use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Architecture::X86_64 => "x86_64",
-            Architecture::Aarch64 => "aarch64",
-        }
-    }
-
     /// Its number in ELF files (elf(5), `e_machine`).
     pub const fn elf_machine(self) -> u16 {
         match self {

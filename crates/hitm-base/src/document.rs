@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use crate::of_word;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -256,9 +257,7 @@ pub fn line_of_words(value: &Value<'_>) -> Option<String> {
 
 /// The choice that a word stands for.
 pub fn choice<T: Copy>(value: &Value<'_>, choices: &[(&str, T)]) -> Option<T> {
-    let stated = value.get_ref().as_str()?;
-    let found = choices.iter().find(|(word, _)| *word == stated);
-    found.map(|(_, choice)| *choice)
+    of_word(choices, value.get_ref().as_str()?)
 }
 
 /// The words of the choices, for an error.

@@ -7,44 +7,31 @@ use thiserror::Error;
 
 use crate::CpuId;
 
-/// Distance of two CPUs: the innermost part of the machine that holds both.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Distance {
-    /// The same CPU.
-    Same = 0,
-    /// Another thread of the same core.
-    Smt = 1,
-    /// Another core of the same cluster (cores that share an L2 or an L3 tag).
-    Cluster = 2,
-    /// Another core under the same last-level cache.
-    Llc = 3,
-    /// Another last-level cache on the same die.
-    Die = 4,
-    /// Another die of the same package.
-    Package = 5,
-    /// Another package, directly linked.
-    Remote = 6,
-    /// Another package in the other half of the machine, behind a node controller.
-    FarRemote = 7,
+crate::numbered! {
+    /// Distance of two CPUs: the innermost part of the machine that holds both.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    pub enum Distance {
+        /// The same CPU.
+        Same,
+        /// Another thread of the same core.
+        Smt,
+        /// Another core of the same cluster (cores that share an L2 or an L3 tag).
+        Cluster,
+        /// Another core under the same last-level cache.
+        Llc,
+        /// Another last-level cache on the same die.
+        Die,
+        /// Another die of the same package.
+        Package,
+        /// Another package, directly linked.
+        Remote,
+        /// Another package in the other half of the machine, behind a node controller.
+        FarRemote,
+    }
 }
 
 impl Distance {
-    /// Number of distances.
-    pub const COUNT: usize = 8;
-
-    /// Every distance, nearest first.
-    pub const ALL: [Distance; Distance::COUNT] = [
-        Distance::Same,
-        Distance::Smt,
-        Distance::Cluster,
-        Distance::Llc,
-        Distance::Die,
-        Distance::Package,
-        Distance::Remote,
-        Distance::FarRemote,
-    ];
-
     /// The distance as an index into a table of [`Distance::COUNT`].
     pub const fn index(self) -> usize {
         self as usize

@@ -26,8 +26,8 @@
 mod declare;
 mod unit;
 mod value;
-mod words;
 
+pub use hitm_base::words;
 pub use unit::{Align, Kind, Unit};
 pub use value::{Reported, Value, compact, ranges};
 

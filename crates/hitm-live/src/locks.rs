@@ -108,7 +108,7 @@ impl Lock {
 
     /// Its class, its name and its object, in words.
     pub fn title(&self) -> String {
-        let (class, name, object) = (self.class.name(), &self.name, &self.object);
+        let (class, name, object) = (self.class.id(), &self.name, &self.object);
         match object.is_empty() {
             true => format!("{class} {name}"),
             false => format!("{class} {name} of {object}"),

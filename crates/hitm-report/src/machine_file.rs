@@ -156,7 +156,7 @@ fn others_text(out: &mut Printout, file: &MachineFile, machine: &Machine, source
     out.line(&format!(
         "  {:24}{} {mark}",
         "protocol",
-        protocol.value.name()
+        protocol.value.id()
     ));
     for (item, sourced) in &file.items {
         if matches!(item, Item::Transfer(..)) {
@@ -168,7 +168,7 @@ fn others_text(out: &mut Printout, file: &MachineFile, machine: &Machine, source
         };
         out.line(&format!("  {:24}{value}", item.path()));
     }
-    let last = CacheLevel::Llc.name();
+    let last = CacheLevel::Llc.id();
     let llcs = machine.topology.llc_count();
     out.line(&format!(
         "  ({llcs} x {last}, one L1 and one L2 for each core)"

@@ -9,7 +9,7 @@ use hitm_base::machine::{MachineCost, Quantity, preset};
 use hitm_base::{AccessOp, Machine, Nanos};
 use hitm_coherence::directory::Capacity;
 use hitm_sim::engine::{CpuTotals, Engine, EngineConfig, Executor, ProfileEntry, RunTotals};
-use hitm_sim::kernel::{Balancing, Kernel, KernelConfig, MECHANISMS, Policy, functions};
+use hitm_sim::kernel::{Balancing, Kernel, KernelConfig, Mechanism, Policy, functions};
 use hitm_sim::layout::Layouts;
 use hitm_sim::workload::pool::{PoolConfig, Pools};
 
@@ -88,7 +88,7 @@ impl Case {
 
 type Change = fn(&mut Case);
 
-/// Candidates beside [`MECHANISMS`].
+/// Candidates beside [`Mechanism`].
 const CANDIDATES: [(&str, Change); 13] = [
     ("usual", |_| {}),
     ("runnable-6", |case| case.tokens = 6),
@@ -137,7 +137,7 @@ fn main() {
                 show(name, &case, millis, seed, mean);
             }
         }
-        for (name, mechanism) in MECHANISMS {
+        for (name, mechanism) in Mechanism::WORDS {
             if is_wanted(name) {
                 let mut case = Case::usual();
                 case.config.mechanisms = vec![mechanism];

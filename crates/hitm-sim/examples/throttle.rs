@@ -19,7 +19,6 @@ use hitm_sim::kernel::{
     functions,
 };
 use hitm_sim::layout::Layouts;
-use hitm_sim::scenario::throttling_name;
 use hitm_sim::workload::cgroup_hogs::{CgroupHogs, CgroupHogsConfig};
 
 /// Virtual time of a row: two to three periods.
@@ -144,7 +143,7 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
     let locks = kernel.rq_lock_totals();
     println!(
         "{}\t{cpus}\t{}\t{}\t{}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}\t{:.3}",
-        throttling_name(form),
+        form.id(),
         tree.cfs_rqs() / cpus as u64,
         tree.cfs_rqs(),
         full.len(),
@@ -175,7 +174,7 @@ fn print_row(tree: &CgroupHogs, totals: &RunTotals, form: Throttling) {
 fn form_named(name: &str) -> Result<Throttling, Box<dyn Error>> {
     use Throttling::{Async, Sync, Task, TaskSync};
     let mut forms = [Sync, Async, Task, TaskSync].into_iter();
-    let found = forms.find(|form| throttling_name(*form) == name);
+    let found = forms.find(|form| form.id() == name);
     found.ok_or_else(|| format!("no form {name}").into())
 }
 

@@ -7,27 +7,19 @@ use hitm_base::{AddrRange, LINE_SIZE, LineAddr};
 use hitm_layout::member_map::MemberMap;
 use hitm_weave::replay::{FRESH, Relocate};
 
-/// Source of the knowledge of an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ObjectKind {
-    /// By a walk over the kernel's memory.
-    Walked,
-    /// By the kernel's slab cache that it lies in.
-    Slab,
-    /// As a variable, or a part of one.
-    Variable,
-    /// As a block of the program's heap.
-    Heap,
-}
-
-impl ObjectKind {
-    /// All of them, in the order of reports.
-    pub const ALL: [ObjectKind; 4] = [
-        ObjectKind::Walked,
-        ObjectKind::Slab,
-        ObjectKind::Variable,
-        ObjectKind::Heap,
-    ];
+hitm_base::numbered! {
+    /// Source of the knowledge of an object.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum ObjectKind {
+        /// By a walk over the kernel's memory.
+        Walked,
+        /// By the kernel's slab cache that it lies in.
+        Slab,
+        /// As a variable, or a part of one.
+        Variable,
+        /// As a block of the program's heap.
+        Heap,
+    }
 }
 
 /// An object of the recorded program whose members move.

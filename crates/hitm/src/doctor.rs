@@ -78,12 +78,12 @@ fn placing() -> Finding {
 
 fn means_text(means: Vec<(Backend, Option<Obstacle>)>) -> Result<String, String> {
     let found = means.iter().position(|(_, obstacle)| obstacle.is_none());
-    let used = found.map_or("by no means", |index| means[index].0.name());
+    let used = found.map_or("by no means", |index| means[index].0.id());
     let better = means
         .into_iter()
         .take(found.unwrap_or(usize::MAX))
         .filter_map(|(backend, obstacle)| {
-            Some(format!("; not {}: {}", backend.name(), words(obstacle?)))
+            Some(format!("; not {}: {}", backend.id(), words(obstacle?)))
         });
     let text = used.to_owned() + &better.collect::<String>();
     match found {
@@ -121,7 +121,7 @@ fn quotas() -> Finding {
 }
 
 fn recording(architecture: Architecture) -> Finding {
-    let subject = format!("record {} programs", architecture.name());
+    let subject = format!("record {} programs", architecture.id());
     let found = Tools::find(architecture, None);
     let found = found.and_then(|tools| tools.qemu.check().map(|()| tools));
     let package = found.as_ref().err();

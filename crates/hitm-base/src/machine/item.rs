@@ -7,28 +7,16 @@ use super::parameter::MachineCost;
 use super::quantity::Dimension;
 use crate::Distance;
 
-/// A level of cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum CacheLevel {
-    /// First level, data, one per core.
-    L1,
-    /// Second level, one per core.
-    L2,
-    /// Last level, one per group of cores.
-    Llc,
-}
-
-impl CacheLevel {
-    /// Every level, nearest first.
-    pub const ALL: [CacheLevel; 3] = [CacheLevel::L1, CacheLevel::L2, CacheLevel::Llc];
-
-    /// The level's word in files and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CacheLevel::L1 => "l1",
-            CacheLevel::L2 => "l2",
-            CacheLevel::Llc => "llc",
-        }
+crate::words! {
+    /// A level of cache.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum CacheLevel {
+        /// First level, data, one per core.
+        L1 = "l1",
+        /// Second level, one per core.
+        L2 = "l2",
+        /// Last level, one per group of cores.
+        Llc = "llc",
     }
 }
 
@@ -43,32 +31,16 @@ pub enum CachePart {
     Latency,
 }
 
-/// A property of a line's transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TransferPart {
-    /// Latency of a clean copy.
-    Clean,
-    /// Latency of a modified line.
-    Dirty,
-    /// Service time; computed from the occupancy ratio where a file does not state it.
-    Occupancy,
-}
-
-impl TransferPart {
-    /// Every part, in file order.
-    pub const ALL: [TransferPart; 3] = [
-        TransferPart::Clean,
-        TransferPart::Dirty,
-        TransferPart::Occupancy,
-    ];
-
-    /// The part's word in files and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TransferPart::Clean => "clean",
-            TransferPart::Dirty => "dirty",
-            TransferPart::Occupancy => "occupancy",
-        }
+crate::words! {
+    /// A property of a line's transfer.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum TransferPart {
+        /// Latency of a clean copy.
+        Clean = "clean",
+        /// Latency of a modified line.
+        Dirty = "dirty",
+        /// Service time; computed from the occupancy ratio where a file does not state it.
+        Occupancy = "occupancy",
     }
 }
 
@@ -207,7 +179,7 @@ impl Item {
     pub fn table(self) -> String {
         match self {
             Item::Clock => String::new(),
-            Item::Cache(level, _) => format!("caches.{}", level.name()),
+            Item::Cache(level, _) => format!("caches.{}", level.id()),
             Item::OccupancyRatio(_) => "occupancy_ratio".into(),
             Item::Contention(_) => "contention".into(),
             Item::UpgradeRatio(_) => "upgrade_ratio".into(),
@@ -239,7 +211,7 @@ impl Item {
             Item::Contention(ContentionPart::OwnerHold) => "owner_hold",
             Item::Contention(ContentionPart::HoldJitter) => "hold_jitter",
             Item::Contention(ContentionPart::Visit) => "visit",
-            Item::Transfer(_, _, part) => part.name(),
+            Item::Transfer(_, _, part) => part.id(),
             Item::Dram(DramPart::Local) => "local",
             Item::Dram(DramPart::FarRemote) => "far_remote",
             Item::Core(CorePart::Cpi) => "cpi",

@@ -26,15 +26,17 @@ pub use quantity::{Dimension, Quantity};
 
 use crate::{Clock, Cycles, Distance, Topology};
 
-/// Coherence protocol: the copies of a line that may answer for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// A modified line that is read goes back to the LLC and both copies become shared.
-    Mesi,
-    /// As MESI, and one clean copy answers reads from other packages (Intel).
-    Mesif,
-    /// A modified line that is read stays dirty in its owner, which continues to answer (AMD, Arm).
-    Moesi,
+crate::words! {
+    /// Coherence protocol: the copies of a line that may answer for it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Protocol {
+        /// A modified line that is read goes back to the LLC and both copies become shared.
+        Mesi = "mesi",
+        /// As MESI, and one clean copy answers reads from other packages (Intel).
+        Mesif = "mesif",
+        /// A modified line that is read stays dirty in its owner, which continues to answer (AMD, Arm).
+        Moesi = "moesi",
+    }
 }
 
 /// Size, associativity and hit latency of one cache.

@@ -26,29 +26,31 @@ pub struct Parameter {
     pub origin: &'static str,
 }
 
-/// A cost of the machine beyond its memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum MachineCost {
-    /// The write that sends an interrupt to another CPU.
-    IpiSend,
-    /// From that write to the handler's first instruction.
-    IpiDelivery,
-    /// Entry to and exit from a handler.
-    IrqEntry,
-    /// From the time that a timer is set to, to the handler's first instruction.
-    TimerDelivery,
-    /// Leaving the loop of an idle CPU that polls.
-    PollExit,
-    /// Exit latency of the shallow idle state.
-    IdleExit,
-    /// Exit latency of the deep idle state.
-    DeepIdleExit,
-    /// Idle time from which the deep state is worth it.
-    DeepIdleResidency,
-    /// Entry to and exit from a system call.
-    Syscall,
-    /// Switching address space, stack and registers.
-    ContextSwitch,
+crate::numbered! {
+    /// A cost of the machine beyond its memory.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum MachineCost {
+        /// The write that sends an interrupt to another CPU.
+        IpiSend,
+        /// From that write to the handler's first instruction.
+        IpiDelivery,
+        /// Entry to and exit from a handler.
+        IrqEntry,
+        /// From the time that a timer is set to, to the handler's first instruction.
+        TimerDelivery,
+        /// Leaving the loop of an idle CPU that polls.
+        PollExit,
+        /// Exit latency of the shallow idle state.
+        IdleExit,
+        /// Exit latency of the deep idle state.
+        DeepIdleExit,
+        /// Idle time from which the deep state is worth it.
+        DeepIdleResidency,
+        /// Entry to and exit from a system call.
+        Syscall,
+        /// Switching address space, stack and registers.
+        ContextSwitch,
+    }
 }
 
 const fn time(nanos: u64) -> Quantity {
@@ -143,22 +145,6 @@ const COSTS: [Parameter; MachineCost::COUNT] = [
 ];
 
 impl MachineCost {
-    /// Number of costs.
-    pub const COUNT: usize = 10;
-    /// Every cost, in file order.
-    pub const ALL: [MachineCost; MachineCost::COUNT] = [
-        MachineCost::IpiSend,
-        MachineCost::IpiDelivery,
-        MachineCost::IrqEntry,
-        MachineCost::TimerDelivery,
-        MachineCost::PollExit,
-        MachineCost::IdleExit,
-        MachineCost::DeepIdleExit,
-        MachineCost::DeepIdleResidency,
-        MachineCost::Syscall,
-        MachineCost::ContextSwitch,
-    ];
-
     /// The declaration.
     pub const fn parameter(self) -> &'static Parameter {
         &COSTS[self as usize]

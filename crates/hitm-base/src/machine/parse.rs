@@ -5,19 +5,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::file::{MachineError, MachineFile, Origin, Places, Sourced, TopologySpec};
 use super::item::Item;
 use super::quantity::Quantity;
 use super::{Machine, Protocol};
-use crate::{CpuPlace, Numbering, Topology, TopologyShape};
+use crate::document::{TextLines, Value, line_of_words, words_expected};
+use crate::{CpuPlace, Numbering, Topology, TopologyShape, of_word};
 
 /// Longest file that is read: the largest machine listed CPU by CPU takes a quarter of it.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Longest name, description or source, in bytes.
-const WORDS_BYTES_MAX: usize = 2_000;
 /// The only version of the format.
 const SCHEMA: &str = "1";
 
@@ -40,10 +38,10 @@ impl MachineFile {
                 expected: format!("a machine file of at most {TEXT_BYTES_MAX} bytes"),
             });
         }
-        let lines = Lines::of(text);
+        let lines = TextLines::of(text);
         let document = DeTable::parse(text).map_err(|error| MachineError {
             origin: origin.into(),
-            line: error.span().map(|span| lines.line_of(span.start)),
+            line: error.span().map(|span| lines.place(span.start).line),
             key: None,
             found: format!("no TOML ({})", error.message()),
             expected: "a machine file as docs/formats/machine.md describes it".into(),
@@ -69,15 +67,13 @@ impl Machine {
     }
 }
 
-type Value<'a> = Spanned<DeValue<'a>>;
-
-struct Reader {
-    lines: Lines,
+struct Reader<'t> {
+    lines: TextLines<'t>,
     places: Places,
     items: BTreeMap<Item, Sourced<Quantity>>,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn file(&mut self, root: &DeTable<'_>) -> Result<MachineFile, MachineError> {
         self.note_lines("", root);
         let schema = self.member(root, "", "schema", "schema = 1")?;
@@ -177,7 +173,7 @@ impl Reader {
         ends.filter(is_range).map(Some).ok_or_else(|| {
             let expected = format!("[least, largest] around {value}, in the same unit");
             let mut error = self.places.error(&path, describe(stated), expected);
-            error.line = Some(self.lines.line_of(stated.span().start));
+            error.line = Some(self.lines.place(stated.span().start).line);
             error
         })
     }
@@ -190,7 +186,7 @@ impl Reader {
         let protocol = stated
             .get_ref()
             .as_str()
-            .and_then(Protocol::from_name)
+            .and_then(|name| of_word(&Protocol::WORDS, name))
             .ok_or_else(|| self.places.error("protocol", describe(stated), expected))?;
         Ok(Sourced {
             value: protocol,
@@ -359,20 +355,12 @@ impl Reader {
 
     /// A line of words: no control characters, which could drive a terminal.
     fn words(&self, table: &DeTable<'_>, path: &str, key: &str) -> Result<String, MachineError> {
-        let expected = format!("one line of text, at most {WORDS_BYTES_MAX} bytes");
+        let expected = words_expected();
         let value = self.member(table, path, key, &expected)?;
-        match value.get_ref().as_str() {
-            Some(words)
-                if !words.is_empty()
-                    && words.len() <= WORDS_BYTES_MAX
-                    && !words.chars().any(char::is_control) =>
-            {
-                Ok(words.to_owned())
-            }
-            _ => Err(self
-                .places
-                .error(&join(path, key), describe(value), expected)),
-        }
+        line_of_words(value).ok_or_else(|| {
+            let path = join(path, key);
+            self.places.error(&path, describe(value), expected)
+        })
     }
 
     fn member<'a, 'i>(
@@ -402,26 +390,8 @@ impl Reader {
 
     fn note_lines(&mut self, prefix: &str, table: &DeTable<'_>) {
         for (key, _) in table.iter() {
-            let line = self.lines.line_of(key.span().start);
+            let line = self.lines.place(key.span().start).line;
             self.places.lines.insert(join(prefix, key.get_ref()), line);
-        }
-    }
-}
-
-impl Protocol {
-    /// The protocol of that name.
-    pub fn from_name(name: &str) -> Option<Protocol> {
-        [Protocol::Mesi, Protocol::Mesif, Protocol::Moesi]
-            .into_iter()
-            .find(|p| p.name() == name)
-    }
-
-    /// The protocol's word in files and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Protocol::Mesi => "mesi",
-            Protocol::Mesif => "mesif",
-            Protocol::Moesi => "moesi",
         }
     }
 }
@@ -456,24 +426,6 @@ fn join(prefix: &str, key: &str) -> String {
         key.to_owned()
     } else {
         format!("{prefix}.{key}")
-    }
-}
-
-/// Ends of the lines of a text.
-struct Lines {
-    ends: Vec<usize>,
-}
-
-impl Lines {
-    fn of(text: &str) -> Lines {
-        Lines {
-            ends: text.match_indices('\n').map(|(offset, _)| offset).collect(),
-        }
-    }
-
-    /// Line of a byte offset, from 1.
-    fn line_of(&self, offset: usize) -> usize {
-        self.ends.partition_point(|end| *end < offset) + 1
     }
 }
 

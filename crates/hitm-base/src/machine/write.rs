@@ -17,7 +17,7 @@ impl MachineFile {
             &mut out,
             format_args!("description = {}", quote(&self.description)),
         );
-        let protocol = quote(self.protocol.value.name());
+        let protocol = quote(self.protocol.value.id());
         line(
             &mut out,
             format_args!("protocol = {}", inline(&protocol, &self.protocol.origin)),

@@ -12,38 +12,25 @@ pub(super) fn is_thunk(name: &str) -> bool {
     name.starts_with("__x86_indirect_") || name.ends_with("_return_thunk")
 }
 
-/// A kind of lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Class {
-    /// A reader-writer semaphore: waiters spin while the owner runs, then sleep.
-    Rwsem,
-    /// A mutex: waiters spin while the owner runs, then sleep.
-    Mutex,
-    /// A spin lock, queued.
-    Spinlock,
-    /// A reader-writer spin lock, queued.
-    Rwlock,
-    /// A mutex with priority inheritance.
-    Rtmutex,
-    /// A reader-writer semaphore with a counter for each CPU.
-    PercpuRwsem,
-    /// A lock of a program whose waiters sleep in the kernel.
-    Futex,
-}
-
-impl Class {
-    /// Its name among kernel developers.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Rwsem => "rwsem",
-            Class::Mutex => "mutex",
-            Class::Spinlock => "spinlock",
-            Class::Rwlock => "rwlock",
-            Class::Rtmutex => "rtmutex",
-            Class::PercpuRwsem => "percpu_rwsem",
-            Class::Futex => "futex",
-        }
+hitm_base::words! {
+    /// A kind of lock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Class {
+        /// A reader-writer semaphore: waiters spin while the owner runs, then sleep.
+        Rwsem = "rwsem",
+        /// A mutex: waiters spin while the owner runs, then sleep.
+        Mutex = "mutex",
+        /// A spin lock, queued.
+        Spinlock = "spinlock",
+        /// A reader-writer spin lock, queued.
+        Rwlock = "rwlock",
+        /// A mutex with priority inheritance.
+        Rtmutex = "rtmutex",
+        /// A reader-writer semaphore with a counter for each CPU.
+        PercpuRwsem = "percpu_rwsem",
+        /// A lock of a program whose waiters sleep in the kernel.
+        Futex = "futex",
     }
 }
 

@@ -17,37 +17,20 @@ const THREADED_CONTROLLERS: [&str; 4] = ["cpu", "cpuset", "perf_event", "pids"];
 /// `CAP_SYS_NICE` of include/uapi/linux/capability.h.
 const CAP_SYS_NICE: u32 = 23;
 
-/// Means of placing threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Backend {
-    /// A threaded child cgroup with `cpuset.cpus`.
-    CpusetV2,
-    /// A child cpuset of version 1.
-    CpusetV1,
-    /// sched_setaffinity(2) of each thread; new ones are followed.
-    Affinity,
+hitm_base::words! {
+    /// Means of placing threads.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Backend {
+        /// A threaded child cgroup with `cpuset.cpus`.
+        CpusetV2 = "cpuset-v2",
+        /// A child cpuset of version 1.
+        CpusetV1 = "cpuset-v1",
+        /// sched_setaffinity(2) of each thread; new ones are followed.
+        Affinity = "affinity",
+    }
 }
 
 impl Backend {
-    /// All means, best first: a cpuset holds new threads by itself.
-    pub const ALL: [Backend; 3] = [Backend::CpusetV2, Backend::CpusetV1, Backend::Affinity];
-
-    /// Its name in options and journals.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Backend::CpusetV2 => "cpuset-v2",
-            Backend::CpusetV1 => "cpuset-v1",
-            Backend::Affinity => "affinity",
-        }
-    }
-
-    /// The means with a name.
-    pub fn parse(name: &str) -> Option<Backend> {
-        Backend::ALL
-            .into_iter()
-            .find(|backend| backend.name() == name)
-    }
-
     /// The file of a cgroup that takes and lists single threads.
     pub(super) const fn threads_file(self) -> &'static str {
         match self {
@@ -132,7 +115,7 @@ impl Backend {
 
 impl Reported for Backend {
     fn value(&self) -> Value {
-        self.name().value()
+        self.id().value()
     }
 }
 

@@ -12,50 +12,28 @@ use hitm_fields::{Reported, Value, fields};
 
 use super::cpus::CpuSet;
 
-/// Levels of a machine, the tightest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Threads of one core.
-    Core,
-    /// Cores that share an L2 cache or an L3 tag.
-    Cluster,
-    /// Cores under one last-level cache.
-    Llc,
-    /// A NUMA node.
-    Node,
-    /// A die.
-    Die,
-    /// A package.
-    Package,
-    /// Everything.
-    Machine,
+hitm_base::words! {
+    /// Levels of a machine, the tightest first.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Level {
+        /// Threads of one core.
+        Core = "core",
+        /// Cores that share an L2 cache or an L3 tag.
+        Cluster = "cluster",
+        /// Cores under one last-level cache.
+        Llc = "LLC",
+        /// A NUMA node.
+        Node = "node",
+        /// A die.
+        Die = "die",
+        /// A package.
+        Package = "package",
+        /// Everything.
+        Machine = "machine",
+    }
 }
 
 impl Level {
-    /// Every level, the tightest first.
-    pub const ALL: [Level; 7] = [
-        Level::Core,
-        Level::Cluster,
-        Level::Llc,
-        Level::Node,
-        Level::Die,
-        Level::Package,
-        Level::Machine,
-    ];
-
-    /// Name of the level.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Level::Core => "core",
-            Level::Cluster => "cluster",
-            Level::Llc => "LLC",
-            Level::Node => "node",
-            Level::Die => "die",
-            Level::Package => "package",
-            Level::Machine => "machine",
-        }
-    }
-
     /// The part at this level that holds a place: levels below it are cleared.
     fn part(self, place: CpuPlace) -> CpuPlace {
         let mut part = place;
@@ -82,7 +60,7 @@ impl Level {
 
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        f.write_str(self.id())
     }
 }
 
@@ -132,7 +110,7 @@ impl Machine {
 
 impl Reported for Level {
     fn value(&self) -> Value {
-        self.name().value()
+        self.id().value()
     }
 }
 

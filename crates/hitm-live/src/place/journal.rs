@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
+use hitm_base::of_word;
 use thiserror::Error;
 
 use super::backend::Backend;
@@ -156,7 +157,7 @@ impl Journal {
         line(format!("boot {boot}"));
         line(format!("tool {} {}", tool.tid, tool.start_ticks));
         line(format!("since {since}"));
-        line(format!("backend {}", backend.name()));
+        line(format!("backend {}", backend.id()));
         line(format!("cpus {cpus}"));
         line(format!("name {}", escaped(name.as_bytes())));
         text.push_str(&encode_records(&self.records));
@@ -327,7 +328,7 @@ impl<'a> Lines<'a> {
                 end(task_id(&mut words)?, words)
             })?,
             since: self.value("since SECONDS", digits)?,
-            backend: self.value("backend NAME", Backend::parse)?,
+            backend: self.value("backend NAME", |name| of_word(&Backend::WORDS, name))?,
             cpus: self.value("cpus LIST", cpu_list)?,
             name: self.value("name TEXT", |text| String::from_utf8(unescaped(text)?).ok())?,
         })

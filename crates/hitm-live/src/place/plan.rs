@@ -299,7 +299,7 @@ impl Plan {
         }
         let reasons = self.obstacles.iter();
         let reasons: Vec<String> = reasons
-            .map(|(backend, obstacle)| format!("{}: {}", backend.name(), obstacle.reason))
+            .map(|(backend, obstacle)| format!("{}: {}", backend.id(), obstacle.reason))
             .collect();
         let what = format!("place the threads ({})", reasons.join("; "));
         let mut needed = self.obstacles.iter().rev();

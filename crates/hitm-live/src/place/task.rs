@@ -286,7 +286,7 @@ impl Mounts {
             (false, None) => Err(format!(
                 "{} is left alone: cgroups for {} are mounted nowhere",
                 folder.display(),
-                backend.name()
+                backend.id()
             )),
         }
     }

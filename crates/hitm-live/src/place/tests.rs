@@ -449,7 +449,7 @@ fn each_means_has_its_obstacle() {
     let means = super::plan::means_for(&fake, &fake.mounts(), 10).unwrap();
     let works: Vec<_> = means
         .iter()
-        .map(|(backend, why)| (backend.name(), why.is_none()))
+        .map(|(backend, why)| (backend.id(), why.is_none()))
         .collect();
     assert_eq!(
         works,

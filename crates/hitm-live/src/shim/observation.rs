@@ -55,35 +55,26 @@ pub struct ThreadUse {
     pub paused_ns: u64,
 }
 
-/// Type of a POSIX lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LockKind {
-    /// `pthread_mutex_t`.
-    #[default]
-    Mutex,
-    /// `pthread_rwlock_t`, by its readers.
-    Read,
-    /// `pthread_rwlock_t`, by its writers.
-    Write,
-    /// `pthread_spinlock_t`.
-    Spin,
-    /// `pthread_cond_t`: acquisitions are waits.
-    Condition,
+hitm_base::words! {
+    /// Type of a POSIX lock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum LockKind {
+        /// `pthread_mutex_t`.
+        #[default]
+        Mutex = "mutex",
+        /// `pthread_rwlock_t`, by its readers.
+        Read = "rwlock, read",
+        /// `pthread_rwlock_t`, by its writers.
+        Write = "rwlock, write",
+        /// `pthread_spinlock_t`.
+        Spin = "spinlock",
+        /// `pthread_cond_t`: acquisitions are waits.
+        Condition = "condition",
+    }
 }
 
 impl LockKind {
-    /// Its name in POSIX.
-    pub const fn name(self) -> &'static str {
-        match self {
-            LockKind::Mutex => "mutex",
-            LockKind::Read => "rwlock, read",
-            LockKind::Write => "rwlock, write",
-            LockKind::Spin => "spinlock",
-            LockKind::Condition => "condition",
-        }
-    }
-
     fn of(number: u64) -> Option<LockKind> {
         Some(match number {
             layout::kind::MUTEX => LockKind::Mutex,

@@ -37,7 +37,7 @@ fields! {
         /// The judgement.
         pub lock: Lock;
         /// Kind of lock: rwsem, mutex, spinlock, rwlock, rtmutex, percpu_rwsem, futex.
-        class => label "class", |view| view.lock.class.name();
+        class => label "class", |view| view.lock.class.id();
         /// Whose member it is, or the function that takes it.
         name => name "lock", |view| view.lock.name;
         /// The inode with a path, the process or the address that it belongs to.

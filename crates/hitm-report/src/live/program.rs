@@ -47,7 +47,7 @@ fields! {
         /// Everything that was seen of it.
         pub used: LockUse;
         /// Kind of lock: mutex, rwlock by its readers or its writers, spinlock; or condition.
-        kind => label "kind", |lock| lock.used.kind.name();
+        kind => label "kind", |lock| lock.used.kind.id();
         /// Its address in the process.
         address => address "address", |lock| format!("{:#x}", lock.used.address);
         /// The variable that it is or lies in, where it is one of the file whose code takes it.

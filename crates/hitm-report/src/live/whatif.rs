@@ -1,6 +1,6 @@
 //! A group's throttling as it was measured, and as the simulator has it under two settings.
 
-use hitm::live::{QuotaSetting, Simulated, Throttling};
+use hitm::live::{QuotaSetting, Simulated};
 use hitm_base::{Histogram, Nanos};
 use hitm_fields::fields;
 use hitm_live::cgroups::Bandwidth;
@@ -73,7 +73,7 @@ impl WhatIfRow {
         WhatIfRow {
             label: "measured",
             bandwidth: setting.bandwidth,
-            kernel: name(setting.throttling),
+            kernel: setting.throttling.id(),
             duration_ns: report.duration_ns,
             spread: spread(|group| &group.spread),
             throttled: spread(|group| &group.throttled),
@@ -87,22 +87,13 @@ impl WhatIfRow {
         WhatIfRow {
             label,
             bandwidth: setting.bandwidth,
-            kernel: name(setting.throttling),
+            kernel: setting.throttling.id(),
             duration_ns: run.duration_ns,
             spread: run.spread,
             throttled: run.throttled,
             period_timer: run.period_timer,
             ran_ns: run.ran_ns,
         }
-    }
-}
-
-fn name(form: Throttling) -> &'static str {
-    match form {
-        Throttling::Sync => "sync",
-        Throttling::Async => "async",
-        Throttling::Task => "task",
-        Throttling::TaskSync => "task-sync",
     }
 }
 

@@ -46,7 +46,7 @@ pub fn show_json(file: &MachineFile) -> Result<String, MachineError> {
         .with("schema", JSON_SCHEMA)
         .with("name", file.name.as_str())
         .with("description", file.description.as_str())
-        .with("protocol", file.protocol.value.name())
+        .with("protocol", file.protocol.value.id())
         .with("clock_khz", machine.clock.khz())
         .with("cpu_count", topology.cpu_count())
         .with("core_count", topology.core_count())

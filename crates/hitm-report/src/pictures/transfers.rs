@@ -106,7 +106,7 @@ impl TransferTable {
     pub(super) fn fold(giving: &Giving, topology: &Topology, pairs_max: usize) -> TransferTable {
         let mut table = TransferTable::default();
         for level in Level::ALL {
-            table = TransferTable::at(*level, giving, topology);
+            table = TransferTable::at(level, giving, topology);
             if table.pairs.len() <= pairs_max {
                 break;
             }

@@ -22,7 +22,7 @@ fn of_plan(plan: &Plan) -> Object {
     let domain = domain.map(|domain| Object::of(domain_of_cpus::ALL, domain));
     let obstacles = plan.obstacles.iter();
     let obstacles = obstacles
-        .map(|(backend, why)| Object::of(obstacle::ALL, why).with("backend", backend.name()));
+        .map(|(backend, why)| Object::of(obstacle::ALL, why).with("backend", backend.id()));
     Object::of(planned::ALL, plan)
         .with("schema", SCHEMA)
         .with_or_null("domain", domain)

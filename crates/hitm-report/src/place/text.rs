@@ -60,7 +60,7 @@ fn means(backend: Option<Backend>) -> String {
         Backend::CpusetV1 => "a child cpuset, which holds new threads and children as well",
         Backend::Affinity => "a mask for each thread, which new threads and children inherit",
     };
-    format!("{} ({explained})", backend.name())
+    format!("{} ({explained})", backend.id())
 }
 
 fn kept_out(plan: &Plan) -> &'static str {
@@ -94,7 +94,7 @@ fn would_not(out: &mut Printout, plan: &Plan) {
     let left = plan.left_out.iter();
     let left = left.map(|left| format!("  task {} {}: {}", left.tid, left.name, left.reason));
     let means = plan.obstacles.iter();
-    let means = means.map(|(backend, why)| format!("  means {}: {}", backend.name(), why.reason));
+    let means = means.map(|(backend, why)| format!("  means {}: {}", backend.id(), why.reason));
     let lines: Vec<String> = means.chain(left).collect();
     if !lines.is_empty() {
         out.line("Not done, and why:");
@@ -130,7 +130,7 @@ pub fn placed_line(plan: &Plan) -> String {
     let (name, share) = (&plan.name, plan.lock_share * 100.0);
     let domain = plan.decision.domain();
     let cpus = domain.map_or(String::new(), |domain| domain.cpus.to_string());
-    let means = plan.backend.map_or("", Backend::name);
+    let means = plan.backend.map_or("", Backend::id);
     format!(
         "placed {threads} on CPUs {cpus} by {means} for {name}: held {share:.1} % of a thread's time"
     )
@@ -220,7 +220,7 @@ pub fn status(all: &[Status], now: u64, name_of: &dyn Fn(u32) -> String) -> Prin
     for status in all {
         let head = &status.journal.head;
         let seconds = now.saturating_sub(head.since);
-        let (cpus, means) = (&head.cpus, head.backend.name());
+        let (cpus, means) = (&head.cpus, head.backend.id());
         out.line(&format!(
             "{}: CPUs {cpus} by {means} for {seconds} s",
             head.name

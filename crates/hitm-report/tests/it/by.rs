@@ -79,7 +79,7 @@ fn check_sums(report: &Report) {
 #[test]
 fn totals_add_up_to_the_run() {
     let statistics = with_rest(everything());
-    let report = select(&statistics, 4, OPTIONS, &by(By::ALL));
+    let report = select(&statistics, 4, OPTIONS, &by(&By::ALL));
     check_sums(&report);
     // Lines have the table that is always there.
     assert_eq!(report.totals_by.len(), By::ALL.len() - 1);
@@ -414,7 +414,7 @@ proptest! {
         if rest {
             statistics = with_rest(statistics);
         }
-        let report = select(&statistics, 4, OPTIONS, &by(By::ALL));
+        let report = select(&statistics, 4, OPTIONS, &by(&By::ALL));
         check_sums(&report);
         let of_thread = |thread: u32| {
             let filters = Filters {

@@ -10,27 +10,29 @@ use std::collections::BTreeMap;
 use hitm_base::machine::{Dimension, MachineCost, MachineCosts, Parameter, Quantity};
 use hitm_base::{Clock, Cycles, Machine};
 
-/// A cost of kernel code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum KernelCost {
-    /// A scheduler function's own instructions.
-    Function,
-    /// A visit of a walk over task groups.
-    VisitInstructions,
-    /// A look at one CPU's load.
-    Scan,
-    /// CPUs that a wake-up looks at.
-    IdleScan,
-    /// Judging a lock.
-    Judge,
-    /// Waiters that make a lock worth a placement.
-    LockCrowd,
-    /// Waiters below which it is no more.
-    LockCalm,
-    /// Uses of a lock that make a mean.
-    LockUses,
-    /// For how long a NUMA-aware spinlock passes waiters of other nodes.
-    CnaThreshold,
+hitm_base::numbered! {
+    /// A cost of kernel code.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum KernelCost {
+        /// A scheduler function's own instructions.
+        Function,
+        /// A visit of a walk over task groups.
+        VisitInstructions,
+        /// A look at one CPU's load.
+        Scan,
+        /// CPUs that a wake-up looks at.
+        IdleScan,
+        /// Judging a lock.
+        Judge,
+        /// Waiters that make a lock worth a placement.
+        LockCrowd,
+        /// Waiters below which it is no more.
+        LockCalm,
+        /// Uses of a lock that make a mean.
+        LockUses,
+        /// For how long a NUMA-aware spinlock passes waiters of other nodes.
+        CnaThreshold,
+    }
 }
 
 const INSTRUCTIONS: Dimension = Dimension::Count("instructions", 1_000);
@@ -129,21 +131,6 @@ const COSTS: [Parameter; KernelCost::COUNT] = [
 ];
 
 impl KernelCost {
-    /// Number of costs.
-    pub const COUNT: usize = 9;
-    /// Every cost, in the order of tables.
-    pub const ALL: [KernelCost; KernelCost::COUNT] = [
-        KernelCost::Function,
-        KernelCost::VisitInstructions,
-        KernelCost::Scan,
-        KernelCost::IdleScan,
-        KernelCost::Judge,
-        KernelCost::LockCrowd,
-        KernelCost::LockCalm,
-        KernelCost::LockUses,
-        KernelCost::CnaThreshold,
-    ];
-
     /// The declaration.
     pub const fn parameter(self) -> &'static Parameter {
         &COSTS[self as usize]

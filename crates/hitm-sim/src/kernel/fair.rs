@@ -66,18 +66,20 @@ pub use hitm_base::Histogram;
 /// `sysctl_sched_base_slice`.
 const BASE_SLICE: Nanos = Nanos(750_000.0);
 
-/// Handling of a group that has used its quota.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Throttling {
-    /// The group is stopped; the period timer starts it again on all CPUs itself (before v6.3).
-    Sync,
-    /// The group is stopped; each CPU starts its own part (v6.3 to v6.17).
-    Async,
-    /// Each task is stopped when it returns to user mode; each CPU starts its own (since v6.18).
-    Task,
-    /// Each task is stopped when it returns to user mode; the period timer starts all of them
-    /// itself: the patch on a kernel before v6.3.
-    TaskSync,
+hitm_base::words! {
+    /// Handling of a group that has used its quota.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Throttling {
+        /// The group is stopped; the period timer starts it again on all CPUs itself (before v6.3).
+        Sync = "sync",
+        /// The group is stopped; each CPU starts its own part (v6.3 to v6.17).
+        Async = "async",
+        /// Each task is stopped when it returns to user mode; each CPU starts its own (since v6.18).
+        Task = "task",
+        /// Each task is stopped when it returns to user mode; the period timer starts all of them
+        /// itself: the patch on a kernel before v6.3.
+        TaskSync = "task-sync",
+    }
 }
 
 /// Times of bandwidth control, in cycles.

@@ -24,24 +24,28 @@ use super::rq::Rq;
 use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG};
 use crate::engine::{Mode, Rmw};
 
-/// The chooser of idle states.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum IdleGovernor {
-    /// `idle=poll`.
-    Poll,
-    /// The shallow state at all times.
-    Shallow,
-    /// The menu governor.
-    Menu,
+hitm_base::words! {
+    /// The chooser of idle states.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum IdleGovernor {
+        /// The shallow state at all times.
+        Shallow = "shallow",
+        /// `idle=poll`.
+        Poll = "poll",
+        /// The menu governor.
+        Menu = "menu",
+    }
 }
 
-/// The end of an idle state other than polling.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum IdleWake {
-    /// By a write to the flags (`mwait`).
-    Write,
-    /// By an interrupt (`hlt`, `wfi`).
-    Interrupt,
+hitm_base::words! {
+    /// The end of an idle state other than polling.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum IdleWake {
+        /// By a write to the flags (`mwait`).
+        Write = "write",
+        /// By an interrupt (`hlt`, `wfi`).
+        Interrupt = "interrupt",
+    }
 }
 
 /// An idle state.

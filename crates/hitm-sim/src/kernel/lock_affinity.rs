@@ -51,13 +51,15 @@ use super::lock_stat::{LockId, Use};
 use super::task::{Task, TaskId};
 use crate::engine::Site;
 
-/// Placement of threads that fight for a lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Placement {
-    /// Wherever the classes put them, as in Linux.
-    Default,
-    /// Together, on as many CPUs as the lock can keep busy.
-    LockAware,
+hitm_base::words! {
+    /// Placement of threads that fight for a lock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Placement {
+        /// Wherever the classes put them, as in Linux.
+        Default = "default",
+        /// Together, on as many CPUs as the lock can keep busy.
+        LockAware = "lock-aware",
+    }
 }
 
 /// A decision about a lock.

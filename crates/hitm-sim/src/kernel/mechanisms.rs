@@ -14,35 +14,28 @@ use super::functions as f;
 use super::rq::Rq;
 use crate::engine::{Engine, MemberKey, Place, Rmw};
 
-/// One of them.
-///
-/// Load balancing by domains ([`super::LoadBalancing::Domains`]) has [`Mechanism::NohzBalance`] in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mechanism {
-    /// `__cpupri_find` reads the mask for `cpumask_any_and`, and again for `cpumask_and`.
-    SecondMaskRead,
-    /// The chain of interrupts passes over the CPU that it is on (`rto_next_cpu` of 6.12.117, not
-    /// of 6.12).
-    ChainSkipsSelf,
-    /// `ktime_get` on entering and leaving idle (`tick_nohz_start_idle`, `tick_nohz_idle_exit`) reads
-    /// what the first CPU's tick writes (`timekeeping_advance`, `tick_do_update_jiffies64`).
-    Timekeeper,
-    /// A CPU whose tick stops enters `nohz.idle_cpus_mask` and `nohz.nr_cpus`, and leaves them at its
-    /// next tick (`nohz_balance_enter_idle`, `nohz_balance_exit_idle`).
-    NohzBalance,
-    /// `update_sg_lb_stats` reads four lines of each run queue that a newly idle CPU looks at, not
-    /// only the one with the number of fair tasks.
-    NewidleWalk,
+hitm_base::words! {
+    /// One of them.
+    ///
+    /// Load balancing by domains ([`super::LoadBalancing::Domains`]) has [`Mechanism::NohzBalance`] in it.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Mechanism {
+        /// `__cpupri_find` reads the mask for `cpumask_any_and`, and again for `cpumask_and`.
+        SecondMaskRead = "second-mask-read",
+        /// The chain of interrupts passes over the CPU that it is on (`rto_next_cpu` of 6.12.117, not
+        /// of 6.12).
+        ChainSkipsSelf = "chain-skips-self",
+        /// `ktime_get` on entering and leaving idle (`tick_nohz_start_idle`, `tick_nohz_idle_exit`) reads
+        /// what the first CPU's tick writes (`timekeeping_advance`, `tick_do_update_jiffies64`).
+        Timekeeper = "timekeeper",
+        /// A CPU whose tick stops enters `nohz.idle_cpus_mask` and `nohz.nr_cpus`, and leaves them at its
+        /// next tick (`nohz_balance_enter_idle`, `nohz_balance_exit_idle`).
+        NohzBalance = "nohz-balance",
+        /// `update_sg_lb_stats` reads four lines of each run queue that a newly idle CPU looks at, not
+        /// only the one with the number of fair tasks.
+        NewidleWalk = "newidle-walk",
+    }
 }
-
-/// All, with the word that a scenario has for each.
-pub const MECHANISMS: [(&str, Mechanism); 5] = [
-    ("second-mask-read", Mechanism::SecondMaskRead),
-    ("chain-skips-self", Mechanism::ChainSkipsSelf),
-    ("timekeeper", Mechanism::Timekeeper),
-    ("nohz-balance", Mechanism::NohzBalance),
-    ("newidle-walk", Mechanism::NewidleWalk),
-];
 
 /// The lines that they share.
 #[derive(Debug)]

@@ -66,7 +66,7 @@ pub use self::lock_affinity::{Decision, Placement, needed_cpus};
 pub use self::lock_stat::{LockId, LockStat, LockTotals};
 pub use self::mask::{SharedCounter, SharedMask};
 use self::mechanisms::GlobalLines;
-pub use self::mechanisms::{MECHANISMS, Mechanism};
+pub use self::mechanisms::Mechanism;
 pub use self::mutex::Mutex;
 pub use self::osq::OsqKind;
 use self::osq::OsqNode;

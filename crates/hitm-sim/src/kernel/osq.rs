@@ -31,13 +31,15 @@ pub(super) struct OsqNode {
     cpu: Option<Place>,
 }
 
-/// The CPUs whose spinners wait in one queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OsqKind {
-    /// All.
-    Global,
-    /// Those of a NUMA node.
-    PerNode,
+hitm_base::words! {
+    /// The CPUs whose spinners wait in one queue.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum OsqKind {
+        /// All.
+        Global = "global",
+        /// Those of a NUMA node.
+        PerNode = "per-node",
+    }
 }
 
 /// The structure of a tail of its own for each node, as a layout has it.

@@ -28,13 +28,15 @@ use super::process::Thread;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
 use crate::engine::{Arena, Mode, Object, Place, Rmw, SimError, Site};
 
-/// Mode in which a semaphore is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
-    /// With other readers.
-    Read,
-    /// Alone.
-    Write,
+hitm_base::words! {
+    /// Mode in which a semaphore is held.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Hold {
+        /// With other readers.
+        Read = "read",
+        /// Alone.
+        Write = "write",
+    }
 }
 
 /// Mode in which a thread has a semaphore, and for how long.

@@ -21,17 +21,19 @@ use crate::engine::{MemberKey, Mode, Place, TracedLock};
 pub(super) use cna::SecondaryQueues;
 pub(super) use mcs::McsNodes;
 
-/// A protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SpinlockKind {
-    /// Queued: a word, a pending bit, a queue of MCS nodes.
-    Queued,
-    /// Ticket: all waiters spin on the lock's word.
-    Ticket,
-    /// MCS: a queue of nodes, which the holder is part of.
-    Mcs,
-    /// Compact NUMA-aware: queued, and waiters of the holder's node go first for a time.
-    Cna,
+hitm_base::words! {
+    /// A protocol.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum SpinlockKind {
+        /// Queued: a word, a pending bit, a queue of MCS nodes.
+        Queued = "queued",
+        /// Ticket: all waiters spin on the lock's word.
+        Ticket = "ticket",
+        /// MCS: a queue of nodes, which the holder is part of.
+        Mcs = "mcs",
+        /// Compact NUMA-aware: queued, and waiters of the holder's node go first for a time.
+        Cna = "cna",
+    }
 }
 
 impl Kernel {

@@ -12,23 +12,6 @@ use crate::kernel::{
     cost_parameters,
 };
 
-const IDLE: [(&str, IdleGovernor); 3] = [
-    ("shallow", IdleGovernor::Shallow),
-    ("poll", IdleGovernor::Poll),
-    ("menu", IdleGovernor::Menu),
-];
-const IDLE_WAKE: [(&str, IdleWake); 2] = [
-    ("write", IdleWake::Write),
-    ("interrupt", IdleWake::Interrupt),
-];
-
-const SPINLOCK: [(&str, SpinlockKind); 4] = [
-    ("queued", SpinlockKind::Queued),
-    ("ticket", SpinlockKind::Ticket),
-    ("mcs", SpinlockKind::Mcs),
-    ("cna", SpinlockKind::Cna),
-];
-const OSQ: [(&str, OsqKind); 2] = [("global", OsqKind::Global), ("per-node", OsqKind::PerNode)];
 /// Times between two reports of a load.
 const LOAD_AVG_INTERVAL: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(1);
 
@@ -38,12 +21,14 @@ pub(super) fn choices(
     table: &Table<'_, '_, '_>,
     kernel: &mut KernelConfig,
 ) -> Result<(), ScenarioError> {
-    kernel.idle = table.one_of("idle", &IDLE)?.unwrap_or(kernel.idle);
-    let wake = table.one_of("idle_wake", &IDLE_WAKE)?;
+    kernel.idle = table
+        .one_of("idle", &IdleGovernor::WORDS)?
+        .unwrap_or(kernel.idle);
+    let wake = table.one_of("idle_wake", &IdleWake::WORDS)?;
     kernel.idle_wake = wake.unwrap_or(kernel.idle_wake);
-    let spinlock = table.one_of("spinlock", &SPINLOCK)?;
+    let spinlock = table.one_of("spinlock", &SpinlockKind::WORDS)?;
     kernel.spinlock = spinlock.unwrap_or(kernel.spinlock);
-    kernel.osq = table.one_of("osq", &OSQ)?.unwrap_or(kernel.osq);
+    kernel.osq = table.one_of("osq", &OsqKind::WORDS)?.unwrap_or(kernel.osq);
     let interval = kernel.load_avg_interval;
     kernel.load_avg_interval = span(table, "load_avg_interval", LOAD_AVG_INTERVAL, interval)?;
     if let Some(value) = table.get("costs") {

@@ -268,33 +268,6 @@ impl Scenario {
     }
 }
 
-/// The word that a file gives a policy.
-pub const fn balancing_name(balancing: Balancing) -> &'static str {
-    match balancing {
-        Balancing::Passive => "passive",
-        Balancing::PushPull => "push-pull",
-        Balancing::PushIpi => "push-ipi",
-    }
-}
-
-/// The word that a file gives a form of throttling.
-pub const fn throttling_name(throttling: Throttling) -> &'static str {
-    match throttling {
-        Throttling::Sync => "sync",
-        Throttling::Async => "async",
-        Throttling::Task => "task",
-        Throttling::TaskSync => "task-sync",
-    }
-}
-
-/// The word that a file gives a placement.
-pub const fn placement_name(placement: Placement) -> &'static str {
-    match placement {
-        Placement::Default => "default",
-        Placement::LockAware => "lock-aware",
-    }
-}
-
 /// Places of a file's keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Places {

@@ -14,9 +14,9 @@ use super::workload::{Workload, WorkloadKind};
 use super::workload_reader::workload;
 use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
-    ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX, balancing_name, placement_name, throttling_name,
+    ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX,
 };
-use crate::kernel::{Balancing, KernelConfig, LoadBalancing, MECHANISMS, Placement, Throttling};
+use crate::kernel::{Balancing, KernelConfig, LoadBalancing, Mechanism, Placement, Throttling};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
@@ -29,26 +29,6 @@ const LOCK_WINDOW: RangeInclusive<Duration> = Duration::from_micros(100)..=Durat
 /// The kernel's own layout, when a scenario names none.
 const LAYOUT: &str = "linux-6.12";
 
-const BALANCING: [(&str, Balancing); 3] = [
-    (balancing_name(Balancing::Passive), Balancing::Passive),
-    (balancing_name(Balancing::PushPull), Balancing::PushPull),
-    (balancing_name(Balancing::PushIpi), Balancing::PushIpi),
-];
-
-const THROTTLING: [(&str, Throttling); 4] = [
-    (throttling_name(Throttling::Sync), Throttling::Sync),
-    (throttling_name(Throttling::Async), Throttling::Async),
-    (throttling_name(Throttling::Task), Throttling::Task),
-    (throttling_name(Throttling::TaskSync), Throttling::TaskSync),
-];
-const PLACEMENT: [(&str, Placement); 2] = [
-    (placement_name(Placement::Default), Placement::Default),
-    (placement_name(Placement::LockAware), Placement::LockAware),
-];
-const LOAD_BALANCING: [(&str, LoadBalancing); 2] = [
-    ("newly-idle", LoadBalancing::NewlyIdle),
-    ("domains", LoadBalancing::Domains),
-];
 const CACHES: [(&str, bool); 2] = [("infinite", false), ("finite", true)];
 
 pub(super) fn parse(
@@ -174,7 +154,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     config.balance_interval = span(&table, "balance_interval", TIMER, config.balance_interval)?;
     choices(reader, &table, config)?;
     config.lock_window = span(&table, "lock_window", LOCK_WINDOW, config.lock_window)?;
-    let mechanisms = read::some_of(&table, "mechanisms", &MECHANISMS)?;
+    let mechanisms = read::some_of(&table, "mechanisms", &Mechanism::WORDS)?;
     config.mechanisms = mechanisms.unwrap_or_default();
     table.finish()?;
     if config
@@ -189,16 +169,16 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
 
 /// Reads the forms of the kernel that are run.
 fn policies(table: &Table<'_, '_, '_>, kernel: &mut KernelSpec) -> Result<(), ScenarioError> {
-    if let Some(balancing) = read::some_of(table, "balancing", &BALANCING)? {
+    if let Some(balancing) = read::some_of(table, "balancing", &Balancing::WORDS)? {
         kernel.balancing = balancing;
     }
-    if let Some(throttling) = read::some_of(table, "throttling", &THROTTLING)? {
+    if let Some(throttling) = read::some_of(table, "throttling", &Throttling::WORDS)? {
         kernel.throttling = throttling;
     }
-    if let Some(placement) = read::some_of(table, "placement", &PLACEMENT)? {
+    if let Some(placement) = read::some_of(table, "placement", &Placement::WORDS)? {
         kernel.placement = placement;
     }
-    if let Some(load_balancing) = table.one_of("load_balancing", &LOAD_BALANCING)? {
+    if let Some(load_balancing) = table.one_of("load_balancing", &LoadBalancing::WORDS)? {
         kernel.shared.load_balancing = load_balancing;
     }
     Ok(())
@@ -263,9 +243,9 @@ fn published(
             unit: table.required_words("unit")?,
             source: table.required_words("source")?,
             layout: table.words("layout")?,
-            balancing: table.one_of("balancing", &BALANCING)?,
-            throttling: table.one_of("throttling", &THROTTLING)?,
-            placement: table.one_of("placement", &PLACEMENT)?,
+            balancing: table.one_of("balancing", &Balancing::WORDS)?,
+            throttling: table.one_of("throttling", &Throttling::WORDS)?,
+            placement: table.one_of("placement", &Placement::WORDS)?,
             change_from: table.words("change_from")?,
         };
         table.finish()?;

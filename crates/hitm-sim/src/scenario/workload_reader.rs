@@ -60,14 +60,6 @@ const KINDS: [(&str, (&str, Read)); 16] = [
     ("rt-app", ("rt_app", rt_app)),
 ];
 
-const HOLDS: [(&str, Hold); 2] = [("read", Hold::Read), ("write", Hold::Write)];
-const LOCKS: [(&str, LockKind); 5] = [
-    ("spinlock", LockKind::Spinlock),
-    ("mutex", LockKind::Mutex),
-    ("rwsem-write", LockKind::RwsemWrite),
-    ("rwsem-read", LockKind::RwsemRead),
-    ("pi-mutex", LockKind::PiMutex),
-];
 const POLICIES: [(&str, Policy); 3] = [
     ("fifo", Policy::Fifo(1)),
     ("rr", Policy::Rr(1)),
@@ -215,7 +207,7 @@ fn cgroup_hogs(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError>
 fn lock_holder(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
     Ok(WorkloadKind::LockHolder(LockHolderConfig {
         quota: quota(table)?,
-        holds: table.one_of("holds", &HOLDS)?.unwrap_or(Hold::Read),
+        holds: table.one_of("holds", &Hold::WORDS)?.unwrap_or(Hold::Read),
         work: span(table, "work", SHORT, Nanos(5e3))?,
         page_wait: span(table, "page_wait", SHORT, Nanos(200e3))?,
         pause: span(table, "pause", SHORT, Nanos(2e6))?,
@@ -268,7 +260,7 @@ fn pi_stress(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
 }
 
 fn lock_bench(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
-    let lock = table.one_of("lock", &LOCKS)?;
+    let lock = table.one_of("lock", &LockKind::WORDS)?;
     let lock = needed(
         table,
         "lock",

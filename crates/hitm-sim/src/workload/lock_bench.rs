@@ -18,19 +18,21 @@ use crate::kernel::{
     CpuMask, Held, Hold, Kernel, Mutex, PiMutex, Policy, RawSpinlock, RwSem, TaskSpec, Thread,
 };
 
-/// A kind of lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LockKind {
-    /// A spinlock of the scenario's protocol.
-    Spinlock,
-    /// A mutex of the kernel.
-    Mutex,
-    /// A reader-writer semaphore, by writers.
-    RwsemWrite,
-    /// A reader-writer semaphore, by readers.
-    RwsemRead,
-    /// A user-space mutex with priority inheritance.
-    PiMutex,
+hitm_base::words! {
+    /// A kind of lock.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum LockKind {
+        /// A spinlock of the scenario's protocol.
+        Spinlock = "spinlock",
+        /// A mutex of the kernel.
+        Mutex = "mutex",
+        /// A reader-writer semaphore, by writers.
+        RwsemWrite = "rwsem-write",
+        /// A reader-writer semaphore, by readers.
+        RwsemRead = "rwsem-read",
+        /// A user-space mutex with priority inheritance.
+        PiMutex = "pi-mutex",
+    }
 }
 
 /// Configuration of a run.

@@ -243,7 +243,7 @@ impl Prepared<'_> {
             window: config.window,
             placement: config.placement.to_string(),
             seed: 0,
-            arch: self.target.architecture.name().to_string(),
+            arch: self.target.architecture.id().to_string(),
             qemu_version: self.tools.qemu.version.clone(),
             clock: machine.clock,
             page_size_bytes: 4096,

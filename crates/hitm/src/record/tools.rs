@@ -79,7 +79,7 @@ impl Tools {
     pub fn find(architecture: Architecture, qemu: Option<&Path>) -> Result<Tools, ToolsError> {
         let qemu = Qemu::find(architecture, qemu)?;
         // Elsewhere the recorder follows allocators by their addresses alone.
-        let is_native = architecture.name() == std::env::consts::ARCH;
+        let is_native = architecture.id() == std::env::consts::ARCH;
         let heap_observer = match is_native && architecture == Architecture::X86_64 {
             true => Some(library(HEAP_OBSERVER)?),
             false => None,
@@ -94,7 +94,7 @@ impl Tools {
 impl Qemu {
     /// Finds a QEMU and the plugin that it accepts.
     fn find(architecture: Architecture, given: Option<&Path>) -> Result<Qemu, ToolsError> {
-        let name = format!("qemu-{}", architecture.name());
+        let name = format!("qemu-{}", architecture.id());
         let path = match given {
             Some(path) => path.to_path_buf(),
             None => find_in_path(&name).ok_or(ToolsError::NoQemu { name: name.clone() })?,

@@ -2,9 +2,7 @@
 
 use std::fmt::Write as _;
 
-use hitm_sim::scenario::{
-    Outcome, Published, Scenario, Variant, balancing_name, placement_name, throttling_name,
-};
+use hitm_sim::scenario::{Outcome, Published, Scenario, Variant};
 
 /// One figure over all seeds.
 #[derive(Debug, Clone, PartialEq)]
@@ -120,7 +118,7 @@ impl VariantReport {
 
     /// Name of its balancing policy in a scenario.
     pub fn balancing_name(&self) -> &'static str {
-        balancing_name(self.variant.balancing)
+        self.variant.balancing.id()
     }
 
     /// Results of its workloads that check themselves.
@@ -171,15 +169,15 @@ pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
         kernel.placement.len(),
     ] == [1; 3];
     if kernel.balancing.len() > 1 || is_alone {
-        label.push_str(balancing_name(variant.balancing));
+        label.push_str(variant.balancing.id());
         label.push(' ');
     }
     if scenario.kernel.throttling.len() > 1 {
-        label.push_str(throttling_name(variant.throttling));
+        label.push_str(variant.throttling.id());
         label.push(' ');
     }
     if scenario.kernel.placement.len() > 1 {
-        label.push_str(placement_name(variant.placement));
+        label.push_str(variant.placement.id());
         label.push(' ');
     }
     if scenario.kernel.layouts.len() > 1 {

@@ -9,9 +9,7 @@ use hitm_base::Machine;
 use hitm_files::input_file::{self, NamedBy};
 use hitm_files::text_file::read_named;
 use hitm_machine as machine;
-use hitm_sim::scenario::{
-    ModelChoice, TEXT_BYTES_MAX, Variant, balancing_name, placement_name, throttling_name,
-};
+use hitm_sim::scenario::{ModelChoice, TEXT_BYTES_MAX, Variant};
 use hitm_sweep::name::{Naming, RunName};
 use hitm_sweep::plan::{Plan, Point, SourceKind};
 use hitm_sweep::result::{Figure, RESULT_VERSION, RunResult};
@@ -271,9 +269,9 @@ impl Job for SimulationJob {
                 .layout
                 .clone()
                 .unwrap_or_else(|| variant.layout.clone()),
-            balancing: Some(balancing_name(variant.balancing)),
-            throttling: Some(throttling_name(variant.throttling)),
-            placement: placement_name(variant.placement).to_owned(),
+            balancing: Some(variant.balancing.id()),
+            throttling: Some(variant.throttling.id()),
+            placement: variant.placement.id().to_owned(),
             load: variant.wakeups_per_second,
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hitm::live::{LiveTarget, is_live, read_recording};
+use hitm_base::of_word;
 use hitm_live::place::{
     Backend, Contention, Linux, Mounts, PlanOptions, contention_in, task_of, tasks_of_cgroup,
     tasks_of_process,
@@ -56,8 +57,8 @@ struct TasksArgs {
 }
 
 fn backend(name: &str) -> Result<Backend, String> {
-    let names = Backend::ALL.map(Backend::name).join(", ");
-    Backend::parse(name).ok_or_else(|| format!("expected one of {names}"))
+    let names = Backend::ALL.map(Backend::id).join(", ");
+    of_word(&Backend::WORDS, name).ok_or_else(|| format!("expected one of {names}"))
 }
 
 impl WishArgs {

@@ -33,14 +33,16 @@ use crate::kernel::{Kernel, TaskSpec};
 /// Factor by which a busy CPU balances more rarely: `busy_factor`.
 const BUSY_FACTOR: u64 = 16;
 
-/// Balancing of fair tasks between CPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LoadBalancing {
-    /// A woken task takes an idle CPU under its last-level cache; a newly idle CPU takes a queued task
-    /// from there.
-    NewlyIdle,
-    /// As Linux does: by domains, periodically too, and with wake-ups near the waker.
-    Domains,
+hitm_base::words! {
+    /// Balancing of fair tasks between CPUs.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum LoadBalancing {
+        /// A woken task takes an idle CPU under its last-level cache; a newly idle CPU takes a queued task
+        /// from there.
+        NewlyIdle = "newly-idle",
+        /// As Linux does: by domains, periodically too, and with wake-ups near the waker.
+        Domains = "domains",
+    }
 }
 
 /// `struct sched_domain_shared` of a last-level cache.

@@ -13,18 +13,20 @@ use crate::kernel::smp::Call;
 use crate::kernel::task::{MAX_RT_PRIO, TIF_NEED_RESCHED, Task};
 use crate::kernel::topology::RTO_NO_CPU;
 
-/// Balancing of real-time tasks, by version of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Balancing {
-    /// Until 2.6.23: a woken task goes to an idle CPU if there is one near. Beyond that only the
-    /// load balancer moves queued tasks, when a CPU becomes idle and once per interval.
-    Passive,
-    /// From 2.6.25: tasks are pushed and pulled. A puller takes the locks itself, and so does a
-    /// pusher before it judges a target, so that it tries three of them.
-    PushPull,
-    /// From 4.15, and today: a puller asks overloaded CPUs to push by a chain of interrupts. A pusher
-    /// whose target has something better already gives up without its lock.
-    PushIpi,
+hitm_base::words! {
+    /// Balancing of real-time tasks, by version of the kernel.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Balancing {
+        /// Until 2.6.23: a woken task goes to an idle CPU if there is one near. Beyond that only the
+        /// load balancer moves queued tasks, when a CPU becomes idle and once per interval.
+        Passive = "passive",
+        /// From 2.6.25: tasks are pushed and pulled. A puller takes the locks itself, and so does a
+        /// pusher before it judges a target, so that it tries three of them.
+        PushPull = "push-pull",
+        /// From 4.15, and today: a puller asks overloaded CPUs to push by a chain of interrupts. A pusher
+        /// whose target has something better already gives up without its lock.
+        PushIpi = "push-ipi",
+    }
 }
 
 /// Attempts to lock a run queue that is still the best (`RT_MAX_TRIES`).

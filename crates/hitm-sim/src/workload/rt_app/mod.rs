@@ -58,28 +58,18 @@ pub struct Global {
     pub mem_buffer_size_bytes: u64,
 }
 
-/// A scheduling policy that is modelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
-    /// `SCHED_OTHER`
-    Other,
-    /// `SCHED_IDLE`
-    Idle,
-    /// `SCHED_FIFO`
-    Fifo,
-    /// `SCHED_RR`
-    Rr,
-}
-
-impl Policy {
-    /// The name that a file gives it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Policy::Other => "SCHED_OTHER",
-            Policy::Idle => "SCHED_IDLE",
-            Policy::Fifo => "SCHED_FIFO",
-            Policy::Rr => "SCHED_RR",
-        }
+hitm_base::words! {
+    /// A scheduling policy that is modelled.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Policy {
+        /// `SCHED_OTHER`
+        Other = "SCHED_OTHER",
+        /// `SCHED_IDLE`
+        Idle = "SCHED_IDLE",
+        /// `SCHED_FIFO`
+        Fifo = "SCHED_FIFO",
+        /// `SCHED_RR`
+        Rr = "SCHED_RR",
     }
 }
 

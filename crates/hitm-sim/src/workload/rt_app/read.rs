@@ -238,7 +238,7 @@ fn check_priorities(entry: &Entry<'_, '_>, global: &Global, task: &Task) -> Resu
                 "priorities from {} to {} for {}",
                 range.start(),
                 range.end(),
-                policy.name()
+                policy.id()
             );
             return Err(entry.expected(&expected));
         }
