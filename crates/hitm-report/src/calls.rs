@@ -83,7 +83,11 @@ impl CallTable {
                 };
                 if table.calls.contains_key(row.function) {
                     let locked = row.locked;
-                    let accesses = [row.loads - locked, row.stores - locked, locked];
+                    let accesses = [
+                        row.counts.loads - locked,
+                        row.counts.stores - locked,
+                        locked,
+                    ];
                     table.add(row.function.to_owned(), place(name), accesses);
                 }
             }

@@ -20,18 +20,8 @@ pub struct C2cLine {
     pub object_count: u64,
     /// Offset of its first byte in the object.
     pub offset_bytes: u64,
-    /// Loads of a line that another package had modified.
-    pub remote_hitm: u64,
-    /// Loads of a line that another core of the package had modified.
-    pub local_hitm: u64,
-    /// Loads of a line that a core of another NUMA node had modified, in the package or not.
-    pub node_hitm: u64,
-    /// Loads, locked operations included.
-    pub loads: u64,
-    /// Stores, locked operations included.
-    pub stores: u64,
-    /// Cycles that its loads took.
-    pub load_cycles: Cycles,
+    /// Accesses to it.
+    pub counts: C2cCounts,
     /// By member and function, in order of offset.
     pub rows: Vec<C2cRow>,
 }
@@ -45,62 +35,76 @@ pub struct C2cRow {
     pub member: String,
     /// The function that accessed it.
     pub function: &'static str,
-    /// As for the line.
-    pub remote_hitm: u64,
-    /// As for the line.
-    pub local_hitm: u64,
-    /// As for the line.
-    pub node_hitm: u64,
-    /// As for the line.
-    pub loads: u64,
-    /// As for the line.
-    pub stores: u64,
+    /// Accesses of it.
+    pub counts: C2cCounts,
     /// Locked operations, which are among the loads and the stores.
     pub locked: u64,
     /// The CPUs that the function ran on, warm-up included.
     pub cpus: CpuSet,
-    /// As for the line.
-    pub load_cycles: Cycles,
     /// The longest load, warm-up included.
     pub load_cycles_max: Cycles,
-    /// Of the loads, those that a sampling perf leaves out.
-    pub short_loads: ShortLoads,
-    /// Of the HITMs, those of locked operations: remote, local, of another node.
-    pub locked_hitm: [u64; 3],
+    /// Those of the accesses that a sampling perf leaves out: short loads, and HITMs of locked operations.
+    pub unsampled: C2cCounts,
 }
 
-/// Loads below the threshold at which perf samples.
+/// Counts of accesses, and the time that loads took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct ShortLoads {
-    /// Their number.
-    pub count: u64,
-    /// Cycles that they took.
-    pub cycles: Cycles,
+pub struct C2cCounts {
+    /// Loads of a line that another package had modified.
+    pub remote_hitm: u64,
+    /// Loads of a line that another core of the package had modified.
+    pub local_hitm: u64,
+    /// Loads of a line that a core of another NUMA node had modified, in the package or not.
+    pub node_hitm: u64,
+    /// Loads, locked operations included.
+    pub loads: u64,
+    /// Stores, locked operations included.
+    pub stores: u64,
+    /// Cycles that the loads took.
+    pub load_cycles: Cycles,
 }
 
 /// Sources below the threshold of 30 cycles that `perf c2c record` sets (`--ldlat`): the own core's
 /// caches and its store buffer, on every preset.
 const SHORT_SOURCES: [DataSource; 3] = [DataSource::L1, DataSource::L2, DataSource::StoreBuffer];
 
-impl C2cRow {
+impl C2cCounts {
     /// Mean cycles of a load.
     pub fn load_cycles_mean(&self) -> f64 {
-        mean(self.load_cycles, self.loads)
+        match self.loads {
+            0 => 0.0,
+            loads => self.load_cycles.0 as f64 / loads as f64,
+        }
+    }
+
+    fn add(&mut self, other: &C2cCounts) {
+        self.remote_hitm += other.remote_hitm;
+        self.local_hitm += other.local_hitm;
+        self.node_hitm += other.node_hitm;
+        self.loads += other.loads;
+        self.stores += other.stores;
+        self.load_cycles += other.load_cycles;
+    }
+
+    fn without(&self, part: &C2cCounts) -> C2cCounts {
+        C2cCounts {
+            remote_hitm: self.remote_hitm - part.remote_hitm,
+            local_hitm: self.local_hitm - part.local_hitm,
+            node_hitm: self.node_hitm - part.node_hitm,
+            loads: self.loads - part.loads,
+            stores: self.stores - part.stores,
+            load_cycles: self.load_cycles.saturating_sub(part.load_cycles),
+        }
     }
 }
 
 impl C2cLine {
-    /// Mean cycles of a load.
-    pub fn load_cycles_mean(&self) -> f64 {
-        mean(self.load_cycles, self.loads)
-    }
-
     /// The line as `perf c2c` shows it: loads below its latency threshold have no sample, and samples of
     /// locked operations are not labelled as HITM.
     #[must_use]
     pub fn as_sampled(&self) -> C2cLine {
         let rows = self.rows.iter().map(C2cRow::as_sampled);
-        let rows = rows.filter(|row| row.loads + row.stores > 0);
+        let rows = rows.filter(|row| row.counts.loads + row.counts.stores > 0);
         line(
             self.object.clone(),
             self.offset_bytes,
@@ -111,22 +115,13 @@ impl C2cLine {
 
     /// The least and the largest mean of the rows that make at least a hundredth of the loads.
     pub fn load_cycles_range(&self) -> Option<(f64, f64)> {
-        let rows = self.rows.iter().filter(|row| row.loads * 100 >= self.loads);
-        let means = rows
-            .filter(|row| row.loads > 0)
-            .map(C2cRow::load_cycles_mean);
+        let rows = self.rows.iter().map(|row| &row.counts);
+        let rows = rows.filter(|row| row.loads > 0 && row.loads * 100 >= self.counts.loads);
+        let means = rows.map(C2cCounts::load_cycles_mean);
         means.fold(None, |range, mean| {
             let (least, most) = range.unwrap_or((mean, mean));
             Some((mean.min(least), mean.max(most)))
         })
-    }
-}
-
-fn mean(sum: Cycles, count: u64) -> f64 {
-    if count == 0 {
-        0.0
-    } else {
-        sum.0 as f64 / count as f64
     }
 }
 
@@ -170,7 +165,7 @@ pub(super) fn lines(profile: &Profile, before: Option<&Profile>) -> Vec<C2cLine>
         })
         .collect();
     // A stable sort: lines of equal cost stay in order of type and offset.
-    lines.sort_by_key(|line| std::cmp::Reverse(line.load_cycles));
+    lines.sort_by_key(|line| std::cmp::Reverse(line.counts.load_cycles));
     lines
 }
 
@@ -208,36 +203,20 @@ fn line(
         object,
         object_count,
         offset_bytes,
-        remote_hitm: 0,
-        local_hitm: 0,
-        node_hitm: 0,
-        loads: 0,
-        stores: 0,
-        load_cycles: Cycles::ZERO,
+        counts: C2cCounts::default(),
         rows: rows.collect(),
     };
     for row in &line.rows {
-        line.remote_hitm += row.remote_hitm;
-        line.local_hitm += row.local_hitm;
-        line.node_hitm += row.node_hitm;
-        line.loads += row.loads;
-        line.stores += row.stores;
-        line.load_cycles += row.load_cycles;
+        line.counts.add(&row.counts);
     }
     line
 }
 
 impl C2cRow {
     fn as_sampled(&self) -> C2cRow {
-        let [remote, local, node] = self.locked_hitm;
         C2cRow {
-            remote_hitm: self.remote_hitm - remote,
-            local_hitm: self.local_hitm - local,
-            node_hitm: self.node_hitm - node,
-            loads: self.loads - self.short_loads.count,
-            load_cycles: self.load_cycles.saturating_sub(self.short_loads.cycles),
-            short_loads: ShortLoads::default(),
-            locked_hitm: [0; 3],
+            counts: self.counts.without(&self.unsampled),
+            unsampled: C2cCounts::default(),
             ..self.clone()
         }
     }
@@ -245,30 +224,33 @@ impl C2cRow {
     fn add(&mut self, op: AccessOp, row: &ProfileRow) {
         let sources: &SourceCounts = &row.sources;
         self.cpus.merge(&row.cpus);
+        let (counts, unsampled) = (&mut self.counts, &mut self.unsampled);
+        let [remote_hitm, local_hitm] =
+            [DataSource::RemoteHitm, DataSource::LocalHitm].map(|source| sources.get(source));
         if op != AccessOp::Load {
-            self.stores += row.count;
+            counts.stores += row.count;
         }
         if op == AccessOp::LockedRmw {
             self.locked += row.count;
-            self.locked_hitm[0] += sources.get(DataSource::RemoteHitm);
-            self.locked_hitm[1] += sources.get(DataSource::LocalHitm);
-            self.locked_hitm[2] += row.node_hitm;
+            unsampled.remote_hitm += remote_hitm;
+            unsampled.local_hitm += local_hitm;
+            unsampled.node_hitm += row.node_hitm;
         }
         if op == AccessOp::Store {
             return;
         }
-        self.loads += row.count;
+        counts.loads += row.count;
         let short: u64 = SHORT_SOURCES
             .iter()
             .map(|source| sources.get(*source))
             .sum();
-        self.short_loads.count += short;
+        unsampled.loads += short;
         // The row's shortest is one of them.
-        self.short_loads.cycles += Cycles(row.latency_min.0.saturating_mul(short));
-        self.remote_hitm += sources.get(DataSource::RemoteHitm);
-        self.local_hitm += sources.get(DataSource::LocalHitm);
-        self.node_hitm += row.node_hitm;
-        self.load_cycles += row.latency_sum;
+        unsampled.load_cycles += Cycles(row.latency_min.0.saturating_mul(short));
+        counts.remote_hitm += remote_hitm;
+        counts.local_hitm += local_hitm;
+        counts.node_hitm += row.node_hitm;
+        counts.load_cycles += row.latency_sum;
         self.load_cycles_max = self.load_cycles_max.max(row.latency_max);
     }
 }
@@ -303,12 +285,13 @@ mod tests {
             AccessOp::LockedRmw,
             &row(AccessOp::LockedRmw, &locked, 3_000),
         );
-        let whole = line("x".into(), 0, 1, std::iter::once(counter));
+        let line = line("x".into(), 0, 1, std::iter::once(counter));
+        let whole = line.counts;
         assert_eq!(
             (whole.loads, whole.remote_hitm, whole.node_hitm),
             (15, 5, 1)
         );
-        let sampled = whole.as_sampled();
+        let sampled = line.as_sampled().counts;
         assert_eq!(
             (sampled.loads, sampled.remote_hitm, sampled.node_hitm),
             (5, 2, 0)

@@ -40,7 +40,7 @@ use thiserror::Error;
 
 use crate::kernel::{Balancing, KernelConfig, Placement, Throttling};
 
-pub use c2c::{C2cLine, C2cRow};
+pub use c2c::{C2cCounts, C2cLine, C2cRow};
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run, run_traced};

@@ -290,7 +290,7 @@ fn latency_metrics(latencies: &Latencies, metrics: &mut Vec<Metric>) {
 fn line_metrics(lines: &[C2cLine], metrics: &mut Vec<Metric>) {
     let mut of_domain: Vec<&C2cLine> = lines
         .iter()
-        .filter(|line| line.object == "root_domain" && line.loads > 0)
+        .filter(|line| line.object == "root_domain" && line.counts.loads > 0)
         .collect();
     of_domain.sort_by_key(|line| line.offset_bytes);
     for line in of_domain {
@@ -299,7 +299,7 @@ fn line_metrics(lines: &[C2cLine], metrics: &mut Vec<Metric>) {
             metrics.push(Metric::new(&owner, id, "cycles", value, text));
         };
         let text = "Mean cycles of a load of the line";
-        add("load_cycles_mean", line.load_cycles_mean(), text);
+        add("load_cycles_mean", line.counts.load_cycles_mean(), text);
         if let Some((least, most)) = line.load_cycles_range() {
             let text = "The least mean of a member and function with 1 % of the line's loads";
             add("load_cycles_row_min", least, text);

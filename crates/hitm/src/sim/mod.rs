@@ -31,7 +31,8 @@ use hitm_files::text_file::TextFileError;
 use hitm_whatif::layout_files::LayoutReadError;
 
 pub use hitm_sim::scenario::{
-    C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant, WorkloadResult,
+    C2cCounts, C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant,
+    WorkloadResult,
 };
 pub use layouts::layouts_of;
 pub(crate) use naming::run_name;

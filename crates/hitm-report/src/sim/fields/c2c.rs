@@ -1,6 +1,6 @@
 //! The quantities of a line of the simulated kernel's memory, and of a member and a function in it.
 
-use hitm::sim::{C2cLine, C2cRow};
+use hitm::sim::{C2cCounts, C2cLine, C2cRow};
 use hitm_fields::fields;
 
 fields! {
@@ -13,16 +13,16 @@ fields! {
         /// Offset of the line in the object.
         offset_bytes => offset "Offset";
         /// Loads that found the line modified in another package.
-        remote_hitm_count => count "Rmt HITM", |l| l.remote_hitm;
+        remote_hitm_count => count "Rmt HITM", |l| l.counts.remote_hitm;
         /// Loads that found it modified in another core of the package.
-        local_hitm_count => count "Lcl HITM", |l| l.local_hitm;
+        local_hitm_count => count "Lcl HITM", |l| l.counts.local_hitm;
         /// Loads that found it modified in another NUMA node, of the package or not.
-        node_hitm_count => count "Node HITM", |l| l.node_hitm;
+        node_hitm_count => count "Node HITM", |l| l.counts.node_hitm;
         ..Accesses: load_count, store_count;
         /// Cycles that its loads took.
-        load_cycles => cycles "Load cycles", |l| l.load_cycles.0;
+        load_cycles => cycles "Load cycles", |l| l.counts.load_cycles.0;
         /// Mean cycles of a load.
-        load_cycles_mean => cycles "Cycles/load", |l| l.load_cycles_mean();
+        load_cycles_mean => cycles "Cycles/load", |l| l.counts.load_cycles_mean();
         /// The least mean of a row with 1 % of the loads.
         load_cycles_row_min => cycles "Least", |l| l.load_cycles_range().map(|range| range.0);
         /// The largest mean of such a row.
@@ -36,6 +36,8 @@ fields! {
     pub struct RowView in row {
         /// The row.
         row: C2cRow;
+        /// Accesses to the whole line.
+        whole: C2cCounts;
         /// Offset of the member in the line.
         offset_bytes => offset "Offset", |r| r.row.offset_bytes;
         /// The member's path in the object.
@@ -43,17 +45,17 @@ fields! {
         /// The kernel's function.
         function => name "Function", |r| r.row.function;
         /// Its part of the line's remote HITMs.
-        remote_hitm_share: f64 => share "Rmt";
+        remote_hitm_share => share "Rmt", |r| r.share(|counts| counts.remote_hitm);
         /// Its part of the line's local HITMs.
-        local_hitm_share: f64 => share "Lcl";
+        local_hitm_share => share "Lcl", |r| r.share(|counts| counts.local_hitm);
         /// Its part of the line's HITMs from another NUMA node.
-        node_hitm_share: f64 => share "Node";
+        node_hitm_share => share "Node", |r| r.share(|counts| counts.node_hitm);
         /// Its part of the line's stores.
-        store_share: f64 => share "Store";
+        store_share => share "Store", |r| r.share(|counts| counts.stores);
         /// Mean cycles of its loads.
         load_cycles_mean => cycles "Cycles/load", |r| {
-            let some = r.row.loads > 0;
-            some.then(|| r.row.load_cycles_mean())
+            let some = r.row.counts.loads > 0;
+            some.then(|| r.row.counts.load_cycles_mean())
         };
         /// The longest of its loads, warm-up included.
         load_cycles_max => cycles "Max", |r| r.row.load_cycles_max.0;
@@ -68,47 +70,36 @@ fields! {
 impl RowView {
     /// The rows of a line.
     pub fn of_line(line: &C2cLine) -> Vec<RowView> {
-        let share = |part: u64, all: u64| {
-            if all == 0 {
-                0.0
-            } else {
-                part as f64 / all as f64
-            }
-        };
         let view = |row: &C2cRow| RowView {
             row: row.clone(),
-            remote_hitm_share: share(row.remote_hitm, line.remote_hitm),
-            local_hitm_share: share(row.local_hitm, line.local_hitm),
-            node_hitm_share: share(row.node_hitm, line.node_hitm),
-            store_share: share(row.stores, line.stores),
+            whole: line.counts,
         };
         line.rows.iter().map(view).collect()
+    }
+
+    /// The row's part of what the whole line has.
+    fn share(&self, of: impl Fn(&C2cCounts) -> u64) -> f64 {
+        match of(&self.whole) {
+            0 => 0.0,
+            all => of(&self.row.counts) as f64 / all as f64,
+        }
     }
 }
 
 /// Whatever counts the accesses that it is about.
 trait Accessed {
-    fn loads(&self) -> u64;
-    fn stores(&self) -> u64;
+    fn counts(&self) -> &C2cCounts;
 }
 
 impl Accessed for C2cLine {
-    fn loads(&self) -> u64 {
-        self.loads
-    }
-
-    fn stores(&self) -> u64 {
-        self.stores
+    fn counts(&self) -> &C2cCounts {
+        &self.counts
     }
 }
 
 impl Accessed for RowView {
-    fn loads(&self) -> u64 {
-        self.row.loads
-    }
-
-    fn stores(&self) -> u64 {
-        self.row.stores
+    fn counts(&self) -> &C2cCounts {
+        &self.row.counts
     }
 }
 
@@ -116,8 +107,8 @@ fields! {
     /// Counts of accesses.
     Accesses for T: Accessed {
         /// Loads and locked operations.
-        load_count => count "Loads", |item| item.loads();
+        load_count => count "Loads", |item| item.counts().loads;
         /// Stores and locked operations.
-        store_count => count "Stores", |item| item.stores();
+        store_count => count "Stores", |item| item.counts().stores;
     }
 }
