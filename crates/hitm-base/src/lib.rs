@@ -37,7 +37,9 @@ pub use lists::of_word;
 pub use machine::Machine;
 pub use maps_line::MapsLine;
 pub use text::{counted, grouped, printable, printable_json};
-pub use topology::{CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape};
+pub use topology::{
+    CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape, cpu_range,
+};
 pub use units::{Clock, Cycles, Nanos};
 
 /// Bytes in a cache line on every machine that hitm models.

@@ -3,9 +3,23 @@
 //! A CPU's place is eight small numbers, each the index within its parent. Packed into one integer,
 //! most significant level first, the distance of two CPUs is the first byte in which they differ.
 
+use std::ops::RangeInclusive;
+
 use thiserror::Error;
 
 use crate::CpuId;
+
+/// Reads a part of a list of CPUs, `8` or `0-3`. None for any other text, and for numbers that no topology has.
+pub fn cpu_range(text: &str) -> Option<RangeInclusive<u16>> {
+    let number = |text: &str| {
+        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+        let number: u16 = text.parse().ok().filter(|_| is_number)?;
+        (usize::from(number) < Topology::CPUS_MAX).then_some(number)
+    };
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let range = number(first)?..=number(last)?;
+    (!range.is_empty()).then_some(range)
+}
 
 crate::numbered! {
     /// Distance of two CPUs: the innermost part of the machine that holds both.

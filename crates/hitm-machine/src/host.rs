@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use hitm_base::Topology;
 use hitm_base::machine::{MachineError, MachineFile};
+use hitm_base::{Topology, cpu_range};
 
 use super::Error;
 use super::facts::{CacheFacts, CpuFacts, HardwareFacts, UNKNOWN, machine_file, words};
@@ -245,12 +245,7 @@ fn read_start(path: &Path, max: u64) -> Option<String> {
 pub fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut numbers = Vec::new();
     for range in text.split(',') {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if first > last || last as usize >= Topology::CPUS_MAX {
-            return None;
-        }
-        numbers.extend(first..=last);
+        numbers.extend(cpu_range(range.trim())?.map(u32::from));
         if numbers.len() > Topology::CPUS_MAX {
             return None;
         }

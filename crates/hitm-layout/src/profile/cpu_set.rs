@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use hitm_base::{CpuId, Topology};
+use hitm_base::{CpuId, cpu_range};
 
 /// Some CPUs, at least one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,21 +22,9 @@ impl CpuSet {
     /// `0-3 8-11`, `5`: numbers and ranges with spaces between. None when it is anything else, or a
     /// number beyond what a topology may have.
     pub fn parse(text: &str) -> Option<CpuSet> {
-        let number = |text: &str| {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let number: u16 = digits.then(|| text.parse().ok()).flatten()?;
-            (usize::from(number) < Topology::CPUS_MAX).then_some(number)
-        };
-        let mut runs: Vec<(u16, u16)> = Vec::new();
-        for word in text.split_whitespace() {
-            let (first, last) = word.split_once('-').unwrap_or((word, word));
-            let run = (number(first)?, number(last)?);
-            if run.0 > run.1 {
-                return None;
-            }
-            runs.push(run);
-        }
-        CpuSet::of_runs(runs)
+        let ranges = text.split_whitespace().map(cpu_range);
+        let runs = ranges.map(|range| range.map(|range| (*range.start(), *range.end())));
+        CpuSet::of_runs(runs.collect::<Option<_>>()?)
     }
 
     /// These CPUs; none when there are none.

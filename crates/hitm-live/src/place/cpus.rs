@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 use std::mem;
 
+use hitm_base::cpu_range;
 use hitm_fields::{Reported, Value};
 
 /// Numbers below this can be in a set: `Topology::CPUS_MAX`, and NR_CPUS of every kernel we know.
@@ -25,16 +26,10 @@ impl CpuSet {
     pub fn parse(list: &str) -> Option<CpuSet> {
         let mut numbers = BTreeSet::new();
         let list = list.trim();
-        if list.is_empty() {
-            return Some(CpuSet(numbers));
-        }
-        for range in list.split(',') {
-            let (first, last) = range.split_once('-').unwrap_or((range, range));
-            let (first, last) = (number(first)?, number(last)?);
-            if first > last {
-                return None;
+        if !list.is_empty() {
+            for range in list.split(',') {
+                numbers.extend(cpu_range(range.trim())?);
             }
-            numbers.extend(first..=last);
         }
         Some(CpuSet(numbers))
     }
@@ -126,11 +121,6 @@ impl fmt::Display for CpuSet {
         }
         Ok(())
     }
-}
-
-fn number(digits: &str) -> Option<u16> {
-    let number: u16 = digits.trim().parse().ok()?;
-    (usize::from(number) < NUMBERS).then_some(number)
 }
 
 /// CPUs on which a task may run now: its mask within its cpuset, online CPUs only.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hitm_base::document::split_number;
-use hitm_base::{Nanos, Topology};
+use hitm_base::{Nanos, cpu_range};
 
 /// `"1.5ms"` as a time; whole nanoseconds, at most `most`.
 pub(super) fn time(text: &str, most: Duration) -> Option<Duration> {
@@ -37,20 +37,13 @@ pub(super) fn rate(text: &str, most: u64) -> Option<u64> {
 pub(super) fn cpu_list(text: &str) -> Option<Vec<u16>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (cpu(first)?, cpu(last)?);
-        if first > last || cpus.last().is_some_and(|before| *before >= first) {
+        let range = cpu_range(part)?;
+        if cpus.last().is_some_and(|before| before >= range.start()) {
             return None;
         }
-        cpus.extend(first..=last);
+        cpus.extend(range);
     }
     Some(cpus)
-}
-
-fn cpu(text: &str) -> Option<u16> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let number: u16 = digits.then(|| text.parse().ok())??;
-    (usize::from(number) < Topology::CPUS_MAX).then_some(number)
 }
 
 #[cfg(test)]
