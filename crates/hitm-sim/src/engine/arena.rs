@@ -186,7 +186,7 @@ impl Arena {
                 offset_bytes,
                 member: self
                     .engine
-                    .member(key(&object.type_name, path, offset_bytes)),
+                    .member(MemberKey::new(&object.type_name, path, offset_bytes)),
             }
         });
         let paths = self.known.entry(object.type_name.clone()).or_default();
@@ -201,7 +201,7 @@ impl Arena {
         let mut keys = Vec::new();
         for path in paths {
             let target = resolve(&self.layouts, type_name, path)?;
-            keys.push(key(type_name, path, target.offset_bytes));
+            keys.push(MemberKey::new(type_name, path, target.offset_bytes));
         }
         self.pool_count += 1;
         let (engine, number) = (Rc::clone(&self.engine), self.pool_count);
@@ -218,12 +218,8 @@ impl Arena {
     /// A pool of objects without members; member N is line N.
     pub fn plain_pool(&mut self, name: &str, bytes: u64) -> ObjectPool {
         let lines = bytes.div_ceil(hitm_base::LINE_SIZE);
-        let keys = (0..lines).map(|line| MemberKey {
-            type_name: name.to_owned(),
-            path: name.to_owned(),
-            offset_bytes: line * hitm_base::LINE_SIZE,
-        });
-        let keys = keys.collect();
+        let key = |line| MemberKey::new(name, name, line * hitm_base::LINE_SIZE);
+        let keys = (0..lines).map(key).collect();
         self.pool_count += 1;
         let (engine, number) = (Rc::clone(&self.engine), self.pool_count);
         ObjectPool::new(engine, number, bytes, keys)
@@ -244,7 +240,7 @@ impl Arena {
         }
         let bytes = element_bytes * cpus as u64;
         let addr = self.allocate_bytes(bytes, 8, object.home);
-        let key = key(&object.type_name, &format!("{path}->"), 0);
+        let key = MemberKey::new(&object.type_name, &format!("{path}->"), 0);
         let elements = Elements {
             count: cpus as u64,
             stride: element_bytes,
@@ -284,7 +280,7 @@ impl Arena {
                 element_bytes,
                 element_align_bytes,
             } => {
-                let key = key(&object.type_name, path, target.offset_bytes);
+                let key = MemberKey::new(&object.type_name, path, target.offset_bytes);
                 let place = self.engine.place(addr, object.home, key);
                 (Some(place), element_bytes, element_align_bytes)
             }
@@ -302,7 +298,7 @@ impl Arena {
                 continue;
             }
             let group = if let (Some(array), Some(Per::Cpu)) = (pointer.and(array), member.per) {
-                let key = key(&object.type_name, &format!("{path}->"), 0);
+                let key = MemberKey::new(&object.type_name, &format!("{path}->"), 0);
                 let addr = array + number * element_bytes.next_multiple_of(element_align);
                 self.places(key, addr, per_group, *home)
             } else if pointer.is_some() {
@@ -313,7 +309,7 @@ impl Arena {
                     element_bytes.max(count * stride.min(element_bytes))
                 };
                 let addr = self.allocate_bytes(bytes, element_align, *home);
-                let key = key(&object.type_name, &format!("{path}->"), 0);
+                let key = MemberKey::new(&object.type_name, &format!("{path}->"), 0);
                 self.places(key, addr, per_group, *home)
             } else {
                 let first = if is_indexed_group {
@@ -323,7 +319,7 @@ impl Arena {
                 };
                 let skipped = number * group_stride(member, homes.len() as u64)
                     + first * element_stride(member, homes.len() as u64);
-                let key = key(&object.type_name, path, target.offset_bytes + skipped);
+                let key = MemberKey::new(&object.type_name, path, target.offset_bytes + skipped);
                 self.places(key, addr + skipped, per_group, *home)
             };
             groups.push(group);
@@ -383,14 +379,6 @@ impl Arena {
                 .place_as(addr + number * elements.stride, home, member)
         };
         (0..elements.count).map(place).collect()
-    }
-}
-
-fn key(type_name: &str, path: &str, offset_bytes: u64) -> MemberKey {
-    MemberKey {
-        type_name: type_name.to_owned(),
-        path: path.to_owned(),
-        offset_bytes,
     }
 }
 

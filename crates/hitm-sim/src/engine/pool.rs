@@ -182,11 +182,7 @@ mod tests {
     #[test]
     fn objects_have_lines_and_words_of_their_own() {
         let engine = Engine::new(&EngineConfig::at_rest("broadwell-4s"));
-        let key = |path: &str, offset_bytes| MemberKey {
-            type_name: "thing".to_owned(),
-            path: path.to_owned(),
-            offset_bytes,
-        };
+        let key = |path: &str, offset_bytes| MemberKey::new("thing", path, offset_bytes);
         let keys = vec![key("a", 0), key("b", 8), key("c", 400)];
         let pool = ObjectPool::new(engine, 0, 512, keys);
         let place = |object, member| pool.place(object, member, CpuId(0));

@@ -24,6 +24,17 @@ pub struct MemberKey {
     pub offset_bytes: u64,
 }
 
+impl MemberKey {
+    /// The key of a member.
+    pub fn new(type_name: &str, path: &str, offset_bytes: u64) -> MemberKey {
+        MemberKey {
+            type_name: type_name.to_owned(),
+            path: path.to_owned(),
+            offset_bytes,
+        }
+    }
+}
+
 /// Accesses by one function to one member.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileRow {

@@ -2,6 +2,7 @@
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::Kernel;
 use super::costs::CostOverrides;
 use super::cpumask::CpuMask;
 use super::fair::{LoadBalancing, Throttling};
@@ -106,4 +107,17 @@ pub struct TaskSpec {
     pub cpu: CpuId,
     /// Time at which it begins.
     pub start: Cycles,
+}
+
+impl TaskSpec {
+    /// A task of the usual policy that is bound to a CPU.
+    pub fn bound(kernel: &Kernel, name: String, cpu: CpuId, start: Cycles) -> TaskSpec {
+        TaskSpec {
+            name,
+            policy: Policy::Normal(0),
+            allowed: Some(CpuMask::of(kernel.cpu_count(), [cpu])),
+            cpu,
+            start,
+        }
+    }
 }

@@ -16,8 +16,8 @@ use super::Kernel;
 use super::core::Wake;
 use super::functions as f;
 use super::process::Thread;
-use super::task::{MAX_RT_PRIO, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
-use crate::engine::{Extent, HostSpan, MemberKey, Place, SimError};
+use super::task::{MAX_RT_PRIO, TASK_INTERRUPTIBLE, Task, TaskId};
+use crate::engine::{Extent, HostSpan, MemberKey, Place, Rmw, SimError};
 
 /// Waiters that a futex has room for before it has to ask the host for memory.
 const USUAL_WAITERS: usize = 4;
@@ -29,11 +29,40 @@ pub struct Futex {
     waiter_count: Place,
     pub(super) lock: Place,
     chain: Place,
-    /// By priority, then in order of arrival.
-    waiters: RefCell<Vec<(u32, u64, TaskId)>>,
+    waiters: Waiters,
     /// The simulated memory of all that.
     extent: Extent,
-    arrived: Cell<u64>,
+}
+
+/// Tasks that wait, by priority, then in order of arrival.
+#[derive(Debug, Default)]
+pub(super) struct Waiters(RefCell<Vec<(u32, TaskId)>>);
+
+impl Waiters {
+    pub(super) fn first(&self) -> Option<(u32, TaskId)> {
+        self.0.borrow().first().copied()
+    }
+
+    pub(super) fn has(&self, task: TaskId) -> bool {
+        self.0.borrow().iter().any(|(_, id)| *id == task)
+    }
+
+    pub(super) fn add(&self, prio: u32, task: TaskId) {
+        let mut waiters = self.0.borrow_mut();
+        let at = waiters.partition_point(|(other, _)| *other <= prio);
+        waiters.insert(at, (prio, task));
+    }
+
+    pub(super) fn remove(&self, task: TaskId) {
+        self.0.borrow_mut().retain(|(_, id)| *id != task);
+    }
+
+    /// Takes out the first `count`.
+    fn take(&self, count: usize) -> Vec<TaskId> {
+        let mut waiters = self.0.borrow_mut();
+        let count = count.min(waiters.len());
+        waiters.drain(..count).map(|(_, id)| id).collect()
+    }
 }
 
 impl Futex {
@@ -48,50 +77,26 @@ impl Futex {
         let home = CpuId(0);
         let bucket = arena.allocate("futex_hash_bucket", home)?;
         let addr = kernel.user_line();
-        let key = MemberKey {
-            type_name: "[user]".to_owned(),
-            path: name.to_owned(),
-            offset_bytes: 0,
-        };
+        let key = MemberKey::new("[user]", name, 0);
         Ok(Futex {
             word: kernel.engine.place(addr, home, key),
             waiter_count: arena.place(&bucket, "waiters")?,
             lock: arena.place(&bucket, "lock")?,
             chain: arena.place(&bucket, "chain")?,
-            waiters: RefCell::new(Vec::with_capacity(USUAL_WAITERS)),
+            waiters: Waiters(RefCell::new(Vec::with_capacity(USUAL_WAITERS))),
             extent,
-            arrived: Cell::new(0),
         })
     }
 
     /// Its place in the host's memory and in the simulated one, for [`Kernel::add_footprint`].
     pub fn footprint(self: &Rc<Self>) -> ([HostSpan; 2], Extent) {
-        let waiters = HostSpan::of_buffer(&self.waiters.borrow());
+        let waiters = HostSpan::of_buffer(&self.waiters.0.borrow());
         ([HostSpan::of(&**self), waiters], self.extent)
     }
 
     /// Place of the word in simulated memory.
     pub fn word(&self) -> Place {
         self.word
-    }
-
-    fn add(&self, task: &Task) {
-        let prio = task.normal_prio.get().min(MAX_RT_PRIO);
-        let number = self.arrived.get();
-        self.arrived.set(number + 1);
-        let mut waiters = self.waiters.borrow_mut();
-        let at = waiters.partition_point(|(other, ..)| *other <= prio);
-        waiters.insert(at, (prio, number, task.id));
-    }
-
-    fn take(&self, count: usize) -> Vec<TaskId> {
-        let mut waiters = self.waiters.borrow_mut();
-        let count = count.min(waiters.len());
-        waiters.drain(..count).map(|(.., id)| id).collect()
-    }
-
-    fn has(&self, task: &Task) -> bool {
-        self.waiters.borrow().iter().any(|(.., id)| *id == task.id)
     }
 }
 
@@ -110,6 +115,16 @@ impl Thread {
         self.leave().await;
     }
 
+    /// Reads the word of a futex in user mode.
+    pub async fn read_word(&self, futex: &Futex) -> u64 {
+        self.kernel.engine.load(f::USER, futex.word).await
+    }
+
+    /// Changes the word of a futex in user mode; returns the one before.
+    pub async fn change_word(&self, futex: &Futex, change: Rmw) -> u64 {
+        self.kernel.engine.rmw(f::USER, futex.word, change).await
+    }
+
     /// Waits until `count` threads have come to the barrier (glibc's `pthread_barrier_wait`: a
     /// counter and a futex).
     pub async fn barrier_wait(&self, barrier: &Barrier) {
@@ -120,13 +135,11 @@ impl Thread {
             barrier.round.set(round + 1);
             // Reset before the gate opens: threads of the next round may come at once.
             engine.store(f::USER, barrier.arrived.word, 0).await;
-            engine
-                .rmw(f::USER, barrier.gate.word, crate::engine::Rmw::Add(1))
-                .await;
+            self.change_word(&barrier.gate, Rmw::Add(1)).await;
             self.futex_wake(&barrier.gate, usize::MAX).await;
             return;
         }
-        while engine.load(f::USER, barrier.gate.word).await == round {
+        while self.read_word(&barrier.gate).await == round {
             self.futex_wait(&barrier.gate, round).await;
         }
     }
@@ -170,22 +183,19 @@ impl Kernel {
             return;
         }
         self.set_current_state(task, TASK_INTERRUPTIBLE).await;
-        futex.add(task);
+        let prio = task.normal_prio.get().min(MAX_RT_PRIO);
+        futex.waiters.add(prio, task.id);
         engine.load(site, futex.chain).await;
         engine.store(site, futex.chain, u64::from(task.id.0)).await;
         self.spin_unlock(futex.lock).await;
-        // A wake-up for something else may come late.
-        while futex.has(task) {
-            self.schedule().await;
-            self.set_current_state(task, TASK_INTERRUPTIBLE).await;
-        }
-        engine.store(site, task.p.state, TASK_RUNNING).await;
+        let waits = || futex.waiters.has(task.id);
+        self.sleep_while(task, site, waits).await;
     }
 
     async fn futex_wake(&self, futex: &Futex, count: usize) {
         let (engine, site) = (&self.engine, f::FUTEX_WAKE);
         engine.call(site, self.costs.function);
-        if let Some((.., id)) = futex.waiters.borrow().first() {
+        if let Some((_, id)) = futex.waiters.first() {
             self.foresee(&self.tasks.borrow()[id.index()]);
         }
         if engine.load(site, futex.waiter_count).await == 0 {
@@ -193,7 +203,7 @@ impl Kernel {
         }
         self.spin_lock(futex.lock).await;
         engine.load(site, futex.chain).await;
-        let woken = futex.take(count);
+        let woken = futex.waiters.take(count);
         if !woken.is_empty() {
             engine.store(site, futex.chain, 0).await;
             engine

@@ -62,11 +62,13 @@ impl TimerBase {
 
     /// Before the run: a task that begins at `at`.
     pub(super) fn add_first(&self, at: Cycles, task: TaskId) {
+        self.push(at, Expiry::Wake(task));
+    }
+
+    fn push(&self, at: Cycles, expiry: Expiry) {
         let number = self.started.get();
         self.started.set(number + 1);
-        self.timers
-            .borrow_mut()
-            .push(Reverse((at, number, Expiry::Wake(task))));
+        self.timers.borrow_mut().push(Reverse((at, number, expiry)));
     }
 
     fn earliest(&self) -> Cycles {
@@ -89,9 +91,7 @@ impl Kernel {
         let base = &self.timers[engine.cpu().index()];
         self.spin_lock(base.lock).await;
         engine.load(site, base.clock_base).await;
-        let number = base.started.get();
-        base.started.set(number + 1);
-        base.timers.borrow_mut().push(Reverse((at, number, expiry)));
+        base.push(at, expiry);
         engine.store(site, base.clock_base, at.0).await;
         engine.store(site, base.expires_next, at.0).await;
         self.arm(base);

@@ -52,11 +52,7 @@ impl GlobalLines {
     pub(super) fn new(engine: &Engine, address: u64, cpus: usize) -> GlobalLines {
         let line = hitm_base::LINE_SIZE;
         let place = |offset: u64, type_name: &str, path: &str| {
-            let key = MemberKey {
-                type_name: type_name.to_owned(),
-                path: path.to_owned(),
-                offset_bytes: offset % line,
-            };
+            let key = MemberKey::new(type_name, path, offset % line);
             engine.place(address + offset, CpuId(0), key)
         };
         let word = |index: u64| place(3 * line + index * 8, "nohz.idle_cpus_mask", "bits");

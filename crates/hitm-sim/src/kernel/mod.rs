@@ -30,6 +30,7 @@ mod mechanisms;
 mod mutex;
 mod osq;
 mod pipe;
+mod places;
 mod process;
 mod qspinlock;
 mod rq;

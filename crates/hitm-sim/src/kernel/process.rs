@@ -13,7 +13,7 @@ use hitm_base::{CpuId, Cycles};
 use super::Kernel;
 use super::functions as f;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TIF_NEED_RESCHED, TIF_NOTIFY_RESUME, Task};
-use crate::engine::{Engine, Mode, Rmw};
+use crate::engine::{Engine, Mode, Rmw, Site};
 
 /// A running thread, as its own program sees it.
 #[derive(Debug, Clone)]
@@ -56,6 +56,13 @@ impl Thread {
         }
     }
 
+    /// Runs user code for ever.
+    pub async fn run_always(&self) {
+        loop {
+            self.run(Cycles(1 << 40)).await;
+        }
+    }
+
     /// Runs user code until the clock reads `until`; returns the CPU time that it got.
     pub async fn run_until(&self, until: Cycles) -> Cycles {
         let mut ran = Cycles::ZERO;
@@ -72,23 +79,7 @@ impl Thread {
     /// Sleeps until `at`.
     pub async fn sleep_until(&self, at: Cycles) {
         self.enter();
-        let kernel = &self.kernel;
-        kernel
-            .set_current_state(&self.task, TASK_INTERRUPTIBLE)
-            .await;
-        kernel.hrtimer_start(&self.task, at).await;
-        // A wake-up for something else may come late.
-        while self.now() < at {
-            kernel.schedule().await;
-            kernel
-                .set_current_state(&self.task, TASK_INTERRUPTIBLE)
-                .await;
-        }
-        let site = f::HRTIMER_START;
-        kernel
-            .engine
-            .store(site, self.task.p.state, TASK_RUNNING)
-            .await;
+        self.kernel.sleep_in_kernel(&self.task, at).await;
         self.leave().await;
     }
 
@@ -138,6 +129,23 @@ impl Kernel {
         // tested.
         let swap = Rmw::exchange(state);
         self.engine.rmw(f::SCHEDULE, task.p.state, swap).await;
+    }
+
+    /// A task whose state says so sleeps as long as it `waits`: a wake-up for something else may come late.
+    pub(super) async fn sleep_while(&self, task: &Task, site: Site, waits: impl Fn() -> bool) {
+        while waits() {
+            self.schedule().await;
+            self.set_current_state(task, TASK_INTERRUPTIBLE).await;
+        }
+        self.engine.store(site, task.p.state, TASK_RUNNING).await;
+    }
+
+    /// Sleeps in the kernel until `at`, whatever is held.
+    pub(super) async fn sleep_in_kernel(&self, task: &Rc<Task>, at: Cycles) {
+        self.set_current_state(task, TASK_INTERRUPTIBLE).await;
+        self.hrtimer_start(task, at).await;
+        let waits = || self.engine.now() < at;
+        self.sleep_while(task, f::HRTIMER_START, waits).await;
     }
 
     /// Passes through the scheduler as long as it is asked to, and does what is to be done before

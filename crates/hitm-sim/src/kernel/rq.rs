@@ -10,32 +10,37 @@ use super::Kernel;
 use super::fair::{Averages, CfsMember, places_in};
 use super::functions as f;
 use super::idle::{IdleHistory, IdleState};
+use super::places::places;
 use super::rt::{PrioArray, USUAL_ROOM};
 use super::task::{MAX_RT_PRIO, TaskId};
-use crate::engine::{Arena, Extent, Object, Place, SimError};
+use crate::engine::{Arena, Extent, Place, SimError};
 
-/// Places of the shared members of a run queue.
-#[derive(Debug)]
-pub(super) struct RqPlaces {
-    pub(super) lock: Place,
-    pub(super) nr_running: Place,
-    pub(super) ttwu_pending: Place,
-    pub(super) nr_switches: Place,
-    pub(super) curr: Place,
-    pub(super) clock: Place,
-    pub(super) clock_task: Place,
-    pub(super) rd: Place,
-    pub(super) balance_callback: Place,
-    pub(super) rt_nr_running: Place,
-    pub(super) rt_highest_curr: Place,
-    pub(super) rt_highest_next: Place,
-    pub(super) rt_overloaded: Place,
-    pub(super) rt_pushable: Place,
-    pub(super) rt_bitmap: Place,
-    pub(super) rt_queue: Vec<Place>,
-    /// Of the root group's queue, by [`CfsMember`].
-    pub(super) cfs: Vec<Place>,
-    pub(super) avg_idle: Place,
+places! {
+    /// Places of the shared members of a run queue.
+    #[derive(Debug)]
+    RqPlaces {
+        lock = "__lock",
+        nr_running = "nr_running",
+        ttwu_pending = "ttwu_pending",
+        nr_switches = "nr_switches",
+        curr = "curr",
+        clock = "clock",
+        clock_task = "clock_task",
+        rd = "rd",
+        balance_callback = "balance_callback",
+        rt_nr_running = "rt.rt_nr_running",
+        rt_highest_curr = "rt.highest_prio.curr",
+        rt_highest_next = "rt.highest_prio.next",
+        rt_overloaded = "rt.overloaded",
+        rt_pushable = "rt.pushable_tasks",
+        rt_bitmap = "rt.active.bitmap",
+        avg_idle = "avg_idle",
+    }
+    with {
+        rt_queue,
+        /// Of the root group's queue, by [`CfsMember`].
+        cfs,
+    }
 }
 
 /// The paths of the lists of priorities, the same on all CPUs.
@@ -51,37 +56,11 @@ impl RqPlaces {
         let rt_queue = RT_QUEUES.iter().map(|path| arena.place(&rq, path));
         let rt_queue = rt_queue.collect::<Result<Vec<Place>, SimError>>()?;
         let engine = Rc::clone(arena.engine());
-        let (places, extent) = engine.extent_of(|| RqPlaces::with_queues(arena, &rq, rt_queue));
+        let (places, extent) = engine.extent_of(|| {
+            let cfs = places_in(arena, &rq, "cfs", CfsMember::PATHS)?;
+            RqPlaces::within(arena, &rq, rt_queue, cfs)
+        });
         Ok((places?, extent))
-    }
-
-    fn with_queues(
-        arena: &mut Arena,
-        rq: &Object,
-        rt_queue: Vec<Place>,
-    ) -> Result<RqPlaces, SimError> {
-        let cfs = places_in(arena, rq, "cfs", CfsMember::PATHS)?;
-        let mut place = |path| arena.place(rq, path);
-        Ok(RqPlaces {
-            lock: place("__lock")?,
-            nr_running: place("nr_running")?,
-            ttwu_pending: place("ttwu_pending")?,
-            nr_switches: place("nr_switches")?,
-            curr: place("curr")?,
-            clock: place("clock")?,
-            clock_task: place("clock_task")?,
-            rd: place("rd")?,
-            balance_callback: place("balance_callback")?,
-            rt_nr_running: place("rt.rt_nr_running")?,
-            rt_highest_curr: place("rt.highest_prio.curr")?,
-            rt_highest_next: place("rt.highest_prio.next")?,
-            rt_overloaded: place("rt.overloaded")?,
-            rt_pushable: place("rt.pushable_tasks")?,
-            rt_bitmap: place("rt.active.bitmap")?,
-            rt_queue,
-            cfs,
-            avg_idle: place("avg_idle")?,
-        })
     }
 }
 

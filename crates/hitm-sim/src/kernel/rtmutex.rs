@@ -12,16 +12,16 @@
 //! waiter takes the mutex when it runs, and until then a task of higher priority may take it
 //! instead. No deadlock detection: a chain longer than [`CHAIN_MAX`] is not followed to its end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
 use super::Kernel;
 use super::core::Wake;
 use super::functions as f;
-use super::futex::Futex;
+use super::futex::{Futex, Waiters};
 use super::process::Thread;
 use super::rq::Rq;
-use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
+use super::task::{TASK_INTERRUPTIBLE, Task, TaskId};
 use crate::engine::{Place, SimError};
 
 /// Links of a chain that are followed (`max_lock_depth`).
@@ -37,9 +37,7 @@ pub struct PiMutex {
     wait_lock: Place,
     waiters_place: Place,
     owner_place: Place,
-    /// By priority, then in order of arrival.
-    waiters: RefCell<Vec<(u32, u64, TaskId)>>,
-    arrived: Cell<u64>,
+    waiters: Waiters,
     owner: Cell<Option<TaskId>>,
 }
 
@@ -49,25 +47,6 @@ pub(super) struct PiState {
     /// Priority of the first waiter of each contended mutex that the task owns.
     waiters: Vec<(u32, u64)>,
     blocked_on: Option<Rc<PiMutex>>,
-}
-
-impl PiMutex {
-    fn top(&self) -> Option<(u32, TaskId)> {
-        let waiters = self.waiters.borrow();
-        waiters.first().map(|(prio, _, id)| (*prio, *id))
-    }
-
-    fn add(&self, prio: u32, task: TaskId) {
-        let number = self.arrived.get();
-        self.arrived.set(number + 1);
-        let mut waiters = self.waiters.borrow_mut();
-        let at = waiters.partition_point(|(other, ..)| *other <= prio);
-        waiters.insert(at, (prio, number, task));
-    }
-
-    fn remove(&self, task: TaskId) {
-        self.waiters.borrow_mut().retain(|(.., id)| *id != task);
-    }
 }
 
 /// The better of a priority of its own and that of its first waiter.
@@ -91,8 +70,7 @@ impl Kernel {
             wait_lock: arena.place(&object, "wait_lock")?,
             waiters_place: arena.place(&object, "waiters")?,
             owner_place: arena.place(&object, "owner")?,
-            waiters: RefCell::new(Vec::new()),
-            arrived: Cell::new(0),
+            waiters: Waiters::default(),
             owner: Cell::new(None),
         }))
     }
@@ -156,7 +134,7 @@ impl Kernel {
         engine.set_irqs(false);
         self.spin_lock(mutex.wait_lock).await;
         self.spin_lock(task.p.pi_lock).await;
-        mutex.add(task.prio.get(), task.id);
+        mutex.waiters.add(task.prio.get(), task.id);
         task.pi.borrow_mut().blocked_on = Some(Rc::clone(mutex));
         engine.load(site, mutex.waiters_place).await;
         engine
@@ -174,12 +152,8 @@ impl Kernel {
             self.rt_mutex_adjust_prio_chain(owner).await;
         }
         engine.set_irqs(true);
-        // A wake-up for something else may come late.
-        while mutex.owner.get() != Some(task.id) {
-            self.schedule().await;
-            self.set_current_state(task, TASK_INTERRUPTIBLE).await;
-        }
-        engine.store(site, task.p.state, TASK_RUNNING).await;
+        let waits = || mutex.owner.get() != Some(task.id);
+        self.sleep_while(task, site, waits).await;
     }
 
     /// Tells the owner of a mutex, whose `wait_lock` is held, who waits first; returns the owner.
@@ -189,7 +163,7 @@ impl Kernel {
         {
             let mut pi = owner.pi.borrow_mut();
             pi.waiters.retain(|(_, number)| *number != mutex.number);
-            let top = mutex.top().map(|(prio, _)| (prio, mutex.number));
+            let top = mutex.waiters.first().map(|(prio, _)| (prio, mutex.number));
             pi.waiters.extend(top);
         }
         self.spin_unlock(owner.p.pi_lock).await;
@@ -230,11 +204,10 @@ impl Kernel {
     /// Moves a waiter to the place of its present priority; tells the owner and returns it.
     async fn requeue_waiter(&self, task: &Task, mutex: &PiMutex) -> Option<Rc<Task>> {
         self.spin_lock(mutex.wait_lock).await;
-        let is_waiting = mutex.owner.get() != Some(task.id)
-            && mutex.waiters.borrow().iter().any(|(.., id)| *id == task.id);
+        let is_waiting = mutex.owner.get() != Some(task.id) && mutex.waiters.has(task.id);
         if is_waiting {
-            mutex.remove(task.id);
-            mutex.add(task.prio.get(), task.id);
+            mutex.waiters.remove(task.id);
+            mutex.waiters.add(task.prio.get(), task.id);
         }
         let owner = if is_waiting {
             self.lend(mutex).await
@@ -358,7 +331,7 @@ impl Kernel {
         self.spin_lock(mutex.wait_lock).await;
         let next = self.mark_wakeup_next_waiter(task, mutex).await;
         let word = match &next {
-            Some(next) if mutex.top().is_some() => u64::from(next.id.0) | WAITERS,
+            Some(next) if mutex.waiters.first().is_some() => u64::from(next.id.0) | WAITERS,
             Some(next) => u64::from(next.id.0),
             None => 0,
         };
@@ -380,7 +353,7 @@ impl Kernel {
         mutex: &Rc<PiMutex>,
     ) -> Option<Rc<Task>> {
         let (engine, site) = (&self.engine, f::RT_MUTEX_SLOWUNLOCK);
-        let next = mutex.top().map(|(_, id)| self.task(id));
+        let next = mutex.waiters.first().map(|(_, id)| self.task(id));
         self.spin_lock(task.p.pi_lock).await;
         let number = mutex.number;
         task.pi
@@ -388,7 +361,7 @@ impl Kernel {
             .waiters
             .retain(|(_, other)| *other != number);
         if let Some(next) = &next {
-            mutex.remove(next.id);
+            mutex.waiters.remove(next.id);
             next.pi.borrow_mut().blocked_on = None;
             engine
                 .store(site, mutex.waiters_place, u64::from(next.id.0))

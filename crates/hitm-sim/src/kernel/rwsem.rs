@@ -215,11 +215,8 @@ impl Kernel {
         sem.waiters.borrow_mut().push_back((task.id, Hold::Read));
         self.set_current_state(task, TASK_INTERRUPTIBLE).await;
         self.spin_unlock(sem.wait_lock).await;
-        while sem.is_waiting(task.id) {
-            self.schedule().await;
-            self.set_current_state(task, TASK_INTERRUPTIBLE).await;
-        }
-        engine.store(site, task.p.state, TASK_RUNNING).await;
+        let waits = || sem.is_waiting(task.id);
+        self.sleep_while(task, site, waits).await;
     }
 
     async fn down_write(&self, task: &Rc<Task>, sem: &RwSem) {
@@ -376,19 +373,6 @@ impl Kernel {
         for id in woken {
             self.try_to_wake_up(&self.task(id), Wake::Plain).await;
         }
-    }
-
-    /// Sleeps in the kernel until `at`, whatever is held.
-    async fn sleep_in_kernel(&self, task: &Rc<Task>, at: Cycles) {
-        self.set_current_state(task, TASK_INTERRUPTIBLE).await;
-        self.hrtimer_start(task, at).await;
-        while self.engine.now() < at {
-            self.schedule().await;
-            self.set_current_state(task, TASK_INTERRUPTIBLE).await;
-        }
-        self.engine
-            .store(f::HRTIMER_START, task.p.state, TASK_RUNNING)
-            .await;
     }
 }
 

@@ -92,11 +92,7 @@ pub struct RawSpinlock {
 impl Kernel {
     /// A spinlock that nobody holds.
     pub fn raw_spinlock(&self, name: &str) -> RawSpinlock {
-        let key = MemberKey {
-            type_name: name.to_owned(),
-            path: "lock".to_owned(),
-            offset_bytes: 0,
-        };
+        let key = MemberKey::new(name, "lock", 0);
         RawSpinlock {
             word: self.engine.place(self.user_line(), CpuId(0), key),
         }

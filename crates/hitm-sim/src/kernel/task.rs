@@ -7,6 +7,7 @@ use hitm_base::{CpuId, Cycles};
 
 use super::cpumask::CpuMask;
 use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, places_in};
+use super::places::places;
 use super::rtmutex::PiState;
 use crate::engine::{Arena, Extent, Place, SimError, StackId};
 
@@ -64,24 +65,28 @@ pub(super) const TIF_NEED_RESCHED: u64 = 1 << 3;
 /// `thread_info.flags`: an idle task that watches its flags.
 pub(super) const TIF_POLLING_NRFLAG: u64 = 1 << 21;
 
-/// Places of the shared members of a task.
-#[derive(Debug, Clone)]
-pub(super) struct TaskPlaces {
-    pub(super) flags: Place,
-    pub(super) cpu: Place,
-    pub(super) state: Place,
-    pub(super) on_cpu: Place,
-    pub(super) on_rq: Place,
-    pub(super) prio: Place,
-    pub(super) wake_entry: Place,
-    pub(super) run_list: Place,
-    /// By [`SeMember`].
-    pub(super) se: Vec<Place>,
-    pub(super) exec_start: Place,
-    pub(super) cpus_mask: Place,
-    pub(super) nr_cpus_allowed: Place,
-    pub(super) pushable_tasks: Place,
-    pub(super) pi_lock: Place,
+places! {
+    /// Places of the shared members of a task.
+    #[derive(Debug, Clone)]
+    TaskPlaces {
+        flags = "thread_info.flags",
+        cpu = "thread_info.cpu",
+        state = "__state",
+        on_cpu = "on_cpu",
+        on_rq = "on_rq",
+        prio = "prio",
+        wake_entry = "wake_entry",
+        run_list = "rt.run_list",
+        exec_start = "se.exec_start",
+        cpus_mask = "cpus_mask",
+        nr_cpus_allowed = "nr_cpus_allowed",
+        pushable_tasks = "pushable_tasks",
+        pi_lock = "pi_lock",
+    }
+    with {
+        /// By [`SeMember`].
+        se,
+    }
 }
 
 impl TaskPlaces {
@@ -89,23 +94,7 @@ impl TaskPlaces {
     pub(super) fn new(arena: &mut Arena, home: CpuId) -> Result<TaskPlaces, SimError> {
         let object = arena.allocate("task_struct", home)?;
         let se = places_in(arena, &object, "se", SeMember::PATHS)?;
-        let mut place = |path| arena.place(&object, path);
-        Ok(TaskPlaces {
-            flags: place("thread_info.flags")?,
-            cpu: place("thread_info.cpu")?,
-            state: place("__state")?,
-            on_cpu: place("on_cpu")?,
-            on_rq: place("on_rq")?,
-            prio: place("prio")?,
-            wake_entry: place("wake_entry")?,
-            run_list: place("rt.run_list")?,
-            se,
-            exec_start: place("se.exec_start")?,
-            cpus_mask: place("cpus_mask")?,
-            nr_cpus_allowed: place("nr_cpus_allowed")?,
-            pushable_tasks: place("pushable_tasks")?,
-            pi_lock: place("pi_lock")?,
-        })
+        TaskPlaces::within(arena, &object, se)
     }
 }
 

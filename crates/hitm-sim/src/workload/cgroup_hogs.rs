@@ -10,7 +10,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use crate::engine::SimError;
-use crate::kernel::{CpuMask, GroupId, GroupSpec, Kernel, Policy, Quota, Task, TaskSpec};
+use crate::kernel::{GroupId, GroupSpec, Kernel, Quota, Task, TaskSpec};
 
 /// The tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -107,22 +107,17 @@ impl CgroupHogs {
     }
 }
 
-fn hog(
+/// A task of a group that burns the CPU that it is bound to.
+pub(super) fn hog(
     kernel: &Rc<Kernel>,
     group: GroupId,
     cpu: CpuId,
     start: Cycles,
 ) -> Result<Rc<Task>, SimError> {
-    let spec = TaskSpec {
-        name: "hog".to_owned(),
-        policy: Policy::Normal(0),
-        allowed: Some(CpuMask::of(kernel.cpu_count(), [cpu])),
-        cpu,
-        start,
-    };
-    kernel.spawn_in(group, &spec, move |thread| async move {
-        loop {
-            thread.run(Cycles(1 << 40)).await;
-        }
-    })
+    let spec = TaskSpec::bound(kernel, "hog".to_owned(), cpu, start);
+    kernel.spawn_in(
+        group,
+        &spec,
+        |thread| async move { thread.run_always().await },
+    )
 }

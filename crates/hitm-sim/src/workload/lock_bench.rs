@@ -104,9 +104,7 @@ impl LockBench {
                     bench.take(&thread, hold).await;
                     let count = &bench.acquisitions[number];
                     count.set(count.get() + 1);
-                    if pause > Cycles::ZERO {
-                        thread.run(pause).await;
-                    }
+                    thread.run(pause).await;
                 }
             })?;
         }
@@ -127,9 +125,7 @@ impl LockBench {
             }
             Lock::PiMutex(mutex) => {
                 thread.pi_lock(mutex).await;
-                if hold > Cycles::ZERO {
-                    thread.run(hold).await;
-                }
+                thread.run(hold).await;
                 thread.pi_unlock(mutex).await;
             }
         }

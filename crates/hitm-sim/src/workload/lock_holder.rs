@@ -11,10 +11,9 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::cgroup_hogs::hog;
 use crate::engine::SimError;
-use crate::kernel::{
-    CpuMask, GroupId, GroupSpec, Held, Hold, Kernel, Policy, Quota, RwSem, TaskSpec, Thread,
-};
+use crate::kernel::{GroupId, GroupSpec, Held, Hold, Kernel, Quota, RwSem, TaskSpec, Thread};
 
 /// Configuration of the tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +60,7 @@ enum Role {
 struct User {
     group: GroupId,
     role: Role,
-    cpu: u16,
+    cpu: CpuId,
     start: Cycles,
 }
 
@@ -88,14 +87,9 @@ impl LockHolder {
             waits: Rc::default(),
         };
         let mut random = kernel.engine().random("lock-holder");
-        for cpu in 0..kernel.cpu_count() as u16 {
+        for cpu in kernel.engine().machine().topology.cpus() {
             let start = Cycles(random.below(kernel.cycles(config.pause).0));
-            let spec = spec(kernel, "hog", cpu, start);
-            kernel.spawn_in(group, &spec, move |thread| async move {
-                loop {
-                    thread.run(Cycles(1 << 40)).await;
-                }
-            })?;
+            hog(kernel, group, cpu, start)?;
             let user = |group, role| User {
                 group,
                 role,
@@ -104,7 +98,7 @@ impl LockHolder {
             };
             holder.add(kernel, user(group, Role::Holder), &sem, config)?;
             holder.add(kernel, user(GroupId::ROOT, Role::Reader), &sem, config)?;
-            if cpu == 0 {
+            if cpu == CpuId(0) {
                 holder.add(kernel, user(GroupId::ROOT, Role::Writer), &sem, config)?;
             }
         }
@@ -123,7 +117,7 @@ impl LockHolder {
         sem: &Rc<RwSem>,
         config: LockHolderConfig,
     ) -> Result<(), SimError> {
-        let spec = spec(kernel, "user", user.cpu, user.start);
+        let spec = TaskSpec::bound(kernel, "user".to_owned(), user.cpu, user.start);
         let (sem, waits) = (Rc::clone(sem), Rc::clone(&self.waits));
         let (hold, sleep) = match user.role {
             Role::Writer => (Hold::Write, Cycles::ZERO),
@@ -163,15 +157,5 @@ async fn use_sem(
             }
         }
         thread.sleep(turn.pause).await;
-    }
-}
-
-fn spec(kernel: &Kernel, name: &str, cpu: u16, start: Cycles) -> TaskSpec {
-    TaskSpec {
-        name: name.to_owned(),
-        policy: Policy::Normal(0),
-        allowed: Some(CpuMask::of(kernel.cpu_count(), [CpuId(cpu)])),
-        cpu: CpuId(cpu),
-        start,
     }
 }

@@ -11,10 +11,10 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use hitm_base::{CpuId, Cycles, Nanos};
+use hitm_base::{CpuId, Nanos};
 
 use crate::engine::SimError;
-use crate::kernel::{Barrier, CpuMask, Kernel, PiMutex, Policy, TaskSpec, Thread};
+use crate::kernel::{Barrier, Kernel, PiMutex, Policy, TaskSpec, Thread};
 
 /// The groups of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,12 +65,11 @@ impl PiStress {
             });
             let mut random = kernel.engine().random(&format!("pi_stress {number}"));
             for role in 0..3u8 {
+                let name = format!("pi_stress{number}/{role}");
+                let start = kernel.cycles(Nanos(random.below(1_000_000) as f64));
                 let spec = TaskSpec {
-                    name: format!("pi_stress{number}/{role}"),
                     policy: Policy::Fifo(config.base_prio + role),
-                    allowed: Some(CpuMask::of(kernel.cpu_count(), [cpu])),
-                    cpu,
-                    start: kernel.cycles(Nanos(random.below(1_000_000) as f64)),
+                    ..TaskSpec::bound(kernel, name, cpu, start)
                 };
                 let (stress, group) = (Rc::clone(&stress), Rc::clone(&group));
                 kernel.spawn(&spec, move |thread| async move {
@@ -91,10 +90,7 @@ impl PiStress {
                 thread.pi_lock(&group.mutex).await;
                 thread.barrier_wait(&group.locked).await;
                 thread.barrier_wait(&group.elevate).await;
-                let hold = thread.kernel().cycles(self.hold);
-                if hold > Cycles::ZERO {
-                    thread.run(hold).await;
-                }
+                thread.run(thread.kernel().cycles(self.hold)).await;
                 thread.pi_unlock(&group.mutex).await;
             }
             1 => thread.barrier_wait(&group.elevate).await,

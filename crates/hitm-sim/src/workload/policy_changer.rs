@@ -52,9 +52,7 @@ impl PolicyChanger {
                     let own = Rc::clone(thread.task());
                     thread.sched_setscheduler(&own, policy).await;
                     run.changes.set(run.changes.get() + 1);
-                    if work > Cycles::ZERO {
-                        thread.run(work).await;
-                    }
+                    thread.run(work).await;
                 }
             })?;
         }

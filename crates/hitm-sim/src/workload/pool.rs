@@ -16,7 +16,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use crate::engine::{HostSpan, Random, Rmw, SimError};
-use crate::kernel::{CpuMask, Futex, Kernel, Policy, TaskSpec, Thread, functions};
+use crate::kernel::{CpuMask, Futex, Kernel, Policy, TaskSpec, Thread};
 
 /// The pools of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,14 +139,13 @@ impl Pools {
     }
 
     async fn work(&self, thread: &Thread, instance: &Instance, own: usize, mut random: Random) {
-        let engine = thread.engine();
         let kernel = thread.kernel();
         let least = kernel.cycles(self.config.burst_least).0;
         let most = kernel.cycles(self.config.burst_most).0.max(least);
         let me = &instance.workers[own];
         loop {
             while me.tokens.get() == 0 {
-                let seen = engine.load(functions::USER, me.gate.word()).await;
+                let seen = thread.read_word(&me.gate).await;
                 if me.tokens.get() == 0 {
                     thread.futex_wait(&me.gate, seen).await;
                 }
@@ -156,9 +155,7 @@ impl Pools {
             self.bursts.set(self.bursts.get() + 1);
             for next in self.next_workers(instance, own) {
                 next.tokens.set(next.tokens.get() + 1);
-                engine
-                    .rmw(functions::USER, next.gate.word(), Rmw::Add(1))
-                    .await;
+                thread.change_word(&next.gate, Rmw::Add(1)).await;
                 thread.futex_wake(&next.gate, 1).await;
             }
         }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use crate::engine::SimError;
-use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
+use crate::kernel::{Kernel, Policy, TaskSpec};
 
 /// Configuration of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,12 +46,12 @@ impl RequestResponse {
         for (number, (client, server)) in config.pairs.iter().copied().enumerate() {
             let there = kernel.pipe(&format!("request{number}"))?;
             let back = kernel.pipe(&format!("response{number}"))?;
-            let mut spec = |name: &str, cpu: CpuId| TaskSpec {
-                name: format!("{name}{number}"),
-                policy: config.policy,
-                allowed: Some(CpuMask::of(kernel.cpu_count(), [cpu])),
-                cpu,
-                start: Cycles(random.below(kernel.cycles(Nanos(1e5)).0)),
+            let mut spec = |name: &str, cpu: CpuId| {
+                let start = Cycles(random.below(kernel.cycles(Nanos(1e5)).0));
+                TaskSpec {
+                    policy: config.policy,
+                    ..TaskSpec::bound(kernel, format!("{name}{number}"), cpu, start)
+                }
             };
             let (run, requests, responses) = (Rc::clone(&run), Rc::clone(&there), Rc::clone(&back));
             kernel.spawn(&spec("client", client), move |thread| async move {
@@ -64,9 +64,7 @@ impl RequestResponse {
             kernel.spawn(&spec("server", server), move |thread| async move {
                 loop {
                     thread.read_pipe(&there, size).await;
-                    if work > Cycles::ZERO {
-                        thread.run(work).await;
-                    }
+                    thread.run(work).await;
                     thread.write_pipe(&back, size).await;
                 }
             })?;

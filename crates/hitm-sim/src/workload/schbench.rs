@@ -12,7 +12,7 @@ use hitm_base::{Cycles, Nanos};
 
 use super::deck::CpuDeck;
 use crate::engine::{Rmw, SimError};
-use crate::kernel::{Futex, Kernel, Policy, TaskSpec, Thread, functions as f};
+use crate::kernel::{Futex, Kernel, Policy, TaskSpec, Thread};
 
 /// Configuration of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -99,13 +99,13 @@ impl Schbench {
     }
 
     async fn hand_out(&self, thread: &Thread, desk: &Desk) {
-        let (engine, pause) = (thread.engine(), thread.kernel().cycles(self.config.pause));
+        let pause = thread.kernel().cycles(self.config.pause);
         loop {
-            let seen = engine.load(f::USER, desk.ready.word()).await;
+            let seen = thread.read_word(&desk.ready).await;
             for (worker, futex) in desk.waiting.iter().enumerate() {
-                if engine.load(f::USER, futex.word()).await == 1 {
+                if thread.read_word(futex).await == 1 {
                     desk.woken.borrow_mut()[worker] = thread.now();
-                    engine.rmw(f::USER, futex.word(), Rmw::And(0)).await;
+                    thread.change_word(futex, Rmw::And(0)).await;
                     thread.futex_wake(futex, 1).await;
                 }
             }
@@ -117,13 +117,13 @@ impl Schbench {
     }
 
     async fn work(&self, thread: &Thread, desk: &Desk, own: usize) {
-        let (engine, span) = (thread.engine(), thread.kernel().cycles(self.config.work));
+        let span = thread.kernel().cycles(self.config.work);
         let futex = &desk.waiting[own];
         loop {
-            engine.rmw(f::USER, futex.word(), Rmw::Or(1)).await;
-            engine.rmw(f::USER, desk.ready.word(), Rmw::Add(1)).await;
+            thread.change_word(futex, Rmw::Or(1)).await;
+            thread.change_word(&desk.ready, Rmw::Add(1)).await;
             thread.futex_wake(&desk.ready, 1).await;
-            while engine.load(f::USER, futex.word()).await == 1 {
+            while thread.read_word(futex).await == 1 {
                 thread.futex_wait(futex, 1).await;
             }
             let woken = desk.woken.borrow()[own];

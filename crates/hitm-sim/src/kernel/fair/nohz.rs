@@ -116,11 +116,7 @@ impl Balancer {
             let weight = of_llc().count() as u64;
             let home = of_llc().next().unwrap_or(CpuId(0));
             let place = |offset_bytes: u64, path: &str| {
-                let key = MemberKey {
-                    type_name: "sched_domain_shared".to_owned(),
-                    path: path.to_owned(),
-                    offset_bytes,
-                };
+                let key = MemberKey::new("sched_domain_shared", path, offset_bytes);
                 engine.place(
                     address + u64::from(llc) * LINE_SIZE + offset_bytes,
                     home,

@@ -5,6 +5,7 @@ use hitm_base::CpuId;
 use super::cfs_rq::CfsId;
 use super::group::GroupId;
 use crate::engine::{Arena, ObjectPool, Place, PrefetchStep, SimError};
+use crate::kernel::places::places;
 
 macro_rules! members {
     ($(#[$doc:meta])* $name:ident { $($member:ident = $path:literal,)* }) => {
@@ -63,34 +64,27 @@ pub(in crate::kernel) fn places_in(
     paths.iter().map(place).collect()
 }
 
-/// The shared members of a task group.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::kernel) struct GroupPlaces {
-    pub(in crate::kernel) cfs_rq: Place,
-    pub(in crate::kernel) load_avg: Place,
-    pub(in crate::kernel) siblings: Place,
-    pub(in crate::kernel) children: Place,
-    pub(in crate::kernel) bandwidth_lock: Place,
-    pub(in crate::kernel) bandwidth_runtime: Place,
-    pub(in crate::kernel) bandwidth_flags: Place,
-    pub(in crate::kernel) throttled_cfs_rq: Place,
+places! {
+    /// The shared members of a task group.
+    #[derive(Debug, Clone, Copy)]
+    GroupPlaces {
+        cfs_rq = "cfs_rq",
+        load_avg = "load_avg",
+        siblings = "siblings",
+        children = "children",
+        bandwidth_lock = "cfs_bandwidth.lock",
+        bandwidth_runtime = "cfs_bandwidth.runtime",
+        bandwidth_flags = "cfs_bandwidth.idle",
+        throttled_cfs_rq = "cfs_bandwidth.throttled_cfs_rq",
+    }
+    with {}
 }
 
 impl GroupPlaces {
     pub(in crate::kernel) fn new(arena: &mut Arena) -> Result<GroupPlaces, SimError> {
         // The maker of the group runs on the boot CPU.
         let object = arena.allocate("task_group", CpuId(0))?;
-        let mut place = |path| arena.place(&object, path);
-        Ok(GroupPlaces {
-            cfs_rq: place("cfs_rq")?,
-            load_avg: place("load_avg")?,
-            siblings: place("siblings")?,
-            children: place("children")?,
-            bandwidth_lock: place("cfs_bandwidth.lock")?,
-            bandwidth_runtime: place("cfs_bandwidth.runtime")?,
-            bandwidth_flags: place("cfs_bandwidth.idle")?,
-            throttled_cfs_rq: place("cfs_bandwidth.throttled_cfs_rq")?,
-        })
+        GroupPlaces::within(arena, &object)
     }
 }
 

@@ -1,5 +1,6 @@
 //! JSON values that know their place, so that every mistake can be shown where it is.
 
+use hitm_base::document::{TextLines, TextPlace};
 use jsonc_parser::ast::{Object, ObjectProp, Value};
 use jsonc_parser::common::{Range, Ranged as _};
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
@@ -56,12 +57,11 @@ impl<'t> Document<'t> {
     }
 
     pub(super) fn error(&self, position: usize, key: &str, fault: Fault) -> RtAppError {
-        let before = self.text.get(..position).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let TextPlace { line, column } = TextLines::of(self.text).place(position);
         RtAppError {
             origin: self.origin.into(),
-            line: before.bytes().filter(|&byte| byte == b'\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            line,
+            column,
             key: key.into(),
             fault,
         }

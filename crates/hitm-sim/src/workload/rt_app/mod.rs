@@ -73,6 +73,17 @@ hitm_base::words! {
     }
 }
 
+impl Default for Global {
+    fn default() -> Global {
+        Global {
+            duration: None,
+            default_policy: Policy::Other,
+            pi_enabled: false,
+            mem_buffer_size_bytes: 4 << 20,
+        }
+    }
+}
+
 /// Scheduling that a task or a phase wants; what it leaves out stays as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SchedParams {

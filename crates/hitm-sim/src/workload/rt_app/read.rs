@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use hitm_base::of_word;
+
 use super::events::{event, micros};
 use super::json::{Document, Entry, entries};
 use super::{
@@ -29,12 +31,7 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<RtApp, RtAppError> {
     let document = Document { text, origin };
     let root = document.root()?;
     let mut app = RtApp {
-        global: Global {
-            duration: None,
-            default_policy: Policy::Other,
-            pi_enabled: false,
-            mem_buffer_size_bytes: 4 << 20,
-        },
+        global: Global::default(),
         tasks: Vec::new(),
     };
     let root = entries(document, "", &root);
@@ -65,12 +62,7 @@ struct Budget {
 }
 
 fn global(entry: &Entry<'_, '_>) -> Result<Global, RtAppError> {
-    let mut global = Global {
-        duration: None,
-        default_policy: Policy::Other,
-        pi_enabled: false,
-        mem_buffer_size_bytes: 4 << 20,
-    };
+    let mut global = Global::default();
     for entry in entry.entries()? {
         match entry.key {
             "duration" => {
@@ -91,12 +83,9 @@ fn global(entry: &Entry<'_, '_>) -> Result<Global, RtAppError> {
 
 fn policy(entry: &Entry<'_, '_>) -> Result<Policy, RtAppError> {
     match entry.string()?.as_str() {
-        "SCHED_OTHER" => Ok(Policy::Other),
-        "SCHED_IDLE" => Ok(Policy::Idle),
-        "SCHED_FIFO" => Ok(Policy::Fifo),
-        "SCHED_RR" => Ok(Policy::Rr),
         "SCHED_DEADLINE" => Err(entry.not_modelled("the deadline class")),
-        _ => Err(entry.expected("SCHED_OTHER, SCHED_IDLE, SCHED_FIFO or SCHED_RR")),
+        name => of_word(&Policy::WORDS, name)
+            .ok_or_else(|| entry.expected("SCHED_OTHER, SCHED_IDLE, SCHED_FIFO or SCHED_RR")),
     }
 }
 
@@ -252,26 +241,20 @@ fn check_names(tasks: &[Entry<'_, '_>], app: &RtApp) -> Result<(), RtAppError> {
     for (entry, task) in tasks.iter().zip(&app.tasks) {
         let events = task.phases.iter().flat_map(|phase| &phase.events);
         for event in events {
-            match event {
-                Event::Resume(name) | Event::Fork(name) if !names.contains(name.as_str()) => {
-                    let (verb, expected) = (verb_of(event), "the name of a task of this file");
-                    return Err(entry.document.unexpected(
-                        jsonc_parser::common::Ranged::start(entry.value),
-                        &entry.path,
-                        format!("{verb} of {name:?}"),
-                        expected.into(),
-                    ));
-                }
-                _ => {}
+            let (verb, name) = match event {
+                Event::Resume(name) => ("resume", name),
+                Event::Fork(name) => ("fork", name),
+                _ => continue,
+            };
+            if !names.contains(name.as_str()) {
+                return Err(entry.document.unexpected(
+                    jsonc_parser::common::Ranged::start(entry.value),
+                    &entry.path,
+                    format!("{verb} of {name:?}"),
+                    "the name of a task of this file".into(),
+                ));
             }
         }
     }
     Ok(())
-}
-
-fn verb_of(event: &Event) -> &'static str {
-    match event {
-        Event::Fork(_) => "fork",
-        _ => "resume",
-    }
 }

@@ -10,6 +10,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -120,11 +121,9 @@ impl Running {
         }
         let mut timers = BTreeMap::new();
         let start = thread.now();
-        let mut left = Counter::new(task.loops);
-        while left.next() {
+        for _ in turns(task.loops) {
             for phase in &task.phases {
-                let mut left = Counter::new(phase.loops);
-                while left.next() {
+                for _ in turns(phase.loops) {
                     for event in &phase.events {
                         let own = OwnTimers {
                             next: &mut timers,
@@ -221,26 +220,11 @@ struct OwnTimers<'a> {
     start: Cycles,
 }
 
-/// Counts loops down.
-struct Counter(Option<u64>);
-
-impl Counter {
-    fn new(loops: Loops) -> Counter {
-        match loops {
-            Loops::Forever => Counter(None),
-            Loops::Times(times) => Counter(Some(times)),
-        }
-    }
-
-    fn next(&mut self) -> bool {
-        match &mut self.0 {
-            None => true,
-            Some(0) => false,
-            Some(left) => {
-                *left -= 1;
-                true
-            }
-        }
+/// As many turns as there are loops.
+fn turns(loops: Loops) -> Range<u64> {
+    match loops {
+        Loops::Forever => 0..u64::MAX,
+        Loops::Times(times) => 0..times,
     }
 }
 

@@ -144,10 +144,7 @@ impl Resources {
 
     pub(super) async fn wait(&self, thread: &Thread, name: &str, mutex: &str) {
         let condition = &self.conditions[name];
-        let seen = thread
-            .engine()
-            .load(functions::USER, condition.word())
-            .await;
+        let seen = thread.read_word(condition).await;
         self.unlock(thread, mutex).await;
         thread.futex_wait(condition, seen).await;
         self.lock(thread, mutex).await;
@@ -164,7 +161,7 @@ impl Resources {
 
     pub(super) async fn suspend(&self, thread: &Thread, task: &str) {
         let gate = &self.suspended[task];
-        let seen = thread.engine().load(functions::USER, gate.word()).await;
+        let seen = thread.read_word(gate).await;
         thread.futex_wait(gate, seen).await;
     }
 
@@ -183,10 +180,7 @@ impl Resources {
     pub(super) async fn be_forked(&self, thread: &Thread, task: &str) {
         let nursery = &self.nurseries[task];
         loop {
-            let seen = thread
-                .engine()
-                .load(functions::USER, nursery.gate.word())
-                .await;
+            let seen = thread.read_word(&nursery.gate).await;
             if let Some(left) = nursery.born.get().checked_sub(1) {
                 nursery.born.set(left);
                 return;
@@ -197,26 +191,18 @@ impl Resources {
 }
 
 async fn lock(thread: &Thread, mutex: &Futex) {
-    let (engine, word) = (thread.engine(), mutex.word());
-    if engine
-        .compare_swap(functions::USER, word, FREE, TAKEN)
-        .await
-        == FREE
-    {
+    let (engine, site) = (thread.engine(), functions::USER);
+    if engine.compare_swap(site, mutex.word(), FREE, TAKEN).await == FREE {
         return;
     }
     let contend = Rmw::exchange(TAKEN_WITH_WAITERS);
-    while engine.rmw(functions::USER, word, contend).await != FREE {
+    while thread.change_word(mutex, contend).await != FREE {
         thread.futex_wait(mutex, TAKEN_WITH_WAITERS).await;
     }
 }
 
 async fn unlock(thread: &Thread, mutex: &Futex) {
-    let free = Rmw::exchange(FREE);
-    let before = thread
-        .engine()
-        .rmw(functions::USER, mutex.word(), free)
-        .await;
+    let before = thread.change_word(mutex, Rmw::exchange(FREE)).await;
     if before == TAKEN_WITH_WAITERS {
         thread.futex_wake(mutex, 1).await;
     }
@@ -231,7 +217,6 @@ fn add(all: &mut BTreeMap<String, Rc<Futex>>, kernel: &Kernel, name: &str) -> Re
 
 /// Changes the word of a futex and wakes the waiters for that.
 async fn announce(thread: &Thread, futex: &Futex, waiters: usize) {
-    let engine = thread.engine();
-    engine.rmw(functions::USER, futex.word(), Rmw::Add(1)).await;
+    thread.change_word(futex, Rmw::Add(1)).await;
     thread.futex_wake(futex, waiters).await;
 }
