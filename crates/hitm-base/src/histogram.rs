@@ -21,8 +21,7 @@ impl Histogram {
         self.record_many(span, 1);
     }
 
-    /// Counts a value `count` times.
-    pub fn record_many(&mut self, span: Nanos, count: u64) {
+    fn record_many(&mut self, span: Nanos, count: u64) {
         if count == 0 {
             return;
         }
@@ -56,6 +55,17 @@ impl Histogram {
             let _ = writeln!(text, "{range:<16}{count:>10} |{bar:<52}|");
         }
         text
+    }
+}
+
+/// From the start of each slot in nanoseconds, with the number of values in it.
+impl FromIterator<(u64, u64)> for Histogram {
+    fn from_iter<I: IntoIterator<Item = (u64, u64)>>(slots: I) -> Histogram {
+        let mut histogram = Histogram::default();
+        for (from_ns, count) in slots {
+            histogram.record_many(Nanos(from_ns as f64), count);
+        }
+        histogram
     }
 }
 

@@ -6,6 +6,7 @@
 pub mod cgroups;
 mod hold_share;
 pub mod locks;
+pub mod options;
 pub mod place;
 pub mod procfs;
 pub mod recording;

@@ -1,5 +1,7 @@
 //! Durations as a histogram fine enough for percentiles.
 
+use hitm_base::Histogram;
+
 /// Slots for each power of two: a percentile is right to 1/32 (half a slot).
 const SLOTS: u64 = 16;
 
@@ -45,6 +47,11 @@ impl Spread {
         let slots = (0..).zip(&self.slots);
         let used = slots.filter(|(_, count)| **count > 0);
         used.map(|(slot, count)| (start_of(slot), *count))
+    }
+
+    /// The durations by powers of two.
+    pub fn histogram(&self) -> Histogram {
+        self.rows().collect()
     }
 
     /// Duration that `permille` of 1000 do not exceed: the middle of its slot. Zero without

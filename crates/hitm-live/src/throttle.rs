@@ -24,10 +24,10 @@ use crate::spread::Spread;
 pub use demand::{Demand, OtherGroup, ThreadDemand, Weight};
 pub use episodes::{Causes, Queues};
 pub use report::{
-    Caused, GroupRow, HasCauses, HeldLock, Source, TaskRow, ThrottleReport, WorkTimes, causes,
-    episode, group_row, held_lock, task_row, throttle_counts, throttle_report, work_times,
+    Caused, GroupRow, HasCauses, HeldLock, Source, TaskRow, ThrottleReport, causes, episode,
+    group_row, held_lock, task_row, throttle_counts, throttle_report, work_times,
 };
-pub use run::{Error, Options, ThrottleWindows, observe, observe_load};
+pub use run::{Error, ThrottleWindows, observe, observe_load};
 pub use trace::trace_lines;
 
 /// Limit on rows of tasks.
@@ -57,9 +57,9 @@ pub struct Observation {
     tree: Tree,
     /// Observes only tasks and timers of this group and its descendants.
     only: Option<u64>,
-    period_timer: WorkTimes,
-    slack_timer: WorkTimes,
-    handlers: WorkTimes,
+    period_timer: Spread,
+    slack_timer: Spread,
+    handlers: Spread,
     groups: BTreeMap<u64, GroupSum>,
     tasks: BTreeMap<u32, TaskRow>,
     left_out: u64,
@@ -72,9 +72,9 @@ impl Observation {
         Observation {
             tree,
             only,
-            period_timer: WorkTimes::default(),
-            slack_timer: WorkTimes::default(),
-            handlers: WorkTimes::default(),
+            period_timer: Spread::default(),
+            slack_timer: Spread::default(),
+            handlers: Spread::default(),
             groups: BTreeMap::new(),
             tasks: BTreeMap::new(),
             left_out: 0,
@@ -103,7 +103,9 @@ impl Observation {
         match event {
             ThrottleEvent::Episode(episode) => self.add_episode(episode),
             ThrottleEvent::Timer(work) if self.is_wanted(work.cgroup) => self.add_timer(work),
-            ThrottleEvent::Handler(work) if self.is_wanted(work.cgroup) => self.handlers.add(work),
+            ThrottleEvent::Handler(work) if self.is_wanted(work.cgroup) => {
+                self.handlers.add(duration_ns(work))
+            }
             ThrottleEvent::Lock(waiter) => self.add_lock(waiter),
             _ => {}
         }
@@ -123,12 +125,12 @@ impl Observation {
     }
 
     fn add_timer(&mut self, work: &Work) {
+        let ns = duration_ns(work);
         let times = match work.is_slack {
             true => &mut self.slack_timer,
             false => &mut self.period_timer,
         };
-        times.add(work);
-        let ns = work.end_ns.saturating_sub(work.begin_ns);
+        times.add(ns);
         if let Some(group) = self.group(work.cgroup) {
             group.walks.add(ns);
         }
@@ -253,6 +255,10 @@ impl Observation {
             left_out: self.left_out,
         }
     }
+}
+
+fn duration_ns(work: &Work) -> u64 {
+    work.end_ns.saturating_sub(work.begin_ns)
 }
 
 impl GroupSum {

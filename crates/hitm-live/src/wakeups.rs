@@ -6,12 +6,12 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use hitm_base::{Histogram, Nanos};
+use hitm_base::Histogram;
 use hitm_bpf::slot_start_ns;
 pub use hitm_bpf::{Latencies, TaskLatencies, WakeupTable};
 use hitm_fields::fields;
 
-pub use run::{Error, Options, Target, WakeupWindows, measure};
+pub use run::{Error, Target, WakeupWindows, measure};
 
 /// Something that has latencies.
 pub trait HasLatencies {
@@ -165,11 +165,7 @@ pub fn slots(latencies: &Latencies) -> impl Iterator<Item = (u64, u64)> {
 
 /// Histogram of latencies by powers of two: slots are quarters of bpftrace's buckets.
 pub fn histogram(latencies: &Latencies) -> Histogram {
-    let mut histogram = Histogram::default();
-    for (start_ns, count) in slots(latencies) {
-        histogram.record_many(Nanos(start_ns as f64), count);
-    }
-    histogram
+    slots(latencies).collect()
 }
 
 /// Sum of histograms.

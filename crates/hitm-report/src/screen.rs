@@ -113,7 +113,8 @@ fn accesses(rows: &[&RowReport], width: usize) -> Printout {
     rendered(&table, width)
 }
 
-fn rendered<T>(table: &FieldTable<T>, width: usize) -> Printout {
+/// A table without colours, in at most `width` columns.
+pub(crate) fn rendered<T>(table: &FieldTable<T>, width: usize) -> Printout {
     let mut out = Printout::new();
     table.table.render(&mut out, width, PLAIN);
     out

@@ -32,7 +32,7 @@ use hitm_files::output_file::{self, OutputError};
 use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 use layers::Layers;
 pub use whatif::{
-    QuotaSetting, Simulated, Throttling, WhatIfError, simulate_quota, throttling_here,
+    QuotaRun, QuotaSetting, Throttling, WhatIfError, simulate_quota, throttling_here,
 };
 pub use windows::LockWindows;
 

@@ -2,8 +2,7 @@
 //!
 //! A member with a kind and a title is in text, JSON and the view alike; docs/formats/live.md is checked against it.
 
-use hitm_base::{Histogram, Nanos};
-use hitm_bpf::{Episode, ThrottleCounts, Work};
+use hitm_bpf::{Episode, ThrottleCounts};
 use hitm_fields::fields;
 
 use super::Causes;
@@ -61,26 +60,13 @@ fields! {
 
 fields! {
     /// Durations of one kind of work.
-    #[derive(Debug, Clone, PartialEq, Eq, Default)]
-    pub struct WorkTimes in work_times {
-        /// Durations by powers of two.
-        pub histogram: Histogram;
-        /// The same durations, for percentiles.
-        pub spread: Spread;
+    pub work_times for Spread {
         /// Times that it was done.
-        count => count "times", |times| times.spread.count();
+        count => count "times", |times| times.count();
         /// Its time in all.
-        sum_ns => nanos "in all", |times| times.spread.sum_ns();
+        sum_ns => nanos "in all", |times| times.sum_ns();
         /// The longest of them.
-        longest_ns => nanos "longest", |times| times.spread.longest_ns();
-    }
-}
-
-impl WorkTimes {
-    pub(super) fn add(&mut self, work: &Work) {
-        let ns = work.end_ns.saturating_sub(work.begin_ns);
-        self.histogram.record(Nanos(ns as f64));
-        self.spread.add(ns);
+        longest_ns => nanos "longest", |times| times.longest_ns();
     }
 }
 
@@ -270,11 +256,11 @@ fields! {
         /// Length of the observation.
         pub duration_ns: u64 => nanos "time";
         /// Walks of period timers.
-        pub period_timer: WorkTimes;
+        pub period_timer: Spread;
         /// Walks of slack timers, which give back quota that other CPUs did not use.
-        pub slack_timer: WorkTimes;
+        pub slack_timer: Spread;
         /// Work of CPUs that unthrottled at a timer's request.
-        pub handlers: WorkTimes;
+        pub handlers: Spread;
         /// Throttled groups, longest time first.
         pub groups: Vec<GroupRow>;
         /// Throttled tasks, longest time first.

@@ -11,7 +11,7 @@ use hitm_bpf::{ThrottleCounts, Throttling, drop_capabilities, monotonic_ns};
 use super::demand::{Demand, DemandMeter};
 use super::{GroupRow, Observation, Source, ThrottleReport, trace_lines};
 use crate::cgroups::{CpuStat, Hierarchy, Tree};
-use crate::place::Stop;
+use crate::options::Options;
 use crate::procfs;
 
 /// The programs' buffer holds some 37,000 events: at this interval 700,000 a second.
@@ -19,19 +19,6 @@ const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Interval at which new groups get their names.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Choice of groups, time and means.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// A group and its descendants; `None` for every group.
-    pub cgroup: Option<String>,
-    /// Longest duration.
-    pub duration: Duration,
-    /// Signals that end it earlier.
-    pub stop: Stop,
-    /// Never load BPF programs.
-    pub counters_only: bool,
-}
 
 /// Errors of observing throttling.
 #[derive(Debug, thiserror::Error)]
@@ -50,32 +37,30 @@ pub enum Error {
     Bpf(#[from] hitm_bpf::Error),
 }
 
+/// Options with a group and its descendants as target; none for every group.
+type OfGroup = Options<Option<String>>;
+
 /// Observes throttling for `options.duration`, or until a signal comes. `trace` is called with each
 /// line of the trace. Without a working BPF program the report has the kernel's counters alone, and
 /// the reason.
 ///
 /// # Errors
 /// There is no hierarchy of groups, or no such group, or the programs' tables cannot be read.
-pub fn observe(options: &Options, trace: &mut dyn FnMut(&str)) -> Result<ThrottleReport, Error> {
-    let cgroup = options.cgroup.as_deref();
-    let mut windows = match options.counters_only {
-        true => ThrottleWindows::with(cgroup, || Err("BPF was not wanted".to_owned()))?,
-        false => ThrottleWindows::open(cgroup)?,
-    };
+pub fn observe(options: &OfGroup, trace: &mut dyn FnMut(&str)) -> Result<ThrottleReport, Error> {
+    let attach = || options.programs(Throttling::attach);
+    let mut windows = ThrottleWindows::with(options.target.as_deref(), attach)?;
     windows.watch(options.duration, &|| options.stop.is_requested(), trace);
     windows.end()
 }
 
-/// Observes throttling of `options.cgroup` like [`observe`], and the load of its threads.
+/// Observes throttling of a group like [`observe`], and the load of its threads.
 ///
 /// # Errors
 /// As [`observe`]; without a group there is no load.
-pub fn observe_load(options: &Options) -> Result<(ThrottleReport, Demand), Error> {
-    let cgroup = options.cgroup.as_deref().unwrap_or("/");
-    let mut windows = match options.counters_only {
-        true => ThrottleWindows::with(Some(cgroup), || Err("BPF was not wanted".to_owned()))?,
-        false => ThrottleWindows::open(Some(cgroup))?,
-    };
+pub fn observe_load(options: &OfGroup) -> Result<(ThrottleReport, Demand), Error> {
+    let cgroup = options.target.as_deref().unwrap_or("/");
+    let attach = || options.programs(Throttling::attach);
+    let mut windows = ThrottleWindows::with(Some(cgroup), attach)?;
     let tree = windows.observation.tree();
     let group = group_id(&windows.hierarchy, cgroup)?;
     let meter = DemandMeter::begin(&windows.hierarchy, tree, group);
@@ -117,13 +102,9 @@ impl ThrottleWindows {
     /// # Errors
     /// There is no hierarchy of groups, or no such group.
     pub fn open(cgroup: Option<&str>) -> Result<ThrottleWindows, Error> {
-        let windows = ThrottleWindows::with(cgroup, || {
+        ThrottleWindows::with(cgroup, || {
             Throttling::attach().map_err(|error| error.to_string())
-        })?;
-        if windows.programs.is_ok() {
-            drop_capabilities()?;
-        }
-        Ok(windows)
+        })
     }
 
     fn with(
@@ -136,6 +117,9 @@ impl ThrottleWindows {
         let observation = Observation::new(tree, only);
         let programs = attach();
         let start = Start::now(&hierarchy, observation.tree(), &programs);
+        if programs.is_ok() {
+            drop_capabilities()?;
+        }
         Ok(ThrottleWindows {
             hierarchy,
             only,

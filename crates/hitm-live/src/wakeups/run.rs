@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hitm_bpf::{Filter, WakeupTable, Wakeups, drop_capabilities};
 
 use super::{Measured, RunDelay, WakeupReport, growth};
 use crate::cgroups::Hierarchy;
-use crate::place::Stop;
+use crate::options::Options;
 use crate::procfs;
 
 /// The tasks to measure.
@@ -20,19 +20,6 @@ pub enum Target {
     Process(u32),
     /// Tasks of a cgroup with the cpu controller and of its descendants.
     Cgroup(String),
-}
-
-/// Choice of tasks, time and means.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The tasks.
-    pub target: Target,
-    /// Longest duration.
-    pub duration: Duration,
-    /// Signals that end it earlier.
-    pub stop: Stop,
-    /// Never load BPF programs.
-    pub counters_only: bool,
 }
 
 /// Errors of measuring wake-ups.
@@ -55,11 +42,9 @@ pub enum Error {
 ///
 /// # Errors
 /// There are no such tasks, or the programs' tables cannot be read.
-pub fn measure(options: &Options) -> Result<WakeupReport, Error> {
-    let mut windows = match options.counters_only {
-        true => WakeupWindows::with(&options.target, |_| Err("BPF was not wanted".to_owned()))?,
-        false => WakeupWindows::open(&options.target)?,
-    };
+pub fn measure(options: &Options<Target>) -> Result<WakeupReport, Error> {
+    let attach = |filter: &Filter| options.programs(|| Wakeups::attach(filter));
+    let mut windows = WakeupWindows::with(&options.target, attach)?;
     if windows.programs.is_ok() {
         drop_capabilities()?;
     }

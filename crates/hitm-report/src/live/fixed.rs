@@ -1,10 +1,14 @@
-//! What the verbs of `hitm live` have in common: tables whose columns have the same widths in every run, times of three
+//! Parts that the verbs of `hitm live` have in common: tables whose columns have the same widths in every run, times of three
 //! digits, and histograms as JSON.
 
-use hitm_base::printable;
+use hitm_base::{grouped, printable};
 use hitm_fields::{Align, Field, Unit, Value};
 
+use crate::Printout;
 use crate::object::{Node, Object};
+
+/// Rows of tasks and of locks that are shown.
+pub(super) const ROWS_MAX: usize = 20;
 
 /// A column.
 pub(super) struct Fixed<T: 'static> {
@@ -30,6 +34,15 @@ pub(super) fn row<T>(columns: &[Fixed<T>], item: &T) -> String {
         (_, Value::Whole(number)) => number.to_string(),
         _ => printable(&field.text(item)).into_owned(),
     })
+}
+
+/// A line for each of the first items, and the number of the others.
+pub(super) fn first_rows<T>(out: &mut Printout, items: &[T], line: impl Fn(&T) -> String) {
+    let shown = items.iter().take(ROWS_MAX);
+    shown.for_each(|item| out.line(&line(item)));
+    if let Some(more @ 1..) = items.len().checked_sub(ROWS_MAX) {
+        out.line(&format!("and {} more", grouped(more as u64)));
+    }
 }
 
 fn line<T>(columns: &[Fixed<T>], cell: impl Fn(&Field<T>) -> String) -> String {

@@ -8,7 +8,7 @@ use hitm_live::locks::{LockCaller, LockThread};
 use super::{LiveLocks, LockView, live_caller, live_lock, live_thread};
 use crate::Printout;
 use crate::fields::{Field, Unit, Value};
-use crate::text::style::Painter;
+use crate::screen::rendered;
 use crate::text::table::{FieldTable, Shows, gives_way, shorten, stays, wrap};
 
 /// Width from which on tables have all of their columns.
@@ -73,11 +73,7 @@ pub(super) fn rows<T: 'static, C: Into<Shows<T>>>(
 ) -> Printout {
     let mut table = FieldTable::new(columns);
     items.iter().for_each(|item| table.push(item));
-    let mut out = Printout::new();
-    table
-        .table
-        .render(&mut out, width, Painter { color: false });
-    out
+    rendered(&table, width)
 }
 
 /// Text in lines of at most `width` columns, broken at blanks.

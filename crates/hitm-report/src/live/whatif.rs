@@ -1,19 +1,16 @@
 //! A group's throttling as it was measured, and as the simulator has it under two settings.
 
-use hitm::live::{QuotaSetting, Simulated};
-use hitm_base::{Histogram, Nanos};
+use hitm::live::{QuotaRun, QuotaSetting};
 use hitm_fields::fields;
-use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;
-use hitm_live::throttle::{Demand, GroupRow, ThrottleReport, WorkTimes};
+use hitm_live::throttle::{Demand, GroupRow, ThrottleReport};
 use serde_json::Value as Json;
 
 use crate::Printout;
 use crate::fields::Field;
 use crate::live::fixed::slots;
+use crate::live::screen;
 use crate::object::{Node, Object};
-use crate::text::style::Painter;
-use crate::text::table::FieldTable;
 
 fields! {
     /// A group's throttling under one setting.
@@ -21,78 +18,61 @@ fields! {
     pub struct WhatIfRow in live_whatif {
         /// Measured, or simulated with the present setting or the asked one.
         pub label: &'static str => label "";
-        /// The quota.
-        pub bandwidth: Option<Bandwidth>;
+        /// The quota, and the form of throttling.
+        pub setting: QuotaSetting;
         /// CPU time that the group may use in a period, in microseconds.
-        quota_us => number "quota us", |row| row.bandwidth.map(|own| own.quota_us);
+        quota_us => number "quota us", |row| row.setting.bandwidth.map(|own| own.quota_us);
         /// Length of a period, in microseconds.
-        period_us => number "period us", |row| row.bandwidth.map(|own| own.period_us);
+        period_us => number "period us", |row| row.setting.bandwidth.map(|own| own.period_us);
         /// Unused time of earlier periods that it may use besides, in microseconds.
-        burst_us => number "burst us", |row| row.bandwidth.map(|own| own.burst_us);
+        burst_us => number "burst us", |row| row.setting.bandwidth.map(|own| own.burst_us);
         /// Form of throttling: task, async or sync.
-        pub kernel: &'static str => label "kernel";
+        kernel => label "kernel", |row| row.setting.throttling.id();
+        /// Times and throttlings.
+        pub run: QuotaRun;
         /// Time of the host, or virtual time.
-        pub duration_ns: u64 => nanos "time";
-        /// CPU time of the group's threads.
-        pub ran_ns: u64;
+        duration_ns => nanos "time", |row| row.run.duration_ns;
         /// CPUs that its threads used: their CPU time over duration_ns.
-        cpus => decimal "CPUs", |row| row.ran_ns as f64 / row.duration_ns.max(1) as f64;
-        /// Throttlings of tasks, from leaving the CPU to running again.
-        pub spread: Spread;
+        cpus => decimal "CPUs", |row| row.run.ran_ns as f64 / row.run.duration_ns.max(1) as f64;
         /// Times that a task was throttled.
-        episodes => count "times", |row| row.spread.count();
-        /// The same without the wait for a CPU afterwards.
-        pub throttled: Spread;
+        episodes => count "times", |row| row.run.spread.count();
         /// Time from leaving the CPU until it could run again that half of them do not exceed.
-        throttled_p50_ns => nanos "p50 stopped", |row| quantile(&row.throttled, 500);
+        throttled_p50_ns => nanos "p50 stopped", |row| quantile(&row.run.throttled, 500);
         /// The same for 99 of 100.
-        throttled_p99_ns => nanos "p99 stopped", |row| quantile(&row.throttled, 990);
+        throttled_p99_ns => nanos "p99 stopped", |row| quantile(&row.run.throttled, 990);
         /// Time from leaving the CPU until it ran again that half of them do not exceed.
-        p50_ns => nanos "p50", |row| quantile(&row.spread, 500);
+        p50_ns => nanos "p50", |row| quantile(&row.run.spread, 500);
         /// The same for 99 of 100.
-        p99_ns => nanos "p99", |row| quantile(&row.spread, 990);
+        p99_ns => nanos "p99", |row| quantile(&row.run.spread, 990);
         /// The longest of them.
-        longest_ns => nanos "longest", |row| longest(&row.spread);
-        /// Walks of the period timer.
-        pub period_timer: WorkTimes;
+        longest_ns => nanos "longest", |row| longest(&row.run.spread);
         /// Period timers; simulated are those that had a queue to unthrottle.
-        timer_count => count "timers", |row| row.period_timer.spread.count();
+        timer_count => count "timers", |row| row.run.period_timer.count();
         /// Time that 99 of 100 of them did not exceed.
-        timer_p99_ns => nanos "p99 timer", |row| quantile(&row.period_timer.spread, 990);
+        timer_p99_ns => nanos "p99 timer", |row| quantile(&row.run.period_timer, 990);
         /// The longest of them.
-        timer_longest_ns => nanos "longest timer", |row| longest(&row.period_timer.spread);
+        timer_longest_ns => nanos "longest timer", |row| longest(&row.run.period_timer);
     }
 }
 
 impl WhatIfRow {
     /// The measured one.
-    pub fn measured(report: &ThrottleReport, setting: &QuotaSetting, demand: &Demand) -> WhatIfRow {
+    pub fn measured(report: &ThrottleReport, setting: QuotaSetting, demand: &Demand) -> WhatIfRow {
         // The quota of a group above may be the one that throttles: then that has the row.
         let group = report.groups.first();
         let spread = |pick: fn(&GroupRow) -> &Spread| group.map(pick).cloned().unwrap_or_default();
-        WhatIfRow {
-            label: "measured",
-            bandwidth: setting.bandwidth,
-            kernel: setting.throttling.id(),
+        let run = QuotaRun {
             duration_ns: report.duration_ns,
             spread: spread(|group| &group.spread),
             throttled: spread(|group| &group.throttled),
             period_timer: report.period_timer.clone(),
             ran_ns: demand.threads.iter().map(|thread| thread.ran_ns).sum(),
-        }
-    }
-
-    /// A simulated one.
-    pub fn simulated(label: &'static str, setting: &QuotaSetting, run: Simulated) -> WhatIfRow {
+        };
+        let label = "measured";
         WhatIfRow {
             label,
-            bandwidth: setting.bandwidth,
-            kernel: setting.throttling.id(),
-            duration_ns: run.duration_ns,
-            spread: run.spread,
-            throttled: run.throttled,
-            period_timer: run.period_timer,
-            ran_ns: run.ran_ns,
+            setting,
+            run,
         }
     }
 }
@@ -152,37 +132,25 @@ pub fn text(demand: &Demand, rows: &[WhatIfRow], width: usize) -> Printout {
         load(live_load::other_groups),
         load(live_load::other_tasks),
     ));
-    let mut table = FieldTable::new(COLUMNS);
-    rows.iter().for_each(|row| table.push(row));
-    table
-        .table
-        .render(&mut out, width, Painter { color: false });
+    out.append(&screen::rows(COLUMNS, rows, width));
     for row in rows {
         out.blank();
         out.line(&format!(
             "Throttled until it could run, {} (ns):",
             row.label
         ));
-        out.block("", &histogram(&row.throttled).text());
+        out.block("", &row.run.throttled.histogram().text());
         out.line(&format!("Period timers, {} (ns):", row.label));
-        out.block("", &row.period_timer.histogram.text());
+        out.block("", &row.run.period_timer.histogram().text());
     }
     out
-}
-
-fn histogram(spread: &Spread) -> Histogram {
-    let mut histogram = Histogram::default();
-    for (from_ns, count) in spread.rows() {
-        histogram.record_many(Nanos(from_ns as f64), count);
-    }
-    histogram
 }
 
 /// The load and the rows as JSON.
 pub fn json(demand: &Demand, rows: &[WhatIfRow]) -> Json {
     let row = |row: &WhatIfRow| {
-        let throttled = histogram(&row.throttled).rows();
-        let timer = row.period_timer.histogram.rows();
+        let throttled = row.run.throttled.histogram().rows();
+        let timer = row.run.period_timer.histogram().rows();
         Object::of(live_whatif::ALL, row)
             .with("throttled_histogram", slots(throttled))
             .with("timer_histogram", slots(timer))
@@ -196,32 +164,40 @@ pub fn json(demand: &Demand, rows: &[WhatIfRow]) -> Json {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use hitm::live::Throttling;
+    use hitm_live::cgroups::Bandwidth;
     use hitm_live::throttle::{OtherGroup, ThreadDemand, Weight};
 
     use super::*;
 
     fn row(label: &'static str, quota_us: u64, ns: u64) -> WhatIfRow {
-        let mut row = WhatIfRow {
-            label,
+        let mut run = quiet();
+        for _ in 0..99 {
+            run.throttled.add(ns);
+            run.spread.add(ns + 1000);
+        }
+        run.period_timer.add(5000);
+        let setting = QuotaSetting {
             bandwidth: Some(Bandwidth {
                 quota_us,
                 period_us: 20_000,
                 burst_us: 0,
             }),
-            kernel: "task",
-            duration_ns: 2_000_000_000,
-            spread: Spread::default(),
-            throttled: Spread::default(),
-            period_timer: WorkTimes::default(),
-            ran_ns: 400_000_000,
+            throttling: Throttling::Task,
         };
-        for _ in 0..99 {
-            row.throttled.add(ns);
-            row.spread.add(ns + 1000);
+        WhatIfRow {
+            label,
+            setting,
+            run,
         }
-        row.period_timer.spread.add(5000);
-        row.period_timer.histogram.record(Nanos(5000.0));
-        row
+    }
+
+    fn quiet() -> QuotaRun {
+        QuotaRun {
+            duration_ns: 2_000_000_000,
+            ran_ns: 400_000_000,
+            ..QuotaRun::default()
+        }
     }
 
     fn demand() -> Demand {
@@ -249,9 +225,7 @@ mod tests {
     #[test]
     fn measured_and_simulated_stand_below_each_other() {
         let none = WhatIfRow {
-            spread: Spread::default(),
-            throttled: Spread::default(),
-            period_timer: WorkTimes::default(),
+            run: quiet(),
             ..row("simulated, asked", 40_000, 1)
         };
         let rows = [row("measured", 4000, 16_000_000), none];

@@ -11,7 +11,7 @@ use hitm_base::{CpuId, Cycles, Machine, Nanos};
 use hitm_coherence::directory::Capacity;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;
-use hitm_live::throttle::{Demand, OtherGroup, ThreadDemand, Weight, WorkTimes};
+use hitm_live::throttle::{Demand, OtherGroup, ThreadDemand, Weight};
 use hitm_sim::engine::{Engine, EngineConfig, Executor, SimError};
 pub use hitm_sim::kernel::Throttling;
 use hitm_sim::kernel::{
@@ -68,17 +68,17 @@ fn throttling_of(release: &str) -> Throttling {
     }
 }
 
-/// Throttling of a group in the simulator.
+/// Throttling of a group, in the simulator or on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Simulated {
-    /// Virtual time.
+pub struct QuotaRun {
+    /// Time of the host, or virtual time.
     pub duration_ns: u64,
     /// Throttlings of tasks, each from leaving the CPU to running again.
     pub spread: Spread,
     /// Like `spread`, without the wait for a CPU afterwards.
     pub throttled: Spread,
     /// Walks of the period timer.
-    pub period_timer: WorkTimes,
+    pub period_timer: Spread,
     /// CPU time that the group's threads had.
     pub ran_ns: u64,
 }
@@ -102,7 +102,7 @@ pub enum WhatIfError {
 ///
 /// # Errors
 /// There is no load, this host cannot be read, or the simulator refuses the quota.
-pub fn simulate_quota(demand: &Demand, setting: &QuotaSetting) -> Result<Simulated, WhatIfError> {
+pub fn simulate_quota(demand: &Demand, setting: &QuotaSetting) -> Result<QuotaRun, WhatIfError> {
     let wrong = |error: String| WhatIfError::Machine(error);
     let file = machine::host().map_err(|error| wrong(error.to_string()))?;
     let machine = file.resolve().map_err(|error| wrong(error.to_string()))?;
@@ -113,7 +113,7 @@ fn simulate_on(
     machine: Machine,
     demand: &Demand,
     setting: &QuotaSetting,
-) -> Result<Simulated, WhatIfError> {
+) -> Result<QuotaRun, WhatIfError> {
     if demand.threads.is_empty() {
         return Err(WhatIfError::NoLoad);
     }
@@ -234,7 +234,7 @@ fn spawn_others(
         kernel.spawn_in(
             group,
             &spec,
-            |thread| async move { run_always(&thread).await },
+            |thread| async move { thread.run_always().await },
         )?;
     }
     let part = runnable - whole;
@@ -251,12 +251,6 @@ fn spawn_others(
         }
     })?;
     Ok(())
-}
-
-async fn run_always(thread: &Thread) {
-    loop {
-        thread.run(Cycles(1 << 40)).await;
-    }
 }
 
 /// Runs and sleeps with the thread's mean times, each scaled by 0.5 to 1.5: assumed, since counters
@@ -295,7 +289,7 @@ async fn run_load(thread: &Thread, load: &ThreadDemand, number: usize, seen: &Re
 }
 
 /// Finds the gaps in which the group's queue on that CPU was throttled.
-fn judge(kernel: &Kernel, gaps: &[Gap], form: Throttling) -> Simulated {
+fn judge(kernel: &Kernel, gaps: &[Gap], form: Throttling) -> QuotaRun {
     let clock = kernel.engine().machine().clock;
     let nanos = |span: Cycles| clock.nanos(span).0 as u64;
     let is_by_task = matches!(form, Throttling::Task | Throttling::TaskSync);
@@ -307,7 +301,7 @@ fn judge(kernel: &Kernel, gaps: &[Gap], form: Throttling) -> Simulated {
     let calls = kernel.distribute_calls();
     let backs = backs(kernel, &calls, form);
     let look = kernel.cycles(Nanos(LOOK.0 + OFF.0));
-    let mut simulated = Simulated::default();
+    let mut simulated = QuotaRun::default();
     for gap in gaps {
         let of_cpu = &throttles[gap.cpu.index()];
         let first = of_cpu.partition_point(|begin| *begin < gap.begin);
@@ -351,13 +345,9 @@ fn backs(
 fn timers<'a>(
     calls: impl Iterator<Item = &'a DistributeCall>,
     nanos: impl Fn(Cycles) -> u64,
-) -> WorkTimes {
-    let mut times = WorkTimes::default();
-    for call in calls {
-        let ns = nanos(call.duration());
-        times.spread.add(ns);
-        times.histogram.record(Nanos(ns as f64));
-    }
+) -> Spread {
+    let mut times = Spread::default();
+    calls.for_each(|call| times.add(nanos(call.duration())));
     times
 }
 
@@ -405,7 +395,7 @@ mod tests {
         }
     }
 
-    fn run(demand: &Demand, quota_us: u64, throttling: Throttling) -> Simulated {
+    fn run(demand: &Demand, quota_us: u64, throttling: Throttling) -> QuotaRun {
         let setting = QuotaSetting {
             bandwidth: Some(Bandwidth {
                 quota_us,
@@ -431,7 +421,7 @@ mod tests {
                 wait_ns < run.spread.count() * 100_000,
                 "{throttling:?}: {wait_ns}"
             );
-            assert!(run.period_timer.spread.count() >= 90, "{run:?}");
+            assert!(run.period_timer.count() >= 90, "{run:?}");
         }
     }
 
@@ -439,7 +429,7 @@ mod tests {
     fn others_take_the_cpu_afterwards() {
         let alone = run(&hogs(2, &[]), 8000, Throttling::Task);
         let crowded = run(&hogs(2, &[40.0, 3.0]), 8000, Throttling::Task);
-        let wait = |run: &Simulated| run.spread.sum_ns() - run.throttled.sum_ns();
+        let wait = |run: &QuotaRun| run.spread.sum_ns() - run.throttled.sum_ns();
         assert!(wait(&crowded) > 10 * wait(&alone), "{alone:?} {crowded:?}");
     }
 

@@ -7,7 +7,8 @@ use clap::Args;
 use hitm::live::simulate_quota;
 use hitm_live::cgroups::{Bandwidth, Hierarchy};
 use hitm_live::place::Stop;
-use hitm_live::throttle::{self, Options};
+use hitm_live::options::Options;
+use hitm_live::throttle;
 use hitm_report::live::throttle as shown;
 use hitm_report::live::whatif::{self, WhatIfRow};
 
@@ -42,7 +43,7 @@ pub(crate) struct ThrottleArgs {
 
 pub(super) fn run(args: &ThrottleArgs, terminal: &mut Terminal) -> Result<Exit> {
     let options = Options {
-        cgroup: args.cgroup.clone(),
+        target: args.cgroup.clone(),
         duration: args.duration,
         stop: Stop::catch(),
         counters_only: args.counters,
@@ -69,19 +70,23 @@ fn simulate(
     args: &ThrottleArgs,
     what_if: WhatIf,
     group: &str,
-    options: &Options,
+    options: &Options<Option<String>>,
     terminal: &mut Terminal,
 ) -> Result<Exit> {
     // A setting that cannot be is told before the time is spent.
     let [present, asked] = what_if.settings(quota_of(group)?)?;
     let (report, demand) = throttle::observe_load(options)?;
-    let mut rows = vec![WhatIfRow::measured(&report, &present, &demand)];
+    let mut rows = vec![WhatIfRow::measured(&report, present, &demand)];
     for (label, setting) in [
         ("simulated, as it is", present),
         ("simulated, asked", asked),
     ] {
         let run = simulate_quota(&demand, &setting)?;
-        rows.push(WhatIfRow::simulated(label, &setting, run));
+        rows.push(WhatIfRow {
+            label,
+            setting,
+            run,
+        });
     }
     match args.format {
         Format::Text => {

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use hitm_live::options::Options;
 use hitm_live::place::Stop;
-use hitm_live::wakeups::{self, Options, Target};
+use hitm_live::wakeups::{self, Target};
 use hitm_report::live::wakeups as shown;
 
 use crate::commands::Format;

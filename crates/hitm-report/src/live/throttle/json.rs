@@ -1,8 +1,9 @@
 //! The report as JSON; docs/formats/live.md describes the members. Times are nanoseconds.
 
 use hitm_fields::Field;
+use hitm_live::spread::Spread;
 use hitm_live::throttle::{
-    Causes, GroupRow, ThrottleReport, WorkTimes, causes, episode, group_row, held_lock, task_row,
+    Causes, GroupRow, ThrottleReport, causes, episode, group_row, held_lock, task_row,
     throttle_counts, throttle_report, work_times,
 };
 use serde_json::Value;
@@ -29,8 +30,8 @@ pub fn json(report: &ThrottleReport, what_if: Option<Value>) -> String {
     all.sorted_text()
 }
 
-fn work(times: &WorkTimes) -> Object {
-    Object::of(work_times::ALL, times).with("histogram", slots(times.histogram.rows()))
+fn work(times: &Spread) -> Object {
+    Object::of(work_times::ALL, times).with("histogram", slots(times.histogram().rows()))
 }
 
 fn group(group: &GroupRow) -> Object {

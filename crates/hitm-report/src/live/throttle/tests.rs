@@ -2,20 +2,19 @@
 mod samples;
 
 use expect_test::expect;
-use hitm_base::Nanos;
 use hitm_live::cgroups::CpuStat;
+use hitm_live::spread::Spread;
 use hitm_live::throttle::{
-    Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleCounts, ThrottleReport, WorkTimes,
+    Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleCounts, ThrottleReport,
 };
 use serde_json::Value;
 
 use super::*;
 use samples::{MS, QUOTA, US, asked, local};
 
-fn work(ns: u64) -> WorkTimes {
-    let mut times = WorkTimes::default();
-    times.histogram.record(Nanos(ns as f64));
-    times.spread.add(ns);
+fn work(ns: u64) -> Spread {
+    let mut times = Spread::default();
+    times.add(ns);
     times
 }
 
@@ -40,7 +39,7 @@ fn report_of(groups: Vec<GroupRow>, tasks: Vec<TaskRow>) -> ThrottleReport {
         },
         duration_ns: 100 * MS,
         period_timer: work(23 * US),
-        slack_timer: WorkTimes::default(),
+        slack_timer: Spread::default(),
         handlers: work(4 * US),
         groups,
         tasks,

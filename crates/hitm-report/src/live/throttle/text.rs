@@ -1,15 +1,13 @@
 //! The report as text.
 
 use hitm_base::{grouped, printable};
+use hitm_live::spread::Spread;
 use hitm_live::throttle::{
-    Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleReport, WorkTimes, task_row,
+    Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleReport, task_row,
 };
 
 use crate::Printout;
-use crate::live::fixed::{Fixed, head, row, span};
-
-/// Rows of tasks and of locks that are shown.
-const ROWS_MAX: usize = 20;
+use crate::live::fixed::{Fixed, ROWS_MAX, first_rows, head, row, span};
 
 /// Shows the report to people.
 pub fn text(report: &ThrottleReport) -> Printout {
@@ -21,7 +19,7 @@ pub fn text(report: &ThrottleReport) -> Printout {
             "Period timers (sched_cfs_period_timer)",
             &report.period_timer,
         );
-        if report.slack_timer.spread.count() > 0 {
+        if report.slack_timer.count() > 0 {
             walks(
                 &mut out,
                 "Slack timers (sched_cfs_slack_timer)",
@@ -71,9 +69,9 @@ fn source(out: &mut Printout, report: &ThrottleReport) {
     }
 }
 
-fn walks(out: &mut Printout, name: &str, times: &WorkTimes) {
+fn walks(out: &mut Printout, name: &str, times: &Spread) {
     out.blank();
-    let count = times.spread.count();
+    let count = times.count();
     if count == 0 {
         out.line(&format!("{name}: none."));
         return;
@@ -81,10 +79,10 @@ fn walks(out: &mut Printout, name: &str, times: &WorkTimes) {
     out.line(&format!(
         "{name}: {} times, {} in all, longest {}, interrupts off (ns):",
         grouped(count),
-        span(times.spread.sum_ns()),
-        span(times.spread.longest_ns())
+        span(times.sum_ns()),
+        span(times.longest_ns())
     ));
-    out.block("", &times.histogram.text());
+    out.block("", &times.histogram().text());
 }
 
 fn group_text(out: &mut Printout, group: &GroupRow) {
@@ -240,15 +238,7 @@ fn tasks(out: &mut Printout, tasks: &[TaskRow]) {
     out.blank();
     out.line("Tasks, by the time that they were throttled:");
     out.line(&head(TASKS));
-    for task in tasks.iter().take(ROWS_MAX) {
-        out.line(&row(TASKS, task));
-    }
-    if tasks.len() > ROWS_MAX {
-        out.line(&format!(
-            "and {} more",
-            grouped((tasks.len() - ROWS_MAX) as u64)
-        ));
-    }
+    first_rows(out, tasks, |task| row(TASKS, task));
 }
 
 fn lost(out: &mut Printout, report: &ThrottleReport) {

@@ -7,10 +7,7 @@ use hitm_live::wakeups::{
 };
 
 use crate::Printout;
-use crate::live::fixed::{Fixed, head, row, span};
-
-/// Rows of tasks that are shown.
-const ROWS_MAX: usize = 20;
+use crate::live::fixed::{Fixed, first_rows, head, row, span};
 
 /// Tasks whose histograms are shown.
 const HISTOGRAMS_MAX: usize = 3;
@@ -70,20 +67,10 @@ fn woken(out: &mut Printout, table: &WakeupTable) {
     out.blank();
     out.line("Tasks, the longest latency first:");
     out.line(&format!("{:>8} {} name", "thread", head(LATENCIES)));
-    for task in tasks.iter().take(ROWS_MAX) {
-        out.line(&format!(
-            "{:>8} {} {}",
-            task.tid,
-            row(LATENCIES, &task.latencies),
-            printable(&task.comm)
-        ));
-    }
-    if tasks.len() > ROWS_MAX {
-        out.line(&format!(
-            "and {} more",
-            grouped((tasks.len() - ROWS_MAX) as u64)
-        ));
-    }
+    first_rows(out, &tasks, |task| {
+        let figures = row(LATENCIES, &task.latencies);
+        format!("{:>8} {figures} {}", task.tid, printable(&task.comm))
+    });
     for task in tasks.iter().take(HISTOGRAMS_MAX) {
         out.blank();
         histogram(
@@ -123,18 +110,9 @@ fn histogram(out: &mut Printout, title: &str, latencies: &Latencies) {
 fn run_delays(out: &mut Printout, delays: &[RunDelay]) {
     out.blank();
     out.line(&format!("{} {:>9} name", head(RUN_DELAYS), "a run"));
-    for delay in delays.iter().take(ROWS_MAX) {
-        out.line(&format!(
-            "{} {:>9} {}",
-            row(RUN_DELAYS, delay),
-            span(delay.run_delay_ns / delay.runs.max(1)),
-            printable(&delay.comm)
-        ));
-    }
-    if delays.len() > ROWS_MAX {
-        out.line(&format!(
-            "and {} more",
-            grouped((delays.len() - ROWS_MAX) as u64)
-        ));
-    }
+    first_rows(out, delays, |delay| {
+        let a_run = span(delay.run_delay_ns / delay.runs.max(1));
+        let figures = row(RUN_DELAYS, delay);
+        format!("{figures} {a_run:>9} {}", printable(&delay.comm))
+    });
 }

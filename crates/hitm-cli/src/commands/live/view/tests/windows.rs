@@ -3,8 +3,9 @@
 use hitm_live::cgroups::{Bandwidth, CpuStat};
 use hitm_live::locks::{Class, Lock, LockCaller, LockThread, Traced};
 use hitm_live::recording::LiveThread;
+use hitm_live::spread::Spread;
 use hitm_live::throttle::{
-    Causes, GroupRow, Source, TaskRow, ThrottleCounts, ThrottleReport, WorkTimes,
+    Causes, GroupRow, Source, TaskRow, ThrottleCounts, ThrottleReport,
 };
 use hitm_live::wakeups::{Latencies, Measured, TaskLatencies, WakeupReport, WakeupTable};
 use hitm_report::live::{LiveLocks, LiveRun, LockView, Window};
@@ -148,9 +149,9 @@ pub(super) fn groups(source: Source) -> Sent {
         ThrottleReport {
             source,
             duration_ns: 2000 * MS,
-            period_timer: WorkTimes::default(),
-            slack_timer: WorkTimes::default(),
-            handlers: WorkTimes::default(),
+            period_timer: Spread::default(),
+            slack_timer: Spread::default(),
+            handlers: Spread::default(),
             groups: vec![group],
             tasks: vec![task, other],
             limited_groups: 1,
