@@ -23,6 +23,7 @@ mod guard;
 pub mod journal;
 mod meter;
 mod plan;
+mod present;
 pub mod prove;
 mod quota;
 mod session;
@@ -46,7 +47,8 @@ pub use plan::{
     Contention, Decision, LeftOut, Plan, PlanOptions, Reserved, left_out, means_for, planned,
     task_of, tasks_of_cgroup, tasks_of_process,
 };
-pub use session::{Place, Recovered, Session, Status, StatusTask, Tick, status, status_task};
+pub use present::{Recovered, Status, StatusTask, status, status_task};
+pub use session::{Place, Session, Tick};
 pub use stop::Stop;
 pub use store::Store;
 pub use system::{Linux, System};

@@ -22,6 +22,7 @@ mod domains;
 mod entity;
 mod group;
 mod group_stats;
+mod level;
 mod limbo;
 mod load_balance;
 mod nohz;
@@ -33,6 +34,7 @@ mod tests;
 mod throttle;
 mod tree;
 mod wake;
+mod walk;
 mod weight;
 
 use std::cell::RefCell;

@@ -2,7 +2,7 @@
 
 use hitm_base::{CpuId, Cycles};
 
-use super::throttle::Walked;
+use super::walk::Walked;
 
 /// One call of `distribute_cfs_runtime`, or of the part of it that a CPU does for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,0 +1,155 @@
+//! Walks over a group and those below it, when its queue on a CPU is throttled or let run:
+//! kernel/sched/fair.c, v6.12, and v6.18 for tasks.
+//!
+//! **What we do:** a walk over the groups reads, on each, the pointer to the queue and the lines of
+//! the queue that Linux reads. The walk's loads do not depend on each other but through pointers
+//! that stay cached. So a core overlaps as many visits as its load window has room for.
+
+use super::group::GroupId;
+use super::places::CfsMember;
+use crate::engine::{PrefetchStep, Site};
+use crate::kernel::Kernel;
+use crate::kernel::functions as f;
+use crate::kernel::rq::Rq;
+
+/// Result of an unthrottling walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(in crate::kernel) struct Walked {
+    pub(in crate::kernel) cfs_rqs: u64,
+    pub(in crate::kernel) tasks: u64,
+}
+
+impl Kernel {
+    /// Counts one more throttled queue above each queue of a group and below on this CPU.
+    pub(in crate::kernel) async fn tg_throttle_down(&self, rq: &Rq, group: GroupId) {
+        let (engine, site) = (&self.engine, f::TG_THROTTLE_DOWN);
+        let begin = engine.now();
+        let below = self.fair.groups.borrow().subtree(group);
+        let members = [
+            CfsMember::ThrottleCount,
+            CfsMember::OnList,
+            CfsMember::NrQueued,
+        ];
+        for visited in below.chunks(self.visits_at_once()) {
+            self.load_visited(rq, visited, &members, site).await;
+            for group in visited {
+                let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
+                let (count, is_listed) = {
+                    let mut groups = self.fair.groups.borrow_mut();
+                    let queue = groups.tree.q_mut(cfs);
+                    queue.runtime.throttle_count += 1;
+                    let is_first = queue.runtime.throttle_count == 1;
+                    let is_listed = is_first && std::mem::take(&mut queue.is_on_list);
+                    (queue.runtime.throttle_count, is_listed)
+                };
+                engine.work(site, self.visit_work());
+                let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
+                engine.store(site, place, u64::from(count)).await;
+                if count == 1 {
+                    let clock = self.cfs_place(cfs, CfsMember::ThrottledClockPelt);
+                    engine.store(site, clock, begin.0).await;
+                }
+                if is_listed {
+                    self.list_write(cfs, site).await;
+                }
+            }
+        }
+        let cfs_rqs = below.len() as u64;
+        self.fair
+            .note_throttle(rq.cpu, begin..engine.now(), cfs_rqs);
+    }
+
+    /// Takes that back, children first, and with it what waits in limbo.
+    pub(in crate::kernel) async fn tg_unthrottle_up(&self, rq: &Rq, group: GroupId) -> Walked {
+        let (engine, site) = (&self.engine, f::TG_UNTHROTTLE_UP);
+        let below = self.fair.groups.borrow().subtree_up(group);
+        let mut walked = Walked {
+            cfs_rqs: below.len() as u64,
+            tasks: 0,
+        };
+        let mut members = vec![
+            CfsMember::ThrottleCount,
+            CfsMember::Load,
+            CfsMember::Avg,
+            CfsMember::OnList,
+        ];
+        if self.fair.throttling.is_by_task() {
+            members.push(CfsMember::Limbo);
+        }
+        for visited in below.chunks(self.visits_at_once()) {
+            self.load_visited(rq, visited, &members, site).await;
+            for group in visited {
+                let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
+                let (count, has_load, limbo) = {
+                    let mut groups = self.fair.groups.borrow_mut();
+                    let queue = groups.tree.q_mut(cfs);
+                    let runtime = &mut queue.runtime;
+                    runtime.throttle_count -= 1;
+                    let is_free = runtime.throttle_count == 0;
+                    let limbo = if is_free {
+                        std::mem::take(&mut runtime.limbo)
+                    } else {
+                        Vec::new()
+                    };
+                    (runtime.throttle_count, queue.load > 0, limbo)
+                };
+                engine.work(site, self.visit_work());
+                let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
+                engine.store(site, place, u64::from(count)).await;
+                if count > 0 {
+                    continue;
+                }
+                let clock = self.cfs_place(cfs, CfsMember::ThrottledClockPelt);
+                engine.store(site, clock, 0).await;
+                walked.tasks += limbo.len() as u64;
+                self.leave_limbo(rq, cfs, &limbo).await;
+                if has_load {
+                    self.list_add_leaf(cfs).await;
+                }
+            }
+        }
+        walked
+    }
+
+    /// Loads what the visits to some groups read, overlapped: the pointers, then the queues.
+    async fn load_visited(&self, rq: &Rq, visited: &[GroupId], members: &[CfsMember], site: Site) {
+        self.prefetch_visited(rq, visited);
+        let mut places = Vec::new();
+        for group in visited {
+            let of_group = self.fair.group_places(*group);
+            places.push(of_group.children);
+            places.push(of_group.siblings);
+            places.push(of_group.cfs_rq);
+            places.push(self.fair.pools.queue_pointer(*group, rq.cpu));
+        }
+        self.engine.load_all(site, &places, |_, _| {}).await;
+        places.clear();
+        for group in visited {
+            let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
+            places.extend(members.iter().map(|member| self.cfs_place(cfs, *member)));
+        }
+        self.engine.load_all(site, &places, |_, _| {}).await;
+    }
+
+    /// Prefetches what visits to some groups will look at.
+    fn prefetch_visited(&self, rq: &Rq, visited: &[GroupId]) {
+        let groups = self.fair.groups.borrow();
+        for step in [PrefetchStep::Index, PrefetchStep::Places] {
+            for group in visited {
+                let cfs = groups.queue(*group, rq.cpu.index());
+                self.fair.pools.prefetch(*group, cfs, step);
+                groups.tree.prefetch(cfs);
+            }
+        }
+    }
+
+    /// Number of visits that a core has under way at once.
+    fn visits_at_once(&self) -> usize {
+        let window = u64::from(self.engine.machine().core.load_window_insns);
+        (window / self.costs.visit_instructions).max(1) as usize
+    }
+
+    fn visit_work(&self) -> hitm_base::Cycles {
+        hitm_base::Cycles(self.costs.visit_instructions)
+    }
+}
