@@ -17,6 +17,8 @@ use std::time::Duration;
 use hitm_base::rt_migrate::RtMigrateConfig;
 use thiserror::Error;
 
+use crate::place::affinity;
+
 pub use late::{CpuChoice, Late, cpu_choice, late, late_thread};
 pub use report::{Place, RtRun, ThreadSample, ThreadStarts, rt_run, thread_sample, thread_starts};
 
@@ -65,15 +67,10 @@ pub enum RtError {
 
 /// CPUs that this process may use, in the order of their numbers.
 pub fn allowed_cpus() -> Vec<u32> {
-    // SAFETY: the kernel fills in a set of the size that is passed; a set is plain bits.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
-        let cpus = 0..libc::CPU_SETSIZE as usize;
-        cpus.filter(|cpu| libc::CPU_ISSET(*cpu, &set))
-            .map(|cpu| cpu as u32)
-            .collect()
-    }
+    // SAFETY: a plain system call.
+    let own = unsafe { libc::gettid() };
+    let cpus = affinity(own as u32).unwrap_or_default();
+    cpus.iter().map(u32::from).collect()
 }
 
 /// Runs the test for `config.loops` iterations, or until `duration` is over.

@@ -124,7 +124,7 @@ impl fmt::Display for CpuSet {
 }
 
 /// CPUs on which a task may run now: its mask within its cpuset, online CPUs only.
-pub(super) fn affinity(tid: u32) -> io::Result<CpuSet> {
+pub(crate) fn affinity(tid: u32) -> io::Result<CpuSet> {
     let mut mask: Mask = [0; NUMBERS / 64];
     let size = mem::size_of::<Mask>();
     // SAFETY: the kernel writes at most `size` bytes to the mask, which has as many.

@@ -36,21 +36,10 @@ fn poll_access(
 /// A load. Its output is the value.
 #[derive(Debug)]
 pub struct LoadFuture<'e> {
-    engine: &'e Engine,
-    place: Place,
-    site: Site,
-    is_under_way: bool,
-}
-
-impl<'e> LoadFuture<'e> {
-    pub(super) fn new(engine: &'e Engine, site: Site, place: Place) -> LoadFuture<'e> {
-        LoadFuture {
-            engine,
-            place,
-            site,
-            is_under_way: false,
-        }
-    }
+    pub(super) engine: &'e Engine,
+    pub(super) place: Place,
+    pub(super) site: Site,
+    pub(super) is_under_way: bool,
 }
 
 impl Future for LoadFuture<'_> {
@@ -67,23 +56,11 @@ impl Future for LoadFuture<'_> {
 /// A locked operation. Its output is the value before it.
 #[derive(Debug)]
 pub struct RmwFuture<'e> {
-    engine: &'e Engine,
-    place: Place,
-    site: Site,
-    rmw: Rmw,
-    is_under_way: bool,
-}
-
-impl<'e> RmwFuture<'e> {
-    pub(super) fn new(engine: &'e Engine, site: Site, place: Place, rmw: Rmw) -> RmwFuture<'e> {
-        RmwFuture {
-            engine,
-            place,
-            site,
-            rmw,
-            is_under_way: false,
-        }
-    }
+    pub(super) engine: &'e Engine,
+    pub(super) place: Place,
+    pub(super) site: Site,
+    pub(super) rmw: Rmw,
+    pub(super) is_under_way: bool,
 }
 
 impl Future for RmwFuture<'_> {
@@ -147,6 +124,7 @@ impl<'e, 'p, F: FnMut(usize, u64) + Unpin> JoinFuture<'e, 'p, F> {
         engine: &'e Engine,
         site: Site,
         places: &'p [Place],
+        kind: JoinKind,
         use_value: F,
     ) -> JoinFuture<'e, 'p, F> {
         JoinFuture {
@@ -154,21 +132,9 @@ impl<'e, 'p, F: FnMut(usize, u64) + Unpin> JoinFuture<'e, 'p, F> {
             site,
             places,
             use_value,
-            kind: JoinKind::default(),
+            kind,
             is_started: false,
         }
-    }
-
-    /// Whole lines are overwritten.
-    pub(super) fn overwriting(mut self) -> JoinFuture<'e, 'p, F> {
-        self.kind.overwrites = true;
-        self
-    }
-
-    /// One place is left out.
-    pub(super) fn without(mut self, skipped: usize) -> JoinFuture<'e, 'p, F> {
-        self.kind.skipped = Some(skipped);
-        self
     }
 }
 

@@ -15,6 +15,7 @@ use super::futures::{
     FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
     StoreFuture, SwitchFuture,
 };
+use super::join::JoinKind;
 use super::memory::{Place, Rmw, Site};
 use super::profile::{MemberKey, Profile};
 use super::random::Random;
@@ -157,13 +158,24 @@ impl Engine {
     /// Loads a word.
     #[inline]
     pub fn load(&self, site: Site, place: Place) -> LoadFuture<'_> {
-        LoadFuture::new(self, site, place)
+        LoadFuture {
+            engine: self,
+            place,
+            site,
+            is_under_way: false,
+        }
     }
 
     /// A locked operation; its output is the value before it.
     #[inline]
     pub fn rmw(&self, site: Site, place: Place, rmw: Rmw) -> RmwFuture<'_> {
-        RmwFuture::new(self, site, place, rmw)
+        RmwFuture {
+            engine: self,
+            place,
+            site,
+            rmw,
+            is_under_way: false,
+        }
     }
 
     /// Adds to a word; the output is the value before.
@@ -206,7 +218,7 @@ impl Engine {
         places: &'p [Place],
         use_value: F,
     ) -> JoinFuture<'_, 'p, F> {
-        JoinFuture::new(self, site, places, use_value)
+        JoinFuture::new(self, site, places, JoinKind::default(), use_value)
     }
 
     /// Like [`Engine::load_all`], but skips `places[skipped]`.
@@ -217,7 +229,11 @@ impl Engine {
         skipped: usize,
         use_value: F,
     ) -> JoinFuture<'_, 'p, F> {
-        JoinFuture::new(self, site, places, use_value).without(skipped)
+        let kind = JoinKind {
+            skipped: Some(skipped),
+            ..JoinKind::default()
+        };
+        JoinFuture::new(self, site, places, kind, use_value)
     }
 
     /// Overwrites whole lines, as a copy of a block does, overlapped as far as the core's fill buffers
@@ -227,7 +243,11 @@ impl Engine {
         site: Site,
         places: &'p [Place],
     ) -> JoinFuture<'_, 'p, impl FnMut(usize, u64) + Unpin + use<>> {
-        JoinFuture::new(self, site, places, |_, _| {}).overwriting()
+        let kind = JoinKind {
+            overwrites: true,
+            ..JoinKind::default()
+        };
+        JoinFuture::new(self, site, places, kind, |_, _| {})
     }
 
     /// A full fence. `near` is any place of the fencing code.

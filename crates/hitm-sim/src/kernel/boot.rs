@@ -21,8 +21,7 @@ use super::rt::Balancing;
 use super::smp::CallQueue;
 use super::spinlock::{McsNodes, SecondaryQueues, SpinlockKind};
 use super::task::{
-    MAX_PRIO, MAX_RT_PRIO, Policy, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId, TaskPlaces,
-    TaskTotals,
+    MAX_PRIO, MAX_RT_PRIO, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId, TaskPlaces, TaskTotals,
 };
 use super::{Kernel, KernelCounts, rtmutex, topology};
 use crate::engine::{Arena, Engine, Extent, HostSpan, SimError, StackId};
@@ -170,13 +169,8 @@ impl Kernel {
             let engine = &self.engine;
             engine.set(rq.p.rt_highest_curr, u64::from(MAX_RT_PRIO - 1));
             engine.set(rq.p.rt_highest_next, u64::from(MAX_RT_PRIO - 1));
-            let spec = TaskSpec {
-                name: format!("swapper/{}", cpu.0),
-                policy: Policy::Normal(0),
-                allowed: Some(CpuMask::of(self.cpu_count(), [cpu])),
-                cpu,
-                start: Cycles::ZERO,
-            };
+            let name = format!("swapper/{}", cpu.0);
+            let spec = TaskSpec::bound(self, name, cpu, Cycles::ZERO);
             let idle = self.new_task(&spec, GroupId::ROOT, true)?;
             engine.set(rq.p.curr, u64::from(idle.id.0));
             engine.set(idle.p.on_cpu, 1);
@@ -268,15 +262,9 @@ impl Kernel {
         let make_places = || TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu);
         let (places, extent) = self.engine.extent_of(make_places);
         let places = places?;
-        let prio = if is_idle {
-            MAX_PRIO
-        } else {
-            spec.policy.prio()
-        };
-        let state = if is_idle {
-            TASK_RUNNING
-        } else {
-            TASK_INTERRUPTIBLE
+        let (prio, state) = match is_idle {
+            true => (MAX_PRIO, TASK_RUNNING),
+            false => (spec.policy.prio(), TASK_INTERRUPTIBLE),
         };
         self.engine.set(places.prio, u64::from(prio));
         self.engine.set(places.state, state);

@@ -145,16 +145,14 @@ impl Kernel {
         self.engine
             .load(f::TRY_TO_WAKE_UP, p.p.nr_cpus_allowed)
             .await;
-        if p.allowed_count.get() == 1 {
-            let only = p.allowed.borrow().iter().next();
-            return only.expect("a task may run somewhere");
-        }
-        let cpu = if p.may_run_on(cpu) {
-            cpu
-        } else {
+        let first = || {
             let first = p.allowed.borrow().iter().next();
             first.expect("a task may run somewhere")
         };
+        if p.allowed_count.get() == 1 {
+            return first();
+        }
+        let cpu = if p.may_run_on(cpu) { cpu } else { first() };
         if self.balancing.get() == Balancing::Passive {
             self.wake_idle(p, cpu).await
         } else if p.is_rt() {
@@ -165,8 +163,7 @@ impl Kernel {
     }
 
     async fn ttwu_queue(&self, p: &Rc<Task>, cpu: CpuId) {
-        if self.ttwu_queue_cond(cpu).await {
-            self.queue_wake(p, cpu).await;
+        if self.ttwu_queue_wakelist(p, cpu).await {
             return;
         }
         let rq = self.rq(cpu);
@@ -192,19 +189,16 @@ impl Kernel {
         self.engine.load(f::TTWU_QUEUE_WAKELIST, place).await == 0
     }
 
+    /// Leaves a wake-up to the CPU that the task shall run on; false where this one has to do it.
     async fn ttwu_queue_wakelist(&self, p: &Rc<Task>, cpu: CpuId) -> bool {
         if !self.ttwu_queue_cond(cpu).await {
             return false;
         }
-        self.queue_wake(p, cpu).await;
-        true
-    }
-
-    async fn queue_wake(&self, p: &Rc<Task>, cpu: CpuId) {
         let (engine, site) = (&self.engine, f::TTWU_QUEUE_WAKELIST);
         engine.store(site, self.rq(cpu).p.ttwu_pending, 1).await;
         engine.store(site, p.p.wake_entry, 1).await;
         self.queue_call(cpu, Call::Wake(p.id), site).await;
+        true
     }
 
     /// Puts a woken task on a run queue, which is locked.
