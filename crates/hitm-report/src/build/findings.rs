@@ -3,34 +3,32 @@
 //! All lines of an array, or of the heap blocks of one site or type, are one finding: one change of a type or of an
 //! allocation cures them. Locks in a struct, and members that threads truly share, are findings of their own.
 
+mod groups;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::{CodeAddr, LINE_SIZE, LineAddr, ThreadId};
+use hitm_base::{LINE_SIZE, LineAddr, ThreadId};
 use hitm_coherence::sharing::{Sharing, Verdict};
 use hitm_coherence::stats::{LineStats, RowKey, Statistics, byte_mask};
-use hitm_recording::{DataLabel, SyncKind, without_numbers};
 use hitm_trace::{WaitKind, Waits};
+
+use groups::{Group, Key, Place, Waited, join_parts};
 
 use super::Judged;
 use super::functions::Functions;
 use super::lines::LineBuilder;
 use super::objects::main_threads;
 use super::places::Users;
+use crate::Names;
 use crate::advice::is_array;
-use crate::handed::{HandedOver, HandedRow};
+use crate::handed::HandedOver;
 use crate::model::{
     AccessCounts, Finding, FindingKind, FindingPlace, LineReport, ObjectUse, Totals, share,
 };
 use crate::names::brief;
 use crate::sentences::line as say;
 use crate::waiting::{WaitRow, Waiting, kind_text};
-use crate::{Names, WORTH_SHARE_MIN};
-
-/// Part of the threads' time from which on lines that are handed over, of objects that nobody fights over, are worth a
-/// change. Assumed 0.05 (0.02 to 0.1): what threads get from those who start them, and results that they hand back,
-/// cost short programs less.
-const HANDED_SHARE_MIN: f64 = 0.05;
 
 /// Bytes of one part of a picture.
 const PART_BYTES: u8 = 8;
@@ -53,159 +51,6 @@ pub(super) struct FindingBuilder<'a> {
     pub(super) waits: &'a [Waits],
     /// Findings with all that needs many names; of the others only the cost is told.
     pub(super) shown_max: usize,
-}
-
-/// Common to all that one change cures.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Key {
-    /// Kind of the object; an address where nothing is known.
-    object: String,
-    /// Lock or member in it, numbers apart; empty for all of it.
-    part: String,
-    is_of_runtime: bool,
-}
-
-impl Key {
-    fn identity(&self) -> Option<String> {
-        let name = match self.part.is_empty() {
-            true => &self.object,
-            false => &self.part,
-        };
-        (!name.starts_with("0x")).then(|| name.clone())
-    }
-}
-
-/// What has one key.
-#[derive(Default)]
-struct Group<'a> {
-    lines: Vec<&'a Judged<'a>>,
-    waits: Vec<&'a Waits>,
-    handed: Option<&'a HandedRow>,
-}
-
-/// Cycles of waits, by the way to wait.
-#[derive(Debug, Clone, Copy, Default)]
-struct Waited {
-    spinning: u64,
-    asleep: u64,
-}
-
-impl Group<'_> {
-    fn lost(&self) -> u64 {
-        let lines = self.lines.iter().map(|one| one.stats.contention_stall.0);
-        let handed = self.handed.map_or(0, |row| row.sums.lost.0);
-        lines.fold(handed, u64::saturating_add)
-    }
-
-    fn waited(&self) -> Waited {
-        let mut waited = Waited::default();
-        for one in &self.waits {
-            let sum = match one.kind {
-                WaitKind::Spinning => &mut waited.spinning,
-                WaitKind::Asleep => &mut waited.asleep,
-            };
-            *sum = sum.saturating_add(one.cycles.0);
-        }
-        waited
-    }
-
-    fn cost(&self) -> u64 {
-        let Waited { spinning, asleep } = self.waited();
-        let all = [self.lost(), spinning, asleep];
-        all.into_iter().fold(0, u64::saturating_add)
-    }
-
-    /// Lost cycles of the lines of each verdict.
-    fn verdicts(&self) -> BTreeMap<Verdict, u64> {
-        let mut lost: BTreeMap<Verdict, u64> = BTreeMap::new();
-        for one in &self.lines {
-            let sum = lost.entry(one.sharing.verdict).or_default();
-            *sum = sum.saturating_add(one.stats.contention_stall.0);
-        }
-        lost
-    }
-
-    /// The kind that costs most: waits where threads wait longer than for lines.
-    fn kind(&self) -> FindingKind {
-        let Waited { spinning, asleep } = self.waited();
-        if spinning.saturating_add(asleep) > self.lost() {
-            return FindingKind::Waited(match asleep > spinning {
-                true => WaitKind::Asleep,
-                false => WaitKind::Spinning,
-            });
-        }
-        let handed = self.handed.map_or(0, |row| row.sums.lost.0);
-        match self.main_verdict() {
-            Some((verdict, lost)) if lost >= handed => FindingKind::Contended(verdict),
-            _ => FindingKind::HandedOver,
-        }
-    }
-
-    /// The verdict on the lines that lose most, and what they lose.
-    fn main_verdict(&self) -> Option<(Verdict, u64)> {
-        let verdicts = self.verdicts().into_iter();
-        verdicts.max_by_key(|(verdict, lost)| (*lost, Reverse(*verdict)))
-    }
-
-    /// Its costliest line: of those of its own verdict, where lines cost most.
-    fn first_line(&self) -> Option<&Judged<'_>> {
-        let verdicts = self.verdicts().into_iter();
-        let main = verdicts
-            .max_by_key(|(verdict, lost)| (*lost, Reverse(*verdict)))?
-            .0;
-        let mut lines = self.lines.iter();
-        lines.find(|one| one.sharing.verdict == main).copied()
-    }
-
-    fn threads(&self) -> Option<u64> {
-        let mut threads: BTreeSet<ThreadId> = self.waits.iter().map(|one| one.thread).collect();
-        for one in &self.lines {
-            threads.extend(one.stats.threads.keys());
-        }
-        (!threads.is_empty()).then_some(threads.len() as u64)
-    }
-}
-
-/// A place in data, by its names.
-struct Place {
-    addr: u64,
-    size: u8,
-    label: DataLabel,
-}
-
-impl Place {
-    fn of(names: &dyn Names, addr: u64, size: u8) -> Place {
-        Place {
-            addr,
-            size,
-            label: names.data(addr, size).unwrap_or_default(),
-        }
-    }
-
-    /// The lock or the member at the place; empty for an object without known members.
-    fn part(&self, names: &dyn Names) -> String {
-        if let Some(lock) = names.sync_object(self.addr, self.size)
-            && lock.kind != SyncKind::Count
-        {
-            return lock.name;
-        }
-        match self.label.member.split("+0x").next() {
-            None | Some("") => String::new(),
-            Some(member) => format!("{}{member}", self.label.object),
-        }
-    }
-
-    fn key(&self, names: &dyn Names, is_whole: bool) -> Key {
-        let kind = names.kind(self.addr).filter(|kind| !kind.is_empty());
-        Key {
-            object: kind.unwrap_or_else(|| format!("{:#x}", names.shown(self.addr))),
-            part: match is_whole {
-                true => String::new(),
-                false => without_numbers(&self.part(names)),
-            },
-            is_of_runtime: false,
-        }
-    }
 }
 
 impl<'a> FindingBuilder<'a> {
@@ -241,76 +86,6 @@ impl<'a> FindingBuilder<'a> {
             finding.number = number;
         }
         findings
-    }
-
-    fn groups(&self, judged: &'a [Judged<'a>]) -> BTreeMap<Key, Group<'a>> {
-        let mut groups: BTreeMap<Key, Group<'a>> = BTreeMap::new();
-        for one in judged {
-            let (offset, size) = one.dearest_place();
-            let place = Place::of(self.names, one.line.first_byte() + u64::from(offset), size);
-            let is_whole = one.sharing.verdict.is_curable_by_layout();
-            let key = Key {
-                is_of_runtime: one.is_of_runtime,
-                ..place.key(self.names, is_whole)
-            };
-            groups.entry(key).or_default().lines.push(one);
-        }
-        groups
-    }
-
-    fn add_waits(&self, groups: &mut BTreeMap<Key, Group<'a>>) {
-        let mut words: BTreeMap<u64, Vec<&'a Waits>> = BTreeMap::new();
-        for one in self.waits.iter().filter(|one| one.word != 0) {
-            words.entry(one.word).or_default().push(one);
-        }
-        let mut homes: BTreeMap<LineAddr, Key> = BTreeMap::new();
-        for (key, group) in groups.iter() {
-            homes.extend(group.lines.iter().map(|one| (one.line, key.clone())));
-        }
-        for (word, waits) in words {
-            let first = waits
-                .iter()
-                .max_by_key(|one| (one.cycles, Reverse(one.code)));
-            let code = first.map_or(CodeAddr(0), |one| one.code);
-            let key = Key {
-                is_of_runtime: self.names.is_of_runtime(word, code),
-                ..Place::of(self.names, word, 1).key(self.names, false)
-            };
-            // What threads look at and fight over is one thing, whatever part of the object has the line's name.
-            let home = homes.get(&LineAddr::of(word));
-            let home = home.filter(|home| {
-                home.object == key.object && home.is_of_runtime == key.is_of_runtime
-            });
-            let key = home.cloned().unwrap_or(key);
-            groups.entry(key).or_default().waits.extend(waits);
-        }
-        let whole = self.waiting.whole_cycles;
-        let is_worth = |group: &Group<'_>| share(group.cost(), whole) >= WORTH_SHARE_MIN;
-        groups.retain(|_, group| !group.lines.is_empty() || is_worth(group));
-    }
-
-    /// Adds the lines that are handed over to the costliest finding of their objects; of others, those that are worth
-    /// a word are findings of their own.
-    fn add_handed(&self, groups: &mut BTreeMap<Key, Group<'a>>) {
-        for row in self
-            .handed
-            .objects
-            .iter()
-            .filter(|row| !row.name.is_empty())
-        {
-            let own = groups.iter_mut().filter(|(key, _)| key.object == row.name);
-            let dearest = own.max_by_key(|(key, group)| (group.cost(), Reverse((*key).clone())));
-            if let Some((_, group)) = dearest {
-                group.handed = Some(row);
-            } else if share(row.sums.lost.0, self.totals.thread_cycles) >= HANDED_SHARE_MIN {
-                let key = Key {
-                    object: row.name.clone(),
-                    part: String::new(),
-                    is_of_runtime: false,
-                };
-                groups.entry(key).or_default().handed = Some(row);
-            }
-        }
     }
 
     fn finding(&self, key: &Key, group: &Group<'a>, report: Option<&LineReport>) -> Finding {
@@ -377,9 +152,7 @@ impl<'a> FindingBuilder<'a> {
         });
         own.next()
     }
-}
 
-impl<'a> FindingBuilder<'a> {
     /// The costliest places of a group's lines and words, the first line's first.
     fn data_places(&self, group: &Group<'a>) -> Vec<Place> {
         let first = group.first_line();
@@ -478,30 +251,6 @@ impl<'a> FindingBuilder<'a> {
             waits.for_each(|one| users.add_code(one.code, one.cycles.0, one.count));
         }
         users.into_places()
-    }
-}
-
-/// Lines of members of an array's elements join those of the array as a whole where that costs more: what pads the
-/// elements cures both.
-fn join_parts(groups: &mut BTreeMap<Key, Group<'_>>) {
-    let whole = groups.iter().filter(|(key, _)| key.part.is_empty());
-    let whole: Vec<(Key, u64)> = whole
-        .map(|(key, group)| (key.clone(), group.cost()))
-        .collect();
-    for (key, cost) in whole {
-        let elements = format!("{}[]", key.object);
-        let mut lines = Vec::new();
-        groups.retain(|other, group| {
-            let is_part = other.object == key.object
-                && other.is_of_runtime == key.is_of_runtime
-                && other.part.starts_with(&elements)
-                && group.cost() < cost;
-            if is_part {
-                lines.append(&mut group.lines);
-            }
-            !is_part
-        });
-        groups.entry(key).or_default().lines.append(&mut lines);
     }
 }
 
