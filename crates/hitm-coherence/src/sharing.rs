@@ -31,7 +31,10 @@
 //!    From [`DISJOINT_LARGE_PERMILLE`] on: the costlier of the other two. In between: *mixed*.
 //!
 //! Of samples ([`Known::are_samples`]) stores that do not say where the line was count as contended
-//! from step 2 on. Without them a thread that only writes would be nobody.
+//! from step 2 on. Without them a thread that only writes would be nobody. No sample says what a store
+//! waited, so that writers that disturb one another seem to lose less than they do. So false sharing that
+//! has more than [`DISJOINT_SMALL_PERMILLE`] of the contended accesses comes before read-mostly bytes in step 5:
+//! what ends it helps the readers too, and written bytes that are put together still disturb one another.
 //!
 //! # Not modelled, and why
 //!
@@ -184,17 +187,28 @@ impl Sharing {
         (part * 1000).checked_div(whole).unwrap_or(0) as u64
     }
 
-    fn verdict_of_fights(&self) -> Verdict {
+    /// Returns true if false sharing has more than [`DISJOINT_SMALL_PERMILLE`] of the contended accesses.
+    fn disturbs_writers(&self) -> bool {
+        let falsely = self.sum_of(|kind| kind == FightKind::FalseSharing);
+        let all = self.sum_of(|_| true);
+        u128::from(falsely.contended_count) * 1000
+            > u128::from(all.contended_count) * u128::from(DISJOINT_SMALL_PERMILLE)
+    }
+
+    fn verdict_of_fights(&self, are_samples: bool) -> Verdict {
         let of = |kind| self.permille_of(|other| other == kind);
         let costlier = |a: FightKind, b| if of(a) >= of(b) { a } else { b };
+        let of_layout = match are_samples && self.disturbs_writers() {
+            true => FightKind::FalseSharing,
+            false => costlier(FightKind::FalseSharing, FightKind::ReadMostlyWithHotWriter),
+        };
         let layout = self.permille_of(FightKind::is_curable_by_layout);
         if self.fights.is_empty() {
             Verdict::NoContention
         } else if layout <= DISJOINT_SMALL_PERMILLE {
             costlier(FightKind::Lock, FightKind::TrueSharing).verdict()
         } else if layout >= DISJOINT_LARGE_PERMILLE {
-            let kind = costlier(FightKind::FalseSharing, FightKind::ReadMostlyWithHotWriter);
-            kind.verdict()
+            of_layout.verdict()
         } else {
             Verdict::Mixed
         }
@@ -284,6 +298,6 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     sharing.disjoint_permille = (u128::from(disjoint) * 1000)
         .checked_div(u128::from(all))
         .unwrap_or(0) as u64;
-    sharing.verdict = sharing.verdict_of_fights();
+    sharing.verdict = sharing.verdict_of_fights(known.are_samples);
     sharing
 }

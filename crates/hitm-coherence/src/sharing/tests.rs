@@ -411,3 +411,13 @@ fn a_writer_whose_stores_do_not_say_so_is_one_nevertheless() {
     begun.extend(rounds(100, &[(1, 8, Load, 0x20), (2, 8, Load, 0x20)]));
     check_samples(begun, Verdict::NoContention);
 }
+
+/// A reader between writers has most of the waiting that samples tell of: that of stores is hidden.
+#[test]
+fn writers_beside_a_reader_disturb_one_another_whatever_their_stores_waited() {
+    let read = [(3, 24, Load, 0x40)];
+    let [one, two, three] =
+        [(0, 0), (1, 8), (2, 16)].map(|(thread, offset)| increment(thread, offset));
+    let steps = [&one[..], &read, &two, &read, &three].concat();
+    check_samples(rounds(100, &steps), Verdict::FalseSharing);
+}
