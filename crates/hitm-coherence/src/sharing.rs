@@ -32,9 +32,10 @@
 //!
 //! Of samples ([`Known::are_samples`]) stores that do not say where the line was count as contended
 //! from step 2 on. Without them a thread that only writes would be nobody. No sample says what a store
-//! waited, so that writers that disturb one another seem to lose less than they do. So false sharing that
-//! has more than [`DISJOINT_SMALL_PERMILLE`] of the contended accesses comes before read-mostly bytes in step 5:
-//! what ends it helps the readers too, and written bytes that are put together still disturb one another.
+//! waited, so that writers that disturb one another seem to lose less than they do. Where their false sharing
+//! has more than [`DISJOINT_SMALL_PERMILLE`] of the accesses contended through the line, what readers lose beside
+//! them is part of it: what ends the one ends the other, and written bytes that are put together still disturb
+//! one another.
 //!
 //! # Not modelled, and why
 //!
@@ -88,6 +89,10 @@ pub const FIGHT_SHARE_DIVISOR: u64 = 10;
 pub const READS_PER_WRITE_MIN: u64 = 10;
 /// Loads for each locked operation that look like spinning. A compare-and-swap loop has one.
 pub const SPIN_LOADS_PER_LOCKED: u64 = 2;
+
+/// What is done under a lock is sampled at most this many times as often as the lock is taken. Loads and stores are
+/// sampled apart, each in its own rhythm. Assumed, 2 to 4.
+pub const SAMPLED_PACE_MAX: u64 = 2;
 
 /// One fight in a line. Bit i of a mask is byte i of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,28 +192,17 @@ impl Sharing {
         (part * 1000).checked_div(whole).unwrap_or(0) as u64
     }
 
-    /// Returns true if false sharing has more than [`DISJOINT_SMALL_PERMILLE`] of the contended accesses.
-    fn disturbs_writers(&self) -> bool {
-        let falsely = self.sum_of(|kind| kind == FightKind::FalseSharing);
-        let all = self.sum_of(|_| true);
-        u128::from(falsely.contended_count) * 1000
-            > u128::from(all.contended_count) * u128::from(DISJOINT_SMALL_PERMILLE)
-    }
-
-    fn verdict_of_fights(&self, are_samples: bool) -> Verdict {
+    fn verdict_of_fights(&self) -> Verdict {
         let of = |kind| self.permille_of(|other| other == kind);
         let costlier = |a: FightKind, b| if of(a) >= of(b) { a } else { b };
-        let of_layout = match are_samples && self.disturbs_writers() {
-            true => FightKind::FalseSharing,
-            false => costlier(FightKind::FalseSharing, FightKind::ReadMostlyWithHotWriter),
-        };
         let layout = self.permille_of(FightKind::is_curable_by_layout);
         if self.fights.is_empty() {
             Verdict::NoContention
         } else if layout <= DISJOINT_SMALL_PERMILLE {
             costlier(FightKind::Lock, FightKind::TrueSharing).verdict()
         } else if layout >= DISJOINT_LARGE_PERMILLE {
-            of_layout.verdict()
+            let kind = costlier(FightKind::FalseSharing, FightKind::ReadMostlyWithHotWriter);
+            kind.verdict()
         } else {
             Verdict::Mixed
         }
@@ -284,6 +278,10 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
         }
         false => Matrix::of(&threads, &locks, read_mostly).fights(),
     };
+    let fights = match known.are_samples {
+        true => costs::with_readers(fights),
+        false => fights,
+    };
     sharing.written = threads.values().fold(0, |mask, t| mask | t.written());
     sharing.read_mostly = read_mostly;
     let of_lock = fights.iter().find(|fight| fight.kind == FightKind::Lock);
@@ -298,6 +296,6 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     sharing.disjoint_permille = (u128::from(disjoint) * 1000)
         .checked_div(u128::from(all))
         .unwrap_or(0) as u64;
-    sharing.verdict = sharing.verdict_of_fights(known.are_samples);
+    sharing.verdict = sharing.verdict_of_fights();
     sharing
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use super::{Fight, FightKind, PLACE_SHARE_DIVISOR};
+use super::{DISJOINT_SMALL_PERMILLE, Fight, FightKind, PLACE_SHARE_DIVISOR};
 
 /// Contended accesses and lost cycles, of a place or of a part of its accesses.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,11 @@ pub(super) fn fights_of(costs: Costs) -> Vec<Fight> {
         fights.push(fight);
     }
     fights.retain(|fight| (fight.contended_count, fight.lost_cycles) != (0, 0));
+    costliest_first(&mut fights);
+    fights
+}
+
+fn costliest_first(fights: &mut [Fight]) {
     fights.sort_by_key(|fight| {
         (
             Reverse((fight.lost_cycles, fight.contended_count)),
@@ -65,7 +70,31 @@ pub(super) fn fights_of(costs: Costs) -> Vec<Fight> {
             fight.bytes,
         )
     });
-    fights
+}
+
+/// Fights of samples, which do not say what stores waited: where writers disturb one another through the line, the
+/// readers beside them have no fight of their own.
+pub(super) fn with_readers(fights: Vec<Fight>) -> Vec<Fight> {
+    let is_of_layout = |fight: &Fight| fight.kind.is_curable_by_layout();
+    let (of_layout, mut all): (Vec<Fight>, Vec<Fight>) = fights.into_iter().partition(is_of_layout);
+    let contended = |fight: &Fight| u128::from(fight.contended_count);
+    let falsely = of_layout
+        .iter()
+        .filter(|fight| fight.kind == FightKind::FalseSharing);
+    let falsely: u128 = falsely.map(contended).sum();
+    let whole: u128 = of_layout.iter().map(contended).sum();
+    if falsely * 1000 <= whole * u128::from(DISJOINT_SMALL_PERMILLE) {
+        all.extend(of_layout);
+    } else {
+        all.extend(of_layout.into_iter().reduce(|sum, fight| Fight {
+            kind: FightKind::FalseSharing,
+            bytes: sum.bytes | fight.bytes,
+            contended_count: sum.contended_count + fight.contended_count,
+            lost_cycles: sum.lost_cycles.saturating_add(fight.lost_cycles),
+        }));
+    }
+    costliest_first(&mut all);
+    all
 }
 
 /// A fight over places, those left out that hardly took part.

@@ -11,13 +11,14 @@
 //!
 //! Bytes beside it belong to it when only its lockers touch them, two or more of them do, and at
 //! the lock's pace. That is: no instruction runs more often than the word is locked. What is
-//! counted beside the lock without being under it runs at a pace of its own.
+//! counted beside the lock without being under it runs at a pace of its own. Of samples, whose counts are
+//! estimates, more than [`SAMPLED_PACE_MAX`] times as often is a pace of its own.
 
 use hitm_base::{AccessOp, CodeAddr};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::uses::{ThreadUse, Threads};
-use super::{Known, SPIN_LOADS_PER_LOCKED};
+use super::{Known, SAMPLED_PACE_MAX, SPIN_LOADS_PER_LOCKED};
 
 /// A lock in a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +41,12 @@ pub(super) fn find(threads: &Threads, known: &Known<'_>) -> Vec<Lock> {
     for object in objects {
         locks.extend(known_lock(threads, *object));
     }
+    let pace_max = match known.are_samples {
+        true => SAMPLED_PACE_MAX,
+        false => 1,
+    };
     for word in locked_words(threads, known_bytes) {
-        locks.extend(found_lock(threads, word, known_bytes));
+        locks.extend(found_lock(threads, word, known_bytes, pace_max));
     }
     join_overlapping(locks)
 }
@@ -116,14 +121,18 @@ impl WordUse {
     }
 }
 
-fn found_lock(threads: &Threads, word: u64, known: u64) -> Option<Lock> {
+/// The lock at a word, of which nothing runs under it more than `pace_max` times as often as it is locked.
+fn found_lock(threads: &Threads, word: u64, known: u64, pace_max: u64) -> Option<Lock> {
     let is_locker = |thread: &ThreadUse| thread.locked() & word != 0;
     let lockers: Vec<&ThreadUse> = threads.values().filter(|t| is_locker(t)).collect();
     let of_word = WordUse::of(&lockers, word);
     let strangers = threads.values().filter(|t| !is_locker(t));
     let of_strangers = strangers.fold(0, |all, thread| all | thread.touched());
     let beside = in_two(lockers.iter().map(|thread| thread.touched()))
-        & !(word | known | of_strangers | faster_than(&lockers, of_word.locked));
+        & !(word
+            | known
+            | of_strangers
+            | faster_than(&lockers, of_word.locked.saturating_mul(pace_max)));
     let written = lockers.iter().fold(0, |all, t| all | t.written());
     let stored = in_two(lockers.iter().map(|thread| thread.stored_plainly()));
     let is_lock = stored & (word | beside) != 0 || of_word.is_spun_on();
