@@ -117,6 +117,8 @@ pub mod feature {
     pub const SAMPLE_TIME: u8 = 21;
     pub const MEM_TOPOLOGY: u8 = 22;
     pub const COMPRESSED: u8 = 27;
+    /// The last bit, which perf has no section for: facts of hitm's own.
+    pub const OWN: u8 = 255;
 }
 
 /// Marks in a call chain: the calls behind one are of this context.

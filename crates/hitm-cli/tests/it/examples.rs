@@ -1,4 +1,4 @@
-//! Every example is recorded for real and must be told for what it is.
+//! Every example is recorded for real and must be told for what it is, by the recording and by its export.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -37,10 +37,43 @@ impl Example {
         let source = programs::root().join("examples").join(&self.source);
         let program = programs::build(directory, &self.name, &source, &self.defines);
         let recording = programs::record(directory, &program, &self.args);
-        let report = programs::report(&recording);
-        let name = &self.name;
         let lacking = programs::not_on_first_screen(&recording, &self.screen);
-        assert!(lacking.is_empty(), "{name}: {lacking}");
+        assert!(lacking.is_empty(), "{}: {lacking}", self.name);
+        let report = programs::report(&recording);
+        self.check_report(&report);
+        for period in ["1", "10"] {
+            self.check_export(&recording, period, &report);
+        }
+    }
+
+    /// The samples of an export say of the first line what the recording says, but for what it cost.
+    fn check_export(&self, recording: &Path, period: &str, report: &Value) {
+        let samples = recording.with_extension("data");
+        let [from, to] = [recording, &samples].map(|path| path.to_str().expect("it is UTF-8"));
+        let export = ["export", from, "--perf-data", to, "--period", period];
+        let output = programs::run(Path::new("/"), &export);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "hitm export fails: {error}");
+        let sampled = programs::report(&samples);
+        let (sampled, recorded) = (&sampled["lines"][0], &report["lines"][0]);
+        let (name, told) = (&self.name, format!("{sampled:#}"));
+        assert_eq!(
+            sampled["verdict"], recorded["verdict"],
+            "{name}, {period}: {told}"
+        );
+        if let (Some(sampled), Some(recorded)) =
+            (sampled["advice"].as_str(), recorded["advice"].as_str())
+        {
+            let without_cost = sampled.trim_end_matches('.');
+            assert!(
+                recorded.starts_with(without_cost),
+                "{name}, {period}: {sampled} {recorded}"
+            );
+        }
+    }
+
+    fn check_report(&self, report: &Value) {
+        let name = &self.name;
         let lines = report["lines"].as_array().expect("lines are a list");
         let Some(first) = lines.first() else {
             assert_eq!(self.verdict, "no-contention", "{name}: no line is flagged");

@@ -12,7 +12,7 @@ use crate::format::{FILE_HEADER_LEN, MAGIC, MAGIC_SWAPPED, PIPE_HEADER_LEN};
 pub(super) const EVENTS_MAX: usize = 4096;
 
 /// The largest feature section that is read; command lines and build ids are far smaller.
-const FEATURE_LEN_MAX: u64 = 16 << 20;
+pub const FEATURE_LEN_MAX: u64 = 16 << 20;
 
 /// A part of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -47,6 +47,8 @@ pub struct FileFacts {
     pub memory: MemoryNodes,
     /// Build ids by path.
     pub build_ids: Vec<(String, Vec<u8>)>,
+    /// Facts of hitm's own, in a form that hitm-perf does not know.
+    pub own: Vec<u8>,
     /// Names of events by sample id.
     pub(super) event_names: Vec<(String, Attr, Vec<u64>)>,
     event_id_count: usize,
@@ -76,6 +78,10 @@ impl FileFacts {
             feature::NUMA_TOPOLOGY => self.take_nodes(bytes),
             feature::MEM_TOPOLOGY => self.take_memory(bytes),
             feature::COMPRESSED => self.take_compression(bytes),
+            feature::OWN => {
+                self.own = section.to_vec();
+                Some(())
+            }
             _ => Some(()),
         };
         self.unreadable += u64::from(read.is_none());

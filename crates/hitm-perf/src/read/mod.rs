@@ -28,6 +28,7 @@ pub use bytes::ByteOrder;
 pub use chain::CALLERS_MAX;
 pub use error::ReadError;
 pub use events::Event;
+pub use header::FEATURE_LEN_MAX;
 pub use info::FileFacts;
 pub use side::World;
 

@@ -84,9 +84,12 @@ pub(super) fn head(data_len: u64, feature_bits: &[u8], form: SampleForm) -> Vec<
         put64(&mut out, offset as u64);
         put64(&mut out, len as u64);
     }
-    let bits = feature_bits.iter().fold(0, |bits, bit| bits | 1u64 << bit);
-    for word in [bits, 0, 0, 0] {
-        put64(&mut out, word);
+    for first in (0..=u8::MAX).step_by(64) {
+        let here = feature_bits.iter().filter(|bit| **bit / 64 == first / 64);
+        put64(
+            &mut out,
+            here.fold(0, |bits, bit| bits | 1u64 << (bit % 64)),
+        );
     }
     ATTRS.iter().for_each(|attr| put64(&mut out, attr.id));
     for (index, attr) in ATTRS.iter().enumerate() {

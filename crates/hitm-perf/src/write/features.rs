@@ -33,6 +33,8 @@ pub struct FileInfo {
     pub command: Vec<String>,
     /// The CPUs, by number.
     pub cpus: Vec<CpuInfo>,
+    /// Facts of hitm's own, for which perf has no place.
+    pub own: Vec<u8>,
 }
 
 /// The feature sections in the order of their bits.
@@ -53,7 +55,8 @@ pub(super) fn features<W>(writer: &PerfDataWriter<W>, info: &FileInfo) -> Vec<(u
     info.command
         .iter()
         .for_each(|arg| put_string(&mut command, arg));
-    vec![
+    let own = (!info.own.is_empty()).then(|| (feature::OWN, info.own.clone()));
+    let described = [
         (feature::BUILD_ID, build_ids(&writer.files)),
         (feature::HOSTNAME, text(&info.hostname)),
         // A modelled machine has no kernel; perf wants a word here.
@@ -69,7 +72,8 @@ pub(super) fn features<W>(writer: &PerfDataWriter<W>, info: &FileInfo) -> Vec<(u
         (feature::NUMA_TOPOLOGY, numa_topology(&info.cpus)),
         (feature::SAMPLE_TIME, times),
         (feature::MEM_TOPOLOGY, memory_topology(&info.cpus)),
-    ]
+    ];
+    described.into_iter().chain(own).collect()
 }
 
 fn build_ids(files: &[(String, Vec<u8>)]) -> Vec<u8> {

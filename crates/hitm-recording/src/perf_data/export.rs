@@ -8,7 +8,7 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::Arc;
 
-use hitm_base::{Access, AccessOp, AddrRange, CodeAddr, Machine, Outcome, ThreadId};
+use hitm_base::{Access, AccessOp, AddrRange, CodeAddr, CpuId, Cycles, Machine, Outcome, ThreadId};
 use hitm_files::output_file::OutputFile;
 use hitm_perf::export::{Origin, Sampler, TIME_ORIGIN_NS};
 use hitm_perf::maps::KERNEL;
@@ -16,8 +16,11 @@ use hitm_perf::write::{
     CpuInfo, FileInfo, LOADS_NAME, MmapInfo, Moment, PerfDataWriter, STORES_NAME, SampleForm,
 };
 use hitm_perf::{EventKind, Sample, Spaces, TaskId};
-use hitm_trace::{Header, Mapping, Record, RegionKind, SampledProcess, ThreadExit, Visitor};
+use hitm_trace::{
+    Header, Mapping, Record, RegionKind, SampledProcess, ThreadExit, ThreadStart, Visitor,
+};
 
+use super::own;
 use super::{PerfDataError, check_apart};
 use crate::recording::{Budget, Objects, RecordingError, RecordingFile};
 
@@ -61,7 +64,7 @@ pub fn export(
     RecordingFile::open(from)?.visit(&mut exporter, &mut |read, all| {
         progress(all + read, 2 * all)
     })?;
-    let summary = exporter.finish(&scene).map_err(failed)?;
+    let summary = exporter.finish(&scene, period).map_err(failed)?;
     file.commit()?;
     Ok(summary)
 }
@@ -105,6 +108,7 @@ impl Visitor for SceneVisitor {
         match record {
             Record::Mapping(mapping) => self.objects.add_mapping(mapping, &mut self.budget),
             Record::Region(region) => self.objects.add_region(region, &mut self.budget),
+            Record::HeapObject(object) => self.objects.add_heap(object, &mut self.budget),
             Record::ThreadExit(exit) if self.names.contains_key(&exit.thread) => {
                 self.exits.insert(exit.thread, exit);
             }
@@ -240,7 +244,32 @@ impl Scene {
         &self.objects.mappings
     }
 
-    fn info(&self) -> FileInfo {
+    /// Section of what perf.data has no place for; none if a file cannot hold it. A file has the times of threads
+    /// only if it has every access: they say how much of the run the accesses lost.
+    fn own(&self, has_every_access: bool) -> Option<Vec<u8>> {
+        let threads = self.names.iter().filter(|_| has_every_access);
+        let threads = threads.map(|(thread, name)| {
+            Record::ThreadStart(ThreadStart {
+                thread: *thread,
+                tid: tid_of(&self.tids, *thread),
+                cpu: CpuId(0),
+                time: Cycles::ZERO,
+                name: name.clone(),
+                seat: 0,
+                process: 0,
+            })
+        });
+        let exits = self.exits.values().filter(|_| has_every_access);
+        let exits = exits.map(|exit| Record::ThreadExit(*exit));
+        let regions = self.objects.regions.iter();
+        let regions = regions.filter(|region| own::has_site(region));
+        let regions = regions.map(|region| Record::Region(region.clone()));
+        let blocks = self.objects.heap_blocks().map(own::heap_record);
+        let records = threads.chain(exits).chain(regions).chain(blocks);
+        own::encode(&self.header, records)
+    }
+
+    fn info(&self, own: Vec<u8>) -> FileInfo {
         let topology = &self.machine.topology;
         let cpus = topology.cpus().map(|cpu| CpuInfo {
             core: topology.core_of(cpu).into(),
@@ -255,6 +284,7 @@ impl Scene {
             cpuid: "hitm,0,0,0".to_owned(),
             command: self.header.args.clone(),
             cpus: cpus.collect(),
+            own,
         }
     }
 }
@@ -326,7 +356,7 @@ impl<'f> Exporter<'f> {
         })
     }
 
-    fn finish(self, scene: &Scene) -> io::Result<ExportSummary> {
+    fn finish(mut self, scene: &Scene, period: u64) -> io::Result<ExportSummary> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
@@ -341,7 +371,13 @@ impl<'f> Exporter<'f> {
             })?;
         }
         let cut_chains = writer.cut_chain_count();
-        writer.finish(&scene.info())?;
+        let own = scene.own(period == 1);
+        if own.is_none() {
+            let missing = "the machine model, blocks of the heap and the threads' times take more than perf.data can \
+                           hold in one section: a report of this file does not have them";
+            self.summary.left_out.push(missing.to_owned());
+        }
+        writer.finish(&scene.info(own.unwrap_or_default()))?;
         Ok(ExportSummary {
             cut_chains,
             ..self.summary

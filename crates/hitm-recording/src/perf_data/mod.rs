@@ -6,6 +6,7 @@ mod block_writer;
 mod export;
 mod import;
 mod kernel;
+mod own;
 mod pass;
 mod sampled_tables;
 mod samples;

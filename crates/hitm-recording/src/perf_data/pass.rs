@@ -22,6 +22,7 @@ use hitm_trace::{
 
 use super::PerfDataError;
 use super::kernel::ExtraNames;
+use super::own::OwnFacts;
 use crate::recording::Recording;
 use crate::recording::contended::Others;
 
@@ -56,6 +57,8 @@ pub(super) struct Pass {
     pub(super) perf: PerfData,
     pub(super) importer: Importer,
     pub(super) known: Known,
+    /// Facts of an export of hitm's.
+    pub(super) own: OwnFacts,
 }
 
 /// Facts that are complete only at a file's end, and change how its samples are read.
@@ -144,10 +147,12 @@ pub(super) fn read_accesses(
         aliases: importer.aliases(is_private),
         lives: perf.world.lives.clone(),
     };
+    let own = OwnFacts::decode(&perf.facts.own);
     Ok(Pass {
         perf,
         importer,
         known,
+        own,
     })
 }
 
@@ -183,6 +188,7 @@ impl Pass {
             ));
         }
         notes.extend(self.perf.unused.describe());
+        notes.extend(self.own.notes());
         notes
     }
 
@@ -193,10 +199,23 @@ impl Pass {
         name.cloned().unwrap_or_else(|| "unknown".to_owned())
     }
 
+    /// The machine model of an export, or one of what perf says of the machine; and its text.
+    fn machine(&self) -> Result<(Machine, String), PerfDataError> {
+        let sampled = self.importer.cpu_count_min();
+        let has_all = |machine: &Machine| machine.topology.cpu_count() >= sampled as usize;
+        match &self.own.machine {
+            Some(own) if has_all(&own.machine) => Ok((own.machine.clone(), own.toml.clone())),
+            _ => {
+                let facts = &self.perf.facts;
+                let cpu_count = facts.cpu_count.max(sampled);
+                Ok(machine::of_perf_data(facts, cpu_count)?)
+            }
+        }
+    }
+
     pub(super) fn header(&self) -> Result<(Header, Machine), PerfDataError> {
         let facts = &self.perf.facts;
-        let cpu_count = facts.cpu_count.max(self.importer.cpu_count_min());
-        let (machine, machine_toml) = machine::of_perf_data(facts, cpu_count)?;
+        let (machine, machine_toml) = self.machine()?;
         let events = self.perf.events.iter().map(|event| SampledEvent {
             name: event.name.clone(),
             sample_count: event.sample_count,
@@ -271,18 +290,15 @@ impl Pass {
                 process: 0,
             }));
             if let Some(time) = self.perf.world.exits.get(&ids) {
-                // Samples lack the thread's totals.
                 records.push(Record::ThreadExit(ThreadExit {
                     thread,
                     time: Cycles(*time),
-                    insns: 0,
-                    accesses: 0,
-                    stall: Cycles::ZERO,
-                    contention_stall: Cycles::ZERO,
+                    ..self.own.totals_of(ids.1.id)
                 }));
             }
         }
         records.extend(self.mappings(&numbers));
+        records.extend(self.own.records());
         records.push(Record::End(End {
             time: Cycles::ZERO,
             reason: EndReason::Exited { status: 0 },

@@ -12,6 +12,7 @@ use hitm_trace::{Mapping, Record};
 
 use super::PerfDataError;
 use super::kernel::{KernelFound, KernelSource};
+use super::own::OwnFacts;
 use super::pass::{Known, Pass, SampleFormat, read_samples, sample_format};
 use super::tables::{C2cReport, Naming};
 use crate::recording::contended::Others;
@@ -62,6 +63,7 @@ pub fn tables_of_samples(
         perf,
         importer: Importer::of_spaces(spaces),
         known: Known::default(),
+        own: OwnFacts::default(),
     };
     let mappings = pass
         .mappings(&BTreeMap::new())

@@ -92,7 +92,7 @@ impl Objects {
         Some(stack)
     }
 
-    pub(super) fn heap_blocks(&self) -> impl Iterator<Item = &HeapBlock> {
+    pub(crate) fn heap_blocks(&self) -> impl Iterator<Item = &HeapBlock> {
         self.heap.values()
     }
 

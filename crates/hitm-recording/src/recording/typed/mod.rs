@@ -85,6 +85,30 @@ pub(super) struct MemoryTypes {
 pub(super) struct Source<'a> {
     pub(super) statistics: &'a Statistics,
     pub(super) symbolizer: &'a RefCell<Symbolizer<'static>>,
+    /// Set when accesses are samples, which do not say how many bytes they are of.
+    pub(super) are_samples: bool,
+}
+
+impl Source<'_> {
+    /// Vote of an access to `part_bytes` bytes at `addr`, by what its instruction accesses.
+    fn vote(self, addr: u64, part_bytes: u8, accessed: &AccessedType) -> Option<Vote> {
+        let base = addr.checked_sub(accessed.offset)?;
+        Some(match self.are_samples {
+            // A sample is of a whole access.
+            true => Vote {
+                base,
+                addr,
+                part_bytes: accessed.bytes,
+                part_count: 1,
+            },
+            false => Vote {
+                base,
+                addr,
+                part_bytes: part_bytes.into(),
+                part_count: parts(accessed.bytes, part_bytes),
+            },
+        })
+    }
 }
 
 impl MemoryTypes {
@@ -169,14 +193,8 @@ impl MemoryTypes {
                 votes.see(addr, row.sources.total());
                 if let Some((of, accessed)) = self.accessed(source, key.code)
                     && !ALLOCATORS_VIEWS.contains(&&*of.name)
-                    && let Some(base) = addr.checked_sub(accessed.offset)
+                    && let Some(vote) = source.vote(addr, key.size, &accessed)
                 {
-                    let vote = Vote {
-                        base,
-                        addr,
-                        part_bytes: u64::from(key.size),
-                        part_count: parts(accessed.bytes, key.size),
-                    };
                     votes.add(source.symbolizer, of, vote, row.sources.total());
                 }
             }

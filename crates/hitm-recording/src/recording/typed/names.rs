@@ -25,17 +25,22 @@ pub struct TypedBlock {
 
 impl AddressNames<'_> {
     /// The object that holds the byte at `addr`, where only the code that uses it says its type. None for
-    /// variables, kernels, and samples, whose instructions may be the ones behind.
+    /// variables, kernels, and perf's samples, whose instructions may be the ones behind.
     pub(in crate::recording) fn typed_place(&self, addr: u64, size: u8) -> Option<TypedPlace> {
-        if self.is_sampled || self.kernel_regions.at(addr).is_some() || addr >> 63 == 1 {
+        if self.kernel_regions.at(addr).is_some() || addr >> 63 == 1 {
             return None;
         }
         let source = Source {
             statistics: self.statistics,
             symbolizer: &self.symbolizer,
+            are_samples: self.is_sampled,
         };
         if let Some(block) = self.objects.heap_at(addr) {
             return self.types.in_block(source, block, addr);
+        }
+        // Blocks of the heap are known of samples that hitm exported, whose instructions are exact.
+        if self.is_sampled {
+            return None;
         }
         let variable = self.symbolizer.borrow_mut().data(addr, size.into());
         match variable.location {
