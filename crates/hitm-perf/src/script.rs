@@ -7,12 +7,20 @@
 //! 4242/4243 [024]     1.000104: cpu/mem-loads,ldlat=30/P:  7f0000005930  183601808042 |OP LOAD|...|BLK  N/A   361   401370 main
 //! ```
 //!
+//! A sample with a call chain has it in the lines behind, one call a line, the instruction first:
+//!
+//! ```text
+//! 4242/4243 [024]     1.000104: cpu/mem-loads,ldlat=30/P:  7f0000005930  183601808042 |OP LOAD|...|BLK  N/A   361
+//!             1370 touch
+//!            88f0e start_thread
+//! ```
+//!
 //! Lines that begin with `#` are perf's comments. There are no mappings: code has the names that
 //! perf gave it, data has none.
 
 use std::io::{BufRead, Read as _};
 
-use crate::read::{Event, PerfData, ReadError, Visit};
+use crate::read::{CALLERS_MAX, Event, PerfData, ReadError, Visit};
 use crate::{CpuMode, DataSrc, Sample};
 
 /// The longest line that is read; C++ has long names.
@@ -29,7 +37,12 @@ const EXPECTED: &str =
 pub fn is_script(start: &[u8]) -> bool {
     let text = String::from_utf8_lossy(start);
     let mut lines = text.lines().filter(|line| !is_comment(line));
-    let mut words = lines.next().unwrap_or_default().split_ascii_whitespace();
+    begins_sample(lines.next().unwrap_or_default())
+}
+
+/// Returns true if a line is the first of a sample: it begins with the thread and the CPU.
+fn begins_sample(line: &str) -> bool {
+    let mut words = line.split_ascii_whitespace();
     let ids = words.next().and_then(ids);
     ids.is_some() && words.next().is_some_and(|word| cpu(word).is_some())
 }
@@ -44,7 +57,11 @@ pub fn read(
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<PerfData, ReadError> {
-    let mut data = PerfData::default();
+    let mut reader = Reader {
+        data: PerfData::default(),
+        open: None,
+        visit,
+    };
     let mut bytes = Vec::new();
     let mut offset = 0;
     for number in 1u64.. {
@@ -57,70 +74,171 @@ pub fn read(
             break;
         }
         let line = String::from_utf8_lossy(&bytes);
-        if !is_comment(&line) {
-            let Some(parsed) = parse(&line) else {
-                let found: String = line.trim().chars().take(120).collect();
-                let found = format!("line {number}, {found:?}");
-                return Err(ReadError::malformed(
-                    offset,
-                    "a line of perf script",
-                    found,
-                    EXPECTED,
-                ));
-            };
-            take(&mut data, &parsed, offset, visit)?;
-        }
+        reader.take(&line, Position { offset, number })?;
         offset += len as u64;
         if number.is_multiple_of(1 << 14) {
             progress(offset);
         }
     }
+    reader.close()?;
+    let mut data = reader.data;
     data.notes
         .push("read from text: there are no mappings, so that data has no names".to_owned());
     Ok(data)
 }
 
-struct Parsed<'a> {
-    event: &'a str,
-    sample: Sample,
-    /// Empty or in brackets when perf knows none.
+/// Place of a line in the text.
+#[derive(Debug, Clone, Copy)]
+struct Position {
+    offset: u64,
+    number: u64,
+}
+
+impl Position {
+    fn unexpected(self, line: &str) -> ReadError {
+        let found: String = line.trim().chars().take(120).collect();
+        let found = format!("line {}, {found:?}", self.number);
+        ReadError::malformed(self.offset, "a line of perf script", found, EXPECTED)
+    }
+}
+
+/// An address with the symbol that perf printed, which is empty or in brackets when perf knows none.
+#[derive(Debug)]
+struct Call {
+    addr: u64,
     symbol: String,
 }
 
-fn take(
-    data: &mut PerfData,
-    parsed: &Parsed<'_>,
-    offset: u64,
-    visit: &mut Visit<'_>,
-) -> Result<(), ReadError> {
-    let known = data
-        .events
-        .iter()
-        .position(|event| event.name == parsed.event);
-    let index = match known {
-        Some(index) => index,
-        None if data.events.len() >= EVENTS_MAX => {
-            return Err(ReadError::malformed(offset, "events", "more", EVENTS_MAX));
-        }
-        None => {
-            data.events.push(Event {
-                name: parsed.event.to_owned(),
-                ..Event::default()
-            });
-            data.events.len() - 1
-        }
-    };
-    data.events[index].sample_count += 1;
-    data.events[index].period_sum += 1;
-    let is_known = !parsed.symbol.is_empty() && !parsed.symbol.starts_with('[');
-    if is_known && data.code_names.len() < NAMES_MAX {
-        let key = (parsed.sample.pid, parsed.sample.ip);
-        data.code_names
-            .entry(key)
-            .or_insert_with(|| parsed.symbol.clone());
+impl Call {
+    /// Reads an address and the words behind it, which may be none.
+    fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Call> {
+        let addr = u64::from_str_radix(words.next()?, 16).ok()?;
+        let symbol = words.collect::<Vec<_>>().join(" ");
+        let name = symbol.split_once("+0x").map(|(name, _)| name.to_owned());
+        Some(Call {
+            addr,
+            symbol: name.unwrap_or(symbol),
+        })
     }
-    visit(index, &parsed.sample, &[]);
-    Ok(())
+}
+
+/// A sample whose call chain may follow.
+struct Open {
+    line: String,
+    position: Position,
+    event: usize,
+    sample: Sample,
+    has_place: bool,
+    callers: Vec<u64>,
+}
+
+struct Reader<'v, 'c> {
+    data: PerfData,
+    open: Option<Open>,
+    visit: &'v mut Visit<'c>,
+}
+
+impl Reader<'_, '_> {
+    fn take(&mut self, line: &str, position: Position) -> Result<(), ReadError> {
+        if is_comment(line) {
+            return self.close();
+        }
+        if let Some(open) = &mut self.open
+            && !begins_sample(line)
+        {
+            let call = Call::read(line.split_ascii_whitespace());
+            let call = call.ok_or_else(|| position.unexpected(line))?;
+            let pid = open.sample.pid;
+            // Functions that were inlined have a line each, with the address of the one that they are in.
+            if !call.symbol.ends_with("(inlined)") {
+                self.data.unused.cut_chains += u64::from(open.call(&call));
+                self.name(pid, call);
+            }
+            return Ok(());
+        }
+        self.close()?;
+        let parsed = parse(line).ok_or_else(|| position.unexpected(line))?;
+        let event = self.event(parsed.event, position.offset)?;
+        let mut open = Open {
+            line: line.to_owned(),
+            position,
+            event,
+            sample: parsed.sample,
+            has_place: false,
+            callers: Vec::new(),
+        };
+        if let Some(call) = parsed.place {
+            open.call(&call);
+            self.name(open.sample.pid, call);
+        }
+        self.open = Some(open);
+        Ok(())
+    }
+
+    /// Hands over the sample whose lines are all read.
+    fn close(&mut self) -> Result<(), ReadError> {
+        let Some(open) = self.open.take() else {
+            return Ok(());
+        };
+        if !open.has_place {
+            return Err(open.position.unexpected(&open.line));
+        }
+        let event = &mut self.data.events[open.event];
+        event.sample_count += 1;
+        event.period_sum += 1;
+        (self.visit)(open.event, &open.sample, &open.callers);
+        Ok(())
+    }
+
+    /// Number of an event, by its name.
+    fn event(&mut self, name: &str, offset: u64) -> Result<usize, ReadError> {
+        let events = &mut self.data.events;
+        match events.iter().position(|event| event.name == name) {
+            Some(index) => Ok(index),
+            None if events.len() >= EVENTS_MAX => {
+                Err(ReadError::malformed(offset, "events", "more", EVENTS_MAX))
+            }
+            None => {
+                events.push(Event {
+                    name: name.to_owned(),
+                    ..Event::default()
+                });
+                Ok(events.len() - 1)
+            }
+        }
+    }
+
+    fn name(&mut self, pid: u32, call: Call) {
+        let is_known = !call.symbol.is_empty() && !call.symbol.starts_with('[');
+        if is_known && self.data.code_names.len() < NAMES_MAX {
+            let names = &mut self.data.code_names;
+            names.entry((pid, call.addr)).or_insert(call.symbol);
+        }
+    }
+}
+
+impl Open {
+    /// Takes the sample's instruction, or a caller behind it; returns true if there are too many to keep.
+    fn call(&mut self, call: &Call) -> bool {
+        if !std::mem::replace(&mut self.has_place, true) {
+            self.sample.ip = call.addr;
+            self.sample.mode = CpuMode::of_code(call.addr);
+            return false;
+        }
+        let is_kept = self.callers.len() < CALLERS_MAX;
+        if is_kept {
+            self.callers.push(call.addr);
+        }
+        !is_kept
+    }
+}
+
+struct Parsed<'a> {
+    event: &'a str,
+    /// Without its instruction.
+    sample: Sample,
+    /// The instruction, unless it stands in a call chain behind.
+    place: Option<Call>,
 }
 
 fn parse(line: &str) -> Option<Parsed<'_>> {
@@ -139,31 +257,27 @@ fn parse(line: &str) -> Option<Parsed<'_>> {
     // behind the last bar.
     let (_, rest) = words.rsplit_once('|')?;
     let is_word = |word: &&str| word.parse::<u64>().is_err();
-    let mut rest = rest.split_ascii_whitespace().skip_while(is_word);
+    let mut rest = rest.split_ascii_whitespace().skip_while(is_word).peekable();
     let weight = rest.next()?.parse().ok()?;
-    let ip = u64::from_str_radix(rest.next()?, 16).ok()?;
-    let symbol: Vec<&str> = rest.collect();
-    let symbol = symbol.join(" ");
+    let place = match rest.peek() {
+        Some(_) => Some(Call::read(rest)?),
+        None => None,
+    };
     let sample = Sample {
-        lives: [0; 2],
         pid,
         tid,
         cpu,
-        mode: CpuMode::of_code(ip),
         time_ns,
-        ip,
         addr,
         data_src: DataSrc(data_src),
         weight,
         period: 1,
-        phys_addr: 0,
+        ..Sample::default()
     };
     Some(Parsed {
         event,
         sample,
-        symbol: symbol
-            .split_once("+0x")
-            .map_or(symbol.clone(), |(name, _)| name.to_owned()),
+        place,
     })
 }
 
@@ -246,6 +360,28 @@ mod tests {
         );
         assert_eq!(samples[1].time_ns, 1_500_000_000);
         assert_eq!(data.code_names[&(19093, 0x40_029a_9b4c)], "__clone");
+    }
+
+    #[test]
+    fn call_chains_stand_behind_their_samples() {
+        let load = LOAD.trim_end().strip_suffix("40029a9b4c __clone").unwrap();
+        let chain = "\t  1370 touch+0x5\n\t  1370 main (inlined)\n\t 88f0e start_thread\n\tffffffffffffffff [unknown]\n";
+        let text = format!("{load}\n{chain}\n{STORE}{load}\n\t 88f0e start_thread\n");
+        assert!(is_script(text.as_bytes()));
+        let mut chains = Vec::new();
+        let mut visit = |_: usize, sample: &Sample, callers: &[u64]| {
+            chains.push((sample.ip, callers.to_vec()));
+        };
+        let data = read(text.as_bytes(), &mut visit, &mut |_| {}).unwrap();
+        let store = (0xffff_ffff_8100_0010, vec![]);
+        let first = (0x1370, vec![0x8_8f0e, u64::MAX]);
+        assert_eq!(chains, [first, store, (0x8_8f0e, vec![])]);
+        assert_eq!(data.code_names[&(19093, 0x1370)], "touch");
+        assert_eq!(data.code_names[&(19093, 0x8_8f0e)], "start_thread");
+        let error = samples(&format!("{load}\n{STORE}")).unwrap_err();
+        assert!(error.contains("found line 1"), "{error}");
+        let error = samples(&format!("{load}\n\t touch\n")).unwrap_err();
+        assert!(error.contains("found line 2"), "{error}");
     }
 
     #[test]
