@@ -12,6 +12,7 @@ mod locks;
 mod machine;
 mod names;
 mod objects;
+mod shared;
 pub(crate) mod statistics;
 mod traffic;
 mod typed;

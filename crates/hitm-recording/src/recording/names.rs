@@ -20,6 +20,7 @@ use super::debuginfod;
 use super::elements::element_size;
 use super::labels::{CodeLabel, DataLabel};
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
+use super::shared::is_shared;
 use super::typed::MemoryTypes;
 use crate::kernel_files::{KERNEL_PATH, KernelFiles};
 use crate::kernel_names::KernelNames;
@@ -132,9 +133,10 @@ impl<'a> AddressNames<'a> {
     }
 
     /// The address as its process sees it: processes that were recorded together have numbers in
-    /// theirs.
+    /// theirs. Memory that they share lies elsewhere in each, and keeps the number of its object.
     pub fn shown(&self, addr: u64) -> u64 {
-        match self.has_processes && addr >> 63 == 0 {
+        let is_of_process = addr >> 63 == 0 && (self.is_sampled || !is_shared(addr));
+        match self.has_processes && is_of_process {
             true => addr & ((1 << PROCESS_SHIFT) - 1),
             false => addr,
         }
@@ -227,9 +229,12 @@ impl<'a> AddressNames<'a> {
         {
             return Some(label);
         }
+        if let Some(label) = self.shared_label(addr) {
+            let typed = self.typed_label(addr, size, || label.object.clone());
+            return Some(typed.unwrap_or(label));
+        }
         let label = self.file_label(addr, size);
         let is_variable = label.as_ref().is_some_and(|label| label.object_size > 0);
-        // Of memory that processes share, its file or object.
         let place = label
             .as_ref()
             .and_then(|label| label.object.rsplit_once("+0x"));
@@ -250,6 +255,7 @@ impl<'a> AddressNames<'a> {
             }),
             None => (name.place != format!("{addr:#x}")).then(|| DataLabel {
                 object: name.place,
+                object_addr: addr,
                 ..DataLabel::default()
             }),
         }
@@ -520,6 +526,9 @@ impl<'a> AddressNames<'a> {
         let size = block_size(block.range.len());
         match memory_of_hotspot(&site) {
             Some(memory) => memory.to_owned(),
+            None if is_shared(block.range.start()) => {
+                format!("shared memory of {size} from {site}")
+            }
             None => format!("heap block of {size} from {site}"),
         }
     }

@@ -111,9 +111,12 @@ impl AddressNames<'_> {
             let inner = symbolizer.file(&place.of.path)?.content_at(of, offset);
             let Some(inner) = inner else { break };
             (of, offset) = inner;
-            found = file_type(&mut symbolizer, &place.of.path, of).or(found);
+            // `long int` is no name for what is in a shell.
+            let content = file_type(&mut symbolizer, &place.of.path, of);
+            let content = content.filter(|of| of.has_members);
+            found = content.map(|of| (of, addr - offset)).or(found);
         }
-        Some((found?, addr - offset))
+        found
     }
 
     /// Asks the types that were read from a file.

@@ -1,0 +1,76 @@
+//! Names of memory that processes share.
+
+use hitm_trace::{Mapping, PROCESS_SHIFT, SHARED_END, SHARED_FIRST};
+
+use super::labels::DataLabel;
+use super::names::AddressNames;
+
+/// Beginnings of the paths of objects without a file, each with their name.
+const NAMELESS: [(&str, &str); 2] = [
+    ("/dev/zero", "shared anonymous memory"),
+    ("/SYSV", "shared memory segment"),
+];
+
+/// Returns true if an address of a recording is of a shared object.
+pub(super) fn is_shared(addr: u64) -> bool {
+    (u64::from(SHARED_FIRST)..u64::from(SHARED_END)).contains(&(addr >> PROCESS_SHIFT))
+}
+
+/// The name of a shared object with this path.
+fn name_of(path: &str) -> String {
+    let mut nameless = NAMELESS.iter();
+    if let Some((_, name)) = nameless.find(|(begin, _)| path.starts_with(begin)) {
+        return (*name).to_owned();
+    }
+    let file = path.rsplit('/').next().unwrap_or(path);
+    format!("shared mapping of {}", file.trim_start_matches("memfd:"))
+}
+
+impl AddressNames<'_> {
+    /// The shared object that holds the byte at `addr`, as far as it is mapped.
+    pub(super) fn shared_label(&self, addr: u64) -> Option<DataLabel> {
+        if self.is_sampled || !is_shared(addr) {
+            return None;
+        }
+        let mut mappings = self.objects.mappings.iter().rev();
+        let mapping: &Mapping = mappings.find(|mapping| mapping.range.contains(addr))?;
+        let start = mapping.range.start();
+        Some(DataLabel {
+            object: name_of(&mapping.path),
+            object_addr: start,
+            object_size: mapping.range.len(),
+            member: format!("+{:#x}", addr - start),
+            ..DataLabel::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_named_by_their_files() {
+        let names = [
+            "/dev/shm/table",
+            "/memfd:ring",
+            "/dev/zero",
+            "/SYSV0000002a",
+        ]
+        .map(name_of);
+        let expected = [
+            "shared mapping of table",
+            "shared mapping of ring",
+            "shared anonymous memory",
+            "shared memory segment",
+        ];
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn addresses_say_whether_they_are_shared() {
+        let of = |number: u32| u64::from(number) << PROCESS_SHIFT | 0x40;
+        assert!(is_shared(of(SHARED_FIRST)) && is_shared(of(SHARED_END - 1)));
+        assert!(!is_shared(of(SHARED_FIRST - 1)) && !is_shared(of(SHARED_END)) && !is_shared(0x40));
+    }
+}
