@@ -1,8 +1,12 @@
 //! Files of /proc and /sys that tell of CPUs: the program reads the modelled machine's.
 //!
-//! When the program has opened one of them, its descriptor gets a file in memory with other contents.
+//! All of them say the same: caches and packages have the CPUs that the program sees, at the model's sizes
+//! and clock. When the program has opened one of them, its descriptor gets a file in memory with other contents.
 //! QEMU opens files by instructions of its own, so there is no call that could be answered.
 
+mod one_cpu;
+
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -10,9 +14,10 @@ use std::io::{Read as _, Seek as _, Write as _};
 use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd as _;
 
-use hitm_base::{CpuId, Topology};
+use hitm_base::{CpuId, Machine};
 
 use crate::cpus::Cpus;
+use one_cpu::OneCpu;
 
 /// The longest of these files that is read: /proc/stat of thousands of CPUs has less.
 const BYTES_MAX: u64 = 16 << 20;
@@ -34,6 +39,8 @@ enum CpuFile {
     Quota,
     /// The same of cgroup v1.
     QuotaV1,
+    /// A fact about one CPU.
+    One(OneCpu),
 }
 
 impl CpuFile {
@@ -57,7 +64,7 @@ impl CpuFile {
             {
                 CpuFile::Online
             }
-            _ => return None,
+            _ => CpuFile::One(OneCpu::of_path(path)?),
         })
     }
 
@@ -74,13 +81,14 @@ impl CpuFile {
             CpuFile::Status => status(mask, cpus.possible_count(), host),
             CpuFile::Quota => "max 100000\n".to_owned(),
             CpuFile::QuotaV1 => "-1\n".to_owned(),
+            CpuFile::One(one) => one.contents(cpus).unwrap_or_else(|| host.to_owned()),
         }
     }
 }
 
 /// Returns true if a file of this path may be one that tells of CPUs.
 pub(crate) fn may_tell(path: &[u8]) -> bool {
-    const NAMES: [&[u8]; 10] = [
+    const NAMES: [&[u8]; 11] = [
         b"online",
         b"possible",
         b"present",
@@ -91,9 +99,11 @@ pub(crate) fn may_tell(path: &[u8]) -> bool {
         b"cpu.cfs_quota_us",
         b"cpuset.cpus",
         b"cpuset.cpus.effective",
+        b"cpuset.effective_cpus",
     ];
     let name = path.rsplit(|byte| *byte == b'/').next();
-    name.is_some_and(|name| NAMES.contains(&name) || name == b"cpuset.effective_cpus")
+    let is_known = |name: &[u8]| NAMES.contains(&name) || one_cpu::NAMES.contains(&name);
+    name.is_some_and(is_known)
 }
 
 /// Gives a file that the program has opened as `path` other contents, if it tells of CPUs. `mask` has the
@@ -179,22 +189,24 @@ fn list(cpus: &[CpuId]) -> String {
     text
 }
 
-/// /proc/cpuinfo: the host's first CPU for each, at its place in the machine.
+/// /proc/cpuinfo: the host's first CPU for each, at its place in the machine. They are counted from 0, as where no
+/// CPU is offline: readers take gaps for a broken machine. A CPU's own number is its APIC id.
 fn info(cpus: &Cpus, host: &str) -> String {
     let first = host.split("\n\n").next().unwrap_or_default();
     let mut text = String::new();
-    for cpu in cpus.online() {
+    for (index, cpu) in cpus.online().iter().enumerate() {
         for line in first.lines() {
             let (key, _) = line.split_once(':').unwrap_or((line, ""));
-            match (key.trim(), cpus.topology()) {
-                ("processor" | "apicid" | "initial apicid", _) => {
-                    writeln!(text, "{key}: {}", cpu.0)
-                }
-                ("physical id", Some(all)) => writeln!(text, "{key}: {}", all.package_of(*cpu)),
-                ("core id", Some(all)) => writeln!(text, "{key}: {}", all.core_of(*cpu)),
-                ("siblings", Some(all)) => writeln!(text, "{key}: {}", siblings(all)),
-                ("cpu cores", Some(all)) => writeln!(text, "{key}: {}", cores(all)),
-                _ => writeln!(text, "{line}"),
+            let value = match key.trim() {
+                "processor" => Some(index.to_string()),
+                "apicid" | "initial apicid" => Some(cpu.0.to_string()),
+                name => cpus
+                    .machine()
+                    .and_then(|machine| of_machine(name, *cpu, cpus, machine)),
+            };
+            match value {
+                Some(value) => writeln!(text, "{key}: {value}"),
+                None => writeln!(text, "{line}"),
             }
             .expect("a string takes text");
         }
@@ -203,14 +215,27 @@ fn info(cpus: &Cpus, host: &str) -> String {
     text
 }
 
-/// CPUs of a package.
-fn siblings(topology: &Topology) -> usize {
-    topology.cpu_count() / topology.package_count().max(1)
-}
-
-/// Cores of a package.
-fn cores(topology: &Topology) -> usize {
-    topology.core_count() / topology.package_count().max(1)
+/// The value of a line of /proc/cpuinfo that the machine model has.
+fn of_machine(name: &str, cpu: CpuId, cpus: &Cpus, machine: &Machine) -> Option<String> {
+    let topology = &machine.topology;
+    let package = topology.package_of(cpu);
+    let online = cpus.online().iter();
+    let with = online.filter(|other| topology.package_of(**other) == package);
+    Some(match name {
+        "physical id" => package.to_string(),
+        "core id" => topology.core_of(cpu).to_string(),
+        "siblings" => with.count().to_string(),
+        "cpu cores" => {
+            let cores: BTreeSet<u16> = with.map(|other| topology.core_of(*other)).collect();
+            cores.len().to_string()
+        }
+        "cpu MHz" => {
+            let khz = machine.clock.khz();
+            format!("{}.{:03}", khz / 1000, khz % 1000)
+        }
+        "cache size" => format!("{} KB", machine.caches.llc.size_bytes / 1024),
+        _ => return None,
+    })
 }
 
 /// /proc/stat: the times of the host's CPUs, again from the front for further ones.
@@ -272,7 +297,7 @@ mod tests {
 
     use super::*;
 
-    fn cpus() -> Cpus {
+    pub(super) fn cpus() -> Cpus {
         let machine = hitm_base::machine::preset("broadwell-4s").unwrap();
         Cpus::new([0, 1, 2, 24, 70].map(CpuId).to_vec(), machine.to_owned())
     }
@@ -297,13 +322,23 @@ mod tests {
 
     #[test]
     fn cpuinfo_and_stat_have_a_part_for_each_cpu() {
-        let host = "processor\t: 0\nphysical id\t: 0\nflags\t: a b\n\nprocessor\t: 1\n\n";
+        let host = "processor\t: 0\nphysical id\t: 0\nsiblings\t: 9\ncpu cores\t: 9\napicid\t\t: 0\ncpu MHz\t\t: 1.5\n\
+                    cache size\t: 9 KB\nflags\t: a b\n\nprocessor\t: 1\n\n";
         let info = contents(CpuFile::Info, host);
         let numbers = info
             .lines()
             .filter_map(|line| line.strip_prefix("processor\t: "));
-        assert_eq!(numbers.collect::<Vec<_>>(), ["0", "1", "2", "24", "70"]);
+        assert_eq!(numbers.collect::<Vec<_>>(), ["0", "1", "2", "3", "4"]);
         assert_eq!(info.matches("flags\t: a b\n").count(), 5);
+        let last = info.trim_end().rsplit("\n\n").next().unwrap();
+        assert_eq!(
+            last,
+            "processor\t: 4\nphysical id\t: 2\nsiblings\t: 1\ncpu cores\t: 1\napicid\t\t: 70\ncpu MHz\t\t: 2600.000\n\
+             cache size\t: 61440 KB\nflags\t: a b"
+        );
+        assert!(
+            info.starts_with("processor\t: 0\nphysical id\t: 0\nsiblings\t: 3\ncpu cores\t: 3\n")
+        );
         let host = "cpu  9 9\ncpu0 1 2\ncpu1 3 4\nintr 5\n";
         let expected = "cpu  9 9\ncpu0 1 2\ncpu1 3 4\ncpu2 1 2\ncpu24 3 4\ncpu70 1 2\nintr 5\n";
         assert_eq!(contents(CpuFile::Stat, host), expected);

@@ -56,7 +56,7 @@ unsafe fn system_call(number: c_long, args: [u64; 6]) -> c_long {
 pub(crate) struct Cpus {
     online: Vec<CpuId>,
     machine_toml: String,
-    topology: OnceLock<Option<Topology>>,
+    machine: OnceLock<Option<Machine>>,
     /// QEMU asks us, not the host.
     is_asked: bool,
 }
@@ -73,7 +73,7 @@ impl Cpus {
             is_asked: places > 0 && !online.is_empty(),
             online,
             machine_toml,
-            topology: OnceLock::new(),
+            machine: OnceLock::new(),
         }
     }
 
@@ -87,11 +87,15 @@ impl Cpus {
         &self.online
     }
 
-    /// The machine's topology, if its model is one.
-    pub(crate) fn topology(&self) -> Option<&Topology> {
+    /// The machine, if its model is one.
+    pub(crate) fn machine(&self) -> Option<&Machine> {
         let read = || Machine::from_toml(&self.machine_toml, "the machine").ok();
-        let topology = || read().map(|machine| machine.topology);
-        self.topology.get_or_init(topology).as_ref()
+        self.machine.get_or_init(read).as_ref()
+    }
+
+    /// The machine's topology.
+    pub(crate) fn topology(&self) -> Option<&Topology> {
+        self.machine().map(|machine| &machine.topology)
     }
 
     /// CPUs of the machine, whether the program sees them or not.
@@ -218,7 +222,7 @@ mod tests {
         Cpus {
             online: vec![CpuId(1), CpuId(70)],
             machine_toml: text.to_owned(),
-            topology: OnceLock::new(),
+            machine: OnceLock::new(),
             is_asked: true,
         }
     }

@@ -266,6 +266,44 @@ fn programs_behind_others_see_them_too() {
     assert!(message.contains("--cpus 193: found 192 CPUs"), "{message}");
 }
 
+/// What google-benchmark compares: CPUs have numbers without gaps, and no cache is shared by more of them than there
+/// are.
+#[test]
+fn cpuinfo_and_caches_agree_with_the_model() {
+    const CACHES: &str = "/sys/devices/system/cpu/cpu0/cache";
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let read = |files: &[&str]| {
+        let record = ["record", "--cpus", "8", "-o", "x.hitm", "--", "cat"];
+        let output = run(directory, &[&record, files].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let info = read(&["/proc/cpuinfo"]);
+    let of = |key: &str| -> Vec<String> {
+        let values = info.lines().filter_map(|line| line.split_once(':'));
+        let values = values.filter(|(name, _)| name.trim() == key);
+        values.map(|(_, value)| value.trim().to_owned()).collect()
+    };
+    assert_eq!(of("processor"), ["0", "1", "2", "3", "4", "5", "6", "7"]);
+    if info.contains("cpu MHz") {
+        assert_eq!(of("cpu MHz"), ["2600.000"; 8]);
+        assert_eq!(of("siblings"), ["2"; 8]);
+    }
+    if !Path::new(CACHES).join("index3").exists() {
+        return say_not_run("caches of CPUs", "this host tells of none");
+    }
+    let paths = [
+        "index0/size",
+        "index0/shared_cpu_list",
+        "index3/size",
+        "index3/shared_cpu_list",
+    ];
+    let paths = paths.map(|path| format!("{CACHES}/{path}"));
+    let seen = read(&paths.each_ref().map(String::as_str));
+    assert_eq!(seen, "32K\n0\n61440K\n0-1\n");
+}
+
 #[test]
 fn runtimes_start_a_thread_for_each_cpu() {
     let directory = tempfile::tempdir().expect("a temporary directory");
