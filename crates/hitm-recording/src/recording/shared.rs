@@ -5,11 +5,8 @@ use hitm_trace::{Mapping, PROCESS_SHIFT, SHARED_END, SHARED_FIRST};
 use super::labels::DataLabel;
 use super::names::AddressNames;
 
-/// Beginnings of the paths of objects without a file, each with their name.
-const NAMELESS: [(&str, &str); 2] = [
-    ("/dev/zero", "shared anonymous memory"),
-    ("/SYSV", "shared memory segment"),
-];
+/// The path that Linux gives to memory without a file.
+const NO_FILE: &str = "/dev/zero";
 
 /// Returns true if an address of a recording is of a shared object.
 pub(super) fn is_shared(addr: u64) -> bool {
@@ -18,12 +15,10 @@ pub(super) fn is_shared(addr: u64) -> bool {
 
 /// The name of a shared object with this path.
 fn name_of(path: &str) -> String {
-    let mut nameless = NAMELESS.iter();
-    if let Some((_, name)) = nameless.find(|(begin, _)| path.starts_with(begin)) {
-        return (*name).to_owned();
+    match path.rsplit('/').next() {
+        _ if path == NO_FILE => "shared anonymous memory".to_owned(),
+        file => format!("shared mapping of {}", file.unwrap_or(path)),
     }
-    let file = path.rsplit('/').next().unwrap_or(path);
-    format!("shared mapping of {}", file.trim_start_matches("memfd:"))
 }
 
 impl AddressNames<'_> {
@@ -60,9 +55,9 @@ mod tests {
         .map(name_of);
         let expected = [
             "shared mapping of table",
-            "shared mapping of ring",
+            "shared mapping of memfd:ring",
             "shared anonymous memory",
-            "shared memory segment",
+            "shared mapping of SYSV0000002a",
         ];
         assert_eq!(names, expected);
     }
