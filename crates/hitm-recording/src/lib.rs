@@ -4,6 +4,7 @@
 //! at its addresses. Files come through `hitm_files`.
 
 mod cache;
+mod debug_packages;
 pub mod generated;
 mod kernel_files;
 mod kernel_names;
@@ -11,6 +12,7 @@ pub mod perf_data;
 pub mod recording;
 
 pub use cache::default_cache;
+pub use debug_packages::missing_debug_hint;
 pub use kernel_files::{KERNEL_PATH, KernelFiles, build_id};
 pub use kernel_names::MOVED;
 pub use recording::*;

@@ -16,6 +16,7 @@ mod shared;
 pub(crate) mod statistics;
 mod traffic;
 mod typed;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -25,15 +26,16 @@ use hitm_base::{CodeAddr, Cycles, LINE_SIZE, Machine, ThreadId, grouped};
 use hitm_coherence::stats::{Collector, Statistics};
 use hitm_layout::layout_file::LayoutFile;
 use hitm_trace::{
-    Counter, End, EndReason, Header, LATER_MOVED_SLABS, Mapping, ProcessExit, ProcessStart,
-    ReadError, Record, Recovery, SHARED_FIRST, ThreadExit, ThreadStart, TraceReader, WaitKind,
-    Waits,
+    Counter, End, EndReason, Header, LATER_MOVED_SLABS, Mapping, PROCESS_SHIFT, ProcessExit,
+    ProcessStart, ReadError, Record, Recovery, SHARED_FIRST, ThreadExit, ThreadStart, TraceReader,
+    WaitKind, Waits,
 };
 use thiserror::Error;
 
 use crate::generated::GeneratedCode;
 use crate::perf_data::ExtraNames;
 pub use budget::Budget;
+pub(crate) use debuginfod::end_in_time;
 pub use file::RecordingFile;
 use hitm_trace::Caveat;
 pub use labels::{CodeLabel, DataLabel, without_numbers};
@@ -46,6 +48,7 @@ pub use objects::HeapBlock;
 pub use objects::Objects;
 pub use traffic::traffic;
 pub use typed::TypedBlock;
+pub use workers::Worker;
 
 /// A reason why a recording cannot be read.
 #[derive(Debug, Error)]
@@ -231,6 +234,17 @@ impl Recording {
             words.map(|word| (line.first_byte() + word, WORD_BYTES))
         });
         listed.chain(others)
+    }
+
+    /// The file that holds an instruction, by its address as a report shows it.
+    pub fn file_shown_at(&self, code: u64) -> Option<&str> {
+        let in_process = |addr: u64| addr & ((1 << PROCESS_SHIFT) - 1);
+        let mut mappings = self.objects.mappings.iter().rev();
+        let holds = |mapping: &&Mapping| {
+            let start = in_process(mapping.range.start());
+            mapping.executable && in_process(code).wrapping_sub(start) < mapping.range.len()
+        };
+        mappings.find(holds).map(|mapping| mapping.path.as_str())
     }
 
     /// A reader of the mapped files' symbols and types.

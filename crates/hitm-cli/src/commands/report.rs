@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use hitm_perf::c2c::Display;
-use hitm_recording::{Recording, traffic};
 use hitm_recording::perf_data::{self, KernelSource};
+use hitm_recording::{Recording, missing_debug_hint, traffic};
 use hitm_report::baseline::{Comparison, Tolerance};
 use hitm_report::by::Filtered;
 use hitm_report::ci::Checked;
@@ -381,6 +381,18 @@ fn compared(
     Ok((report, Some(comparison)))
 }
 
+/// Returns what to do about files without debug information that have instructions of the report.
+fn debug_hint(report: &Report, recording: &Recording) -> Option<String> {
+    let rows = report.lines.iter().flat_map(|line| &line.rows);
+    let without_source = rows.filter(|row| row.source.is_empty());
+    let files = without_source.filter_map(|row| recording.file_shown_at(row.code.0));
+    let has_none = |file: &&str| {
+        let mut notes = report.diagnostics.iter();
+        notes.any(|note| note.strip_prefix(*file).is_some_and(|why| why.contains("debug information: ")))
+    };
+    missing_debug_hint(&files.filter(has_none).collect())
+}
+
 /// Shows the report and answers the gates.
 fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<Exit> {
     check_input(args, &shown.recording)?;
@@ -414,7 +426,11 @@ fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<
         comparison: comparison.as_ref(),
         source_root: &ci::source_root(args)?,
     };
+    let hint = debug_hint(&report, &shown.recording);
     write(args, shown, &checked, terminal)?;
+    if let Some(hint) = hint.filter(|_| args.format == ReportFormat::Text) {
+        terminal.note(&hint);
+    }
     let has_gates = !args.fail_on.is_empty() || args.baseline.is_some();
     if has_gates && is_empty(&report) {
         terminal

@@ -115,7 +115,9 @@ fn ask(kind: &str, build_id: &str) -> io::Result<Option<PathBuf>> {
     let client = client.spawn().inspect_err(|error| {
         IS_MISSING.fetch_or(error.kind() == io::ErrorKind::NotFound, Ordering::Relaxed);
     });
-    let is_success = end_in_time(&mut client?)?;
+    let patience = Some(MAXTIME.value()).filter(|seconds| *seconds > 0);
+    let patience = patience.map(|seconds| Duration::from_secs(seconds).saturating_add(GRACE));
+    let is_success = end_in_time(&mut client?, patience)?;
     Ok(is_success.then(|| path_in(&mut answer)).flatten())
 }
 
@@ -137,11 +139,9 @@ fn limit_files(bytes: u64) -> io::Result<()> {
     }
 }
 
-/// Waits for the client, and kills it beyond its time; returns true if it found the file.
-fn end_in_time(client: &mut Child) -> io::Result<bool> {
+/// Waits for a client, and kills it beyond its time; returns true if it found what it was asked for.
+pub(crate) fn end_in_time(client: &mut Child, patience: Option<Duration>) -> io::Result<bool> {
     let begin = Instant::now();
-    let patience = Some(MAXTIME.value()).filter(|seconds| *seconds > 0);
-    let patience = patience.map(|seconds| Duration::from_secs(seconds).saturating_add(GRACE));
     loop {
         if let Some(status) = client.try_wait()? {
             return Ok(status.success());
