@@ -43,7 +43,7 @@ pub use locks::is_sync_type;
 pub use locks::{SyncKind, SyncObject};
 pub use machine::{KnownAs, TypePlace};
 pub use names::{AddressNames, InstancesOf};
-pub use names::{element_name, symbolizer};
+pub use names::{element_name, is_of_c_library, symbolizer};
 pub use objects::HeapBlock;
 pub use objects::Objects;
 pub use traffic::traffic;

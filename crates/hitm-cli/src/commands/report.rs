@@ -6,13 +6,14 @@ mod gain;
 mod runs;
 mod sweep;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use hitm_perf::c2c::Display;
 use hitm_recording::perf_data::{self, KernelSource};
-use hitm_recording::{Recording, missing_debug_hint, traffic};
+use hitm_recording::{Recording, is_of_c_library, missing_debug_hint, traffic};
 use hitm_report::baseline::{Comparison, Tolerance};
 use hitm_report::by::Filtered;
 use hitm_report::ci::Checked;
@@ -381,16 +382,19 @@ fn compared(
     Ok((report, Some(comparison)))
 }
 
-/// Returns what to do about files without debug information that have instructions of the report.
+/// Returns what to do about files without debug information: those that have instructions of the report, and the
+/// program's own.
 fn debug_hint(report: &Report, recording: &Recording) -> Option<String> {
     let rows = report.lines.iter().flat_map(|line| &line.rows);
     let without_source = rows.filter(|row| row.source.is_empty());
-    let files = without_source.filter_map(|row| recording.file_shown_at(row.code.0));
-    let has_none = |file: &&str| {
-        let mut notes = report.diagnostics.iter();
-        notes.any(|note| note.strip_prefix(*file).is_some_and(|why| why.contains("debug information: ")))
-    };
-    missing_debug_hint(&files.filter(has_none).collect())
+    let shown: BTreeSet<&str> = without_source
+        .filter_map(|row| recording.file_shown_at(row.code.0))
+        .collect();
+    let notes = report.diagnostics.iter();
+    let notes = notes.filter_map(|note| note.split_once(": "));
+    let without_debug = notes.filter(|(_, why)| why.contains("debug information: "));
+    let files = without_debug.map(|(file, _)| file);
+    missing_debug_hint(&files.filter(|file| shown.contains(file) || !is_of_c_library(file)).collect())
 }
 
 /// Shows the report and answers the gates.

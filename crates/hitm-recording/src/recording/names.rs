@@ -650,6 +650,11 @@ fn is_one_of(path: &str, files: &[&str]) -> bool {
     files.iter().any(|begin| file.starts_with(begin))
 }
 
+/// Returns true for a file of the C library, what compilers add to it, and the dynamic loader.
+pub fn is_of_c_library(path: &str) -> bool {
+    is_one_of(path, C_FILES)
+}
+
 /// The file in a place such as `libz.so.1+0x120`.
 fn module_of(place: &str) -> &str {
     place.rsplit_once('+').map_or(place, |(module, _)| module)
