@@ -56,11 +56,13 @@ mod tests;
 mod uses;
 mod verdict;
 mod visits;
+mod weighed;
 
 use crate::stats::LineStats;
 use costs::Cost;
 use matrix::Matrix;
 pub use verdict::{FightKind, Verdict, VerdictFacts};
+pub use weighed::Weighed;
 
 /// Contended accesses that a line needs before it is worth a verdict. Handing a buffer to another
 /// thread, creating and joining a thread, or a barrier cost a line fewer. Lower values flag start-up
@@ -130,14 +132,12 @@ pub struct Sharing {
     pub guarded: u64,
 }
 
-/// Sums over several fights.
-#[derive(Debug, Clone, Copy, Default)]
-struct FightSum {
-    contended_count: u64,
-    lost_cycles: u64,
-}
-
 impl Sharing {
+    /// The fights, weighed against each other.
+    pub fn weighed(&self) -> Weighed<'_> {
+        Weighed(&self.fights)
+    }
+
     /// Cycles lost in fights that would end if the bytes lay on different lines.
     pub fn layout_cycles(&self) -> u64 {
         self.lost_cycles_of(FightKind::is_curable_by_layout)
@@ -145,67 +145,19 @@ impl Sharing {
 
     /// Cycles lost in fights of some kinds.
     pub fn lost_cycles_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> u64 {
-        self.sum_of(is_wanted).lost_cycles
+        self.weighed().sum_of(is_wanted).lost_cycles
     }
 
     /// Returns true if fights that would end if the bytes lay on different lines are more than
     /// [`DISJOINT_SMALL_PERMILLE`] of all.
     pub fn has_layout_fight(&self) -> bool {
-        self.permille_of(FightKind::is_curable_by_layout) > DISJOINT_SMALL_PERMILLE
+        self.weighed().layout_permille() > DISJOINT_SMALL_PERMILLE
     }
 
     /// The kinds of fights that are worth a word, those with at least one part in
     /// [`FIGHT_SHARE_DIVISOR`] of all; the costliest first.
     pub fn main_kinds(&self) -> Vec<FightKind> {
-        let whole = self.measure(self.sum_of(|_| true));
-        let cost_of = |kind| self.measure(self.sum_of(|other| other == kind));
-        let mut kinds: Vec<FightKind> = self.fights.iter().map(|fight| fight.kind).collect();
-        kinds.sort_by_key(|kind| (std::cmp::Reverse(cost_of(*kind)), *kind));
-        kinds.dedup();
-        kinds.retain(|kind| cost_of(*kind).saturating_mul(FIGHT_SHARE_DIVISOR) >= whole);
-        kinds
-    }
-
-    /// Contended accesses and lost cycles of the fights of some kinds.
-    fn sum_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> FightSum {
-        let mut sum = FightSum::default();
-        for fight in self.fights.iter().filter(|fight| is_wanted(fight.kind)) {
-            sum.contended_count += fight.contended_count;
-            sum.lost_cycles = sum.lost_cycles.saturating_add(fight.lost_cycles);
-        }
-        sum
-    }
-
-    /// Lost cycles, or contended accesses where the line lost none.
-    fn measure(&self, sum: FightSum) -> u64 {
-        let has_cycles = self.fights.iter().any(|fight| fight.lost_cycles > 0);
-        if has_cycles {
-            sum.lost_cycles
-        } else {
-            sum.contended_count
-        }
-    }
-
-    fn permille_of(&self, is_wanted: impl Fn(FightKind) -> bool) -> u64 {
-        let part = u128::from(self.measure(self.sum_of(is_wanted)));
-        let whole = u128::from(self.measure(self.sum_of(|_| true)));
-        (part * 1000).checked_div(whole).unwrap_or(0) as u64
-    }
-
-    fn verdict_of_fights(&self) -> Verdict {
-        let of = |kind| self.permille_of(|other| other == kind);
-        let costlier = |a: FightKind, b| if of(a) >= of(b) { a } else { b };
-        let layout = self.permille_of(FightKind::is_curable_by_layout);
-        if self.fights.is_empty() {
-            Verdict::NoContention
-        } else if layout <= DISJOINT_SMALL_PERMILLE {
-            costlier(FightKind::Lock, FightKind::TrueSharing).verdict()
-        } else if layout >= DISJOINT_LARGE_PERMILLE {
-            let kind = costlier(FightKind::FalseSharing, FightKind::ReadMostlyWithHotWriter);
-            kind.verdict()
-        } else {
-            Verdict::Mixed
-        }
+        self.weighed().main_kinds()
     }
 }
 
@@ -289,13 +241,11 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     sharing.lock_word = lock.map_or(0, |lock| lock.word);
     sharing.guarded = lock.map_or(0, |lock| lock.guarded);
     sharing.fights = fights;
-    let disjoint = sharing
-        .sum_of(FightKind::is_curable_by_layout)
-        .contended_count;
-    let all = sharing.sum_of(|_| true).contended_count;
-    sharing.disjoint_permille = (u128::from(disjoint) * 1000)
-        .checked_div(u128::from(all))
+    let disjoint = sharing.weighed().sum_of(FightKind::is_curable_by_layout);
+    let all = sharing.weighed().sum_of(|_| true);
+    sharing.disjoint_permille = (u128::from(disjoint.contended_count) * 1000)
+        .checked_div(u128::from(all.contended_count))
         .unwrap_or(0) as u64;
-    sharing.verdict = sharing.verdict_of_fights();
+    sharing.verdict = sharing.weighed().verdict();
     sharing
 }

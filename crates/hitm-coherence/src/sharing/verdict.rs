@@ -134,6 +134,14 @@ pub enum FightKind {
 }
 
 impl FightKind {
+    /// Every kind.
+    pub const ALL: &[FightKind] = &[
+        FightKind::Lock,
+        FightKind::TrueSharing,
+        FightKind::FalseSharing,
+        FightKind::ReadMostlyWithHotWriter,
+    ];
+
     /// The verdict on a line that has no other fight.
     pub const fn verdict(self) -> Verdict {
         match self {
