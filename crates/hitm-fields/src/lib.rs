@@ -55,6 +55,8 @@ pub struct Field<T> {
 pub struct Column {
     /// Its name.
     pub id: &'static str,
+    /// Its head in text; empty where text has none.
+    pub title: &'static str,
     /// Unit of its values.
     pub unit: Unit,
     /// One sentence about it, without a full stop.
@@ -142,6 +144,7 @@ impl<T> Field<T> {
     pub fn column(&self) -> Column {
         Column {
             id: self.id,
+            title: self.title,
             unit: self.unit,
             description: self.description(),
         }

@@ -136,6 +136,7 @@ fn whatif(
 fn whatif_tables(view: &WhatifView) -> WhatifTables {
     let mut facts = vec![Column {
         id: "run",
+        title: "run",
         unit: Unit::None,
         description: "before (as recorded) or after (as replayed)",
     }];

@@ -27,6 +27,7 @@ pub use sim::{reproduction, simulation};
 pub use sweep::sweep;
 
 use crate::Report;
+use crate::glossary;
 use crate::pictures::Pictures;
 
 /// Version of the page's data; docs/formats/page.md describes it.
@@ -36,8 +37,9 @@ pub const PAGE_SCHEMA: u32 = 1;
 const STYLE: &str = include_str!("page/assets/page.css");
 
 /// Scripts, each with one job, in the order of their needs.
-const SCRIPTS: [&str; 18] = [
+const SCRIPTS: [&str; 19] = [
     include_str!("page/assets/dom.js"),
+    include_str!("page/assets/words.js"),
     include_str!("page/assets/format.js"),
     include_str!("page/assets/colour.js"),
     include_str!("page/assets/figure.js"),
@@ -88,6 +90,7 @@ pub fn report(report: &Report, pictures: &Pictures, advice: &[LineAdvice]) -> St
     });
     page["report"] = data::report(report);
     page["pictures"] = data::pictures(pictures);
+    page["glossary"] = glossary::json();
     page["advice"] = advice.iter().map(LineAdvice::json).collect();
     html(&page)
 }

@@ -1,7 +1,8 @@
-//! The sentences of advice and summaries, each in one place, with the quantities that go into it.
+//! The sentences of advice, summaries and explanations, each in one place, with the quantities that go into it.
 //!
 //! Who rewords one edits it here and the golden of all of them.
 
+pub(crate) mod explain;
 pub(crate) mod layout;
 pub(crate) mod line;
 pub(crate) mod summary;
@@ -37,6 +38,7 @@ mod tests {
             ("line", super::line::ALL),
             ("layout", super::layout::ALL),
             ("summary", super::summary::ALL),
+            ("explain", super::explain::ALL),
         ] {
             text += &format!("{of}\n");
             for (name, sentence) in all {

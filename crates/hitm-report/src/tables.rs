@@ -34,6 +34,7 @@ pub struct Table {
 const fn key(id: &'static str, description: &'static str) -> Column {
     Column {
         id,
+        title: "",
         unit: Unit::None,
         description,
     }

@@ -7,6 +7,7 @@ use super::{PAGE_SCHEMA, html};
 use crate::fields::{
     side, whatif_line, whatif_member, whatif_move, whatif_object, whatif_run, whatif_thread,
 };
+use crate::glossary;
 use crate::side_by_side::SideBySide;
 use crate::whatif::WhatifView;
 
@@ -110,6 +111,7 @@ impl Comparison {
         html(&printable_value(json!({
             "schema": PAGE_SCHEMA,
             "kind": "comparison",
+            "glossary": glossary::json(),
             "title": self.title,
             "subtitle": self.subtitle,
             "labels": self.labels,

@@ -9,6 +9,7 @@ use crate::fields::{
     review, review_cost, review_coverage, review_line, review_member, review_rename, review_type,
     review_unmatched, review_worse,
 };
+use crate::glossary;
 use crate::review::lines;
 
 /// The page of `hitm review`.
@@ -17,6 +18,7 @@ pub fn review(review: &Review) -> String {
     html(&printable_value(json!({
         "schema": PAGE_SCHEMA,
         "kind": "review",
+        "glossary": glossary::json(),
         "title": format!("hitm review: {before} -> {after}"),
         "review": item(review::ALL, review),
         "types": review.types.iter().map(of_type).collect::<Vec<_>>(),

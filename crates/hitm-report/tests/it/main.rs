@@ -4,6 +4,7 @@ mod by;
 mod ci;
 mod document;
 mod example;
+mod explain;
 mod findings;
 mod gates;
 mod live_recording;

@@ -34,7 +34,7 @@ function lineMap(title, fields, map, name) {
   const draw = (width) => {
     const drawn = drawLineMap({ boxes, seats, cells, metric, title }, width);
     legend.replaceChildren(rampLegend(metric[0], drawn.largest, metric[1]),
-      h('p', { class: 'legend' }, 'R reads, W writes, L locked operations'));
+      h('p', { class: 'legend' }, meaningOf('R, W, L')));
     return drawn.svg;
   };
   const table = () => textTable(`${title}: accesses by thread and member`,
@@ -51,7 +51,7 @@ function lineMap(title, fields, map, name) {
   });
   const one = figure({
     title, name, draw, table, controls: [pick],
-    note: 'The 64 bytes of the line from left to right, a row for each thread, the one that lost most first.',
+    note: meaningOf('line map'),
   });
   one.element.querySelector('.canvas').after(legend);
   return one;

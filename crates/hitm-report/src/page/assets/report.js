@@ -12,7 +12,7 @@ const ROW_COLUMNS = ['offset', 'member', 'op', 'threads', 'function', 'source', 
   'load_cycles_mean', 'lost_share', 'access_count', 'cpu_count'];
 
 function section(title, id, ...content) {
-  return h('section', { class: 'part', 'aria-labelledby': id }, h('h2', { id }, title), ...content);
+  return h('section', { class: 'part', 'aria-labelledby': id }, h('h2', { id, title: meaningOf(title) }, title), ...content);
 }
 
 function summaryBox(summary) {
@@ -106,7 +106,7 @@ function lineTable(data, stacks) {
   const shareOf = fieldOf(fields, 'lost_share');
   let opened = () => {};
   let openRank = null;
-  const windowHead = h('th', { scope: 'col', class: 'figure-cell', hidden: true, title: 'Cycles lost in the window of time' }, 'in window');
+  const windowHead = h('th', { scope: 'col', class: 'figure-cell', hidden: true, title: meaningOf('in window') }, 'in window');
   const rows = lines.map((line, at) => lineRow({ data, line, at, columns, shareOf }, (rank) => {
     openRank = rank;
     opened(openRank);
@@ -219,13 +219,13 @@ function totalsOf(report) {
   if (report.of_machine) parts.push(h('h3', null, 'Machine'), fieldList(report.of_machine.fields, report.of_machine.rows[0]));
   for (const totals of report.totals_by) parts.push(fieldTable(totals.fields, totals.rows, { caption: `By ${totals.by}` }));
   if (report.handed_over && objects(report.handed_over.fields, report.handed_over.rows)[0].line_count > 0) {
-    parts.push(h('h3', null, 'Handed over'), h('p', { class: 'note' }, 'Lines that pass from CPU to CPU, each too rarely for a verdict.'),
+    parts.push(h('h3', null, 'Handed over'), h('p', { class: 'note' }, meaningOf('handed over')),
       fieldList(report.handed_over.fields, report.handed_over.rows[0]),
       fieldTable(report.handed_objects.fields, report.handed_objects.rows, { caption: 'By kind of object' }),
       fieldTable(report.handed_takers.fields, report.handed_takers.rows, { caption: 'By function that took them' }));
   }
   if (report.waiting && report.waits.rows.length > 0) {
-    parts.push(h('h3', null, 'Waiting'), h('p', { class: 'note' }, 'Threads that spin or sleep until another one lets them go on.'),
+    parts.push(h('h3', null, 'Waiting'), h('p', { class: 'note' }, meaningOf('waiting')),
       fieldList(report.waiting.fields, report.waiting.rows[0]),
       fieldTable(report.waits.fields, report.waits.rows, { caption: 'By what they waited for' }));
   }

@@ -28,7 +28,7 @@ function textTable(caption, head, rows) {
   const cell = (text, at) => h('td', { class: head[at][1] ? 'figure-cell' : wordClass(String(text)) }, text);
   return scrollable(caption, h('table', null, h('caption', null, caption),
     h('thead', null, h('tr', null, head.map(([text, isRight]) => (
-      h('th', { scope: 'col', class: isRight ? 'figure-cell' : null }, text))))),
+      h('th', { scope: 'col', class: isRight ? 'figure-cell' : null, title: meaningOf(text) }, text))))),
     h('tbody', null, rows.map((row) => h('tr', null, row.map(cell))))));
 }
 
