@@ -99,6 +99,8 @@ commands! {
     record: Record(RecordArgs);
     /// Show which lines the threads of a recording fight over, and what to do about it
     report: Report(ReportArgs);
+    /// Explain a word of a report or a verdict: the rule, what met it, what would change it
+    explain: Explain(ExplainArgs);
     /// Look at a recording in the terminal: lines, objects, types, functions, source
     view: View(ViewArgs);
     /// Show recordings of one load side by side: where each waits, and who

@@ -17,6 +17,7 @@ mod deposit;
 mod emitted;
 mod ends;
 mod examples;
+mod explain;
 mod export_perfetto;
 mod export_views;
 mod folders;
@@ -109,6 +110,7 @@ fn help_is_a_result() {
             Commands:
               record       Run a program and record what its threads do to shared cache lines
               report       Show which lines the threads of a recording fight over, and what to do about it
+              explain      Explain a word of a report or a verdict: the rule, what met it, what would change it
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
               whatif       Run a recording again with members moved or on another machine, and compare
@@ -183,6 +185,7 @@ fn no_command_is_wrong_usage() {
             Commands:
               record       Run a program and record what its threads do to shared cache lines
               report       Show which lines the threads of a recording fight over, and what to do about it
+              explain      Explain a word of a report or a verdict: the rule, what met it, what would change it
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
               whatif       Run a recording again with members moved or on another machine, and compare
