@@ -16,7 +16,7 @@ use hitm_fields::{Unit, fields, words};
 
 use crate::ci::Rule;
 use crate::glossary::{self, Term, key};
-use crate::model::{LineReport, Report};
+use crate::model::{Finding, FindingKind, LineReport, Report};
 pub use evidence::{Condition, Evidence, condition};
 pub use tables::{FieldsOf, documented, tables};
 
@@ -172,9 +172,14 @@ impl Meaning {
             ..Meaning::new(Kind::Term, term.name)
         };
         let mut verdicts = Verdict::ALL.iter();
-        match verdicts.find(|verdict| verdict.facts().words == term.name) {
-            Some(verdict) => meaning.with_verdict(*verdict),
-            None => meaning,
+        let verdict = verdicts.find(|verdict| verdict.facts().words == term.name);
+        match (verdict, meaning.finding_kind()) {
+            (Some(verdict), _) => meaning.with_verdict(*verdict),
+            (None, Some(kind)) => Meaning {
+                remedy: kind.help()[2].to_owned(),
+                ..meaning
+            },
+            (None, None) => meaning,
         }
     }
 
@@ -184,7 +189,8 @@ impl Meaning {
             Some(color) => format!("a frame in the page's colour of {color}"),
             None => "a plain frame on the page".to_owned(),
         };
-        let level = Rule::Verdict(verdict).level().name();
+        let kind = FindingKind::Contended(verdict);
+        let level = Rule::Finding(kind).level().name();
         let mut also = self.also;
         for spelling in [facts.id, facts.title] {
             if !spelling.eq_ignore_ascii_case(facts.words) {
@@ -211,11 +217,10 @@ impl Meaning {
         self.spellings().any(|spelling| key(spelling) == wanted)
     }
 
-    /// The verdict that it explains.
-    fn verdict(&self) -> Option<Verdict> {
-        let mut verdicts = Verdict::ALL.iter().copied();
-        let found = verdicts.find(|verdict| rule::words(*verdict) == self.name);
-        found.filter(|_| self.kind == Kind::Verdict)
+    /// The kind of findings that it explains.
+    fn finding_kind(&self) -> Option<FindingKind> {
+        let mut kinds = FindingKind::all();
+        kinds.find(|kind| self.kind != Kind::Figure && self.has(&key(kind.id())))
     }
 }
 
@@ -237,68 +242,80 @@ pub struct Explained<'a> {
     pub meanings: Vec<Meaning>,
     /// The recording.
     pub recorded: Option<Recorded<'a>>,
-    /// The line that the word is about.
+    /// The finding that the word is about: of a kind the costliest.
+    pub finding: Option<&'a Finding>,
+    /// The costliest line of the finding; without a finding of a verdict, the costliest with such a fight.
     pub evidence: Option<Evidence<'a>>,
-    /// Numbers of other lines of the same verdict.
+    /// Numbers of other findings of the kind.
     pub others: Vec<u64>,
 }
 
 impl<'a> Explained<'a> {
-    /// A word with these meanings. Of a verdict the costliest line that has it is shown, else the costliest that has
-    /// such a fight.
+    /// A word with these meanings.
     pub fn word(
         word: &'a str,
         meanings: Vec<Meaning>,
         recorded: Option<Recorded<'a>>,
     ) -> Explained<'a> {
-        let verdict = meanings.iter().find_map(Meaning::verdict);
-        let lines = match (recorded, verdict) {
-            (Some(recorded), Some(verdict)) => lines_of(recorded.report, verdict),
-            _ => Vec::new(),
+        let kind = meanings.iter().find_map(Meaning::finding_kind);
+        let Some((recorded, kind)) = recorded.zip(kind) else {
+            return Explained {
+                word,
+                meanings,
+                recorded,
+                finding: None,
+                evidence: None,
+                others: Vec::new(),
+            };
         };
-        let evidence = lines.first().zip(recorded);
+        let findings = recorded.report.findings.iter();
+        let findings: Vec<&Finding> = findings.filter(|one| one.kind == kind).collect();
+        let finding = findings.first().copied();
+        let line = match finding {
+            Some(finding) => costliest_line(recorded.report, finding),
+            None => with_fight(recorded.report, kind),
+        };
         Explained {
             word,
             meanings,
-            recorded,
-            evidence: evidence.map(|(line, recorded)| Evidence::of(line, recorded.report)),
-            others: lines.iter().skip(1).map(|line| line.rank).collect(),
+            recorded: Some(recorded),
+            finding,
+            evidence: line.map(|line| Evidence::of(line, recorded.report)),
+            others: findings.iter().skip(1).map(|one| one.number).collect(),
         }
     }
 
-    /// The line of a number; none if the report has no such line.
-    pub fn line(word: &'a str, rank: u64, recorded: Recorded<'a>) -> Option<Explained<'a>> {
-        let mut lines = recorded.report.lines.iter();
-        let line = lines.find(|line| line.rank == rank)?;
+    /// The finding of a number; none if the report has no such finding.
+    pub fn finding(word: &'a str, number: u64, recorded: Recorded<'a>) -> Option<Explained<'a>> {
+        let mut findings = recorded.report.findings.iter();
+        let finding = findings.find(|one| one.number == number)?;
+        let mut meanings = meanings(finding.kind.id());
+        meanings.retain(|one| one.kind != Kind::Figure);
+        let line = costliest_line(recorded.report, finding);
         Some(Explained {
             word,
-            meanings: of_verdict(line.verdict),
+            meanings,
             recorded: Some(recorded),
-            evidence: Some(Evidence::of(line, recorded.report)),
+            finding: Some(finding),
+            evidence: line.map(|line| Evidence::of(line, recorded.report)),
             others: Vec::new(),
         })
     }
 }
 
-/// The meaning of a verdict alone.
-fn of_verdict(verdict: Verdict) -> Vec<Meaning> {
-    let mut found = meanings(verdict.id());
-    found.retain(|one| one.kind == Kind::Verdict);
-    found
+/// The costliest contended line of a finding.
+fn costliest_line<'a>(report: &'a Report, finding: &Finding) -> Option<&'a LineReport> {
+    let first = finding.lines.first()?;
+    report.lines.iter().find(|line| line.line == *first)
 }
 
-/// The lines of a verdict; without one, those with a fight of its kind.
-fn lines_of(report: &Report, verdict: Verdict) -> Vec<&LineReport> {
-    let lines = report.lines.iter();
-    let own: Vec<&LineReport> = lines.filter(|line| line.verdict == verdict).collect();
-    if !own.is_empty() {
-        return own;
-    }
-    let fights_so = |line: &&LineReport| {
-        let mut fights = line.fights.iter();
-        fights.any(|fight| fight.is_main && fight.kind.verdict() == verdict)
+/// The costliest line with a fight of a kind that is worth a word.
+fn with_fight(report: &Report, kind: FindingKind) -> Option<&LineReport> {
+    let is_so = |line: &&LineReport| {
+        let mut fights = line.fights.iter().filter(|fight| fight.is_main);
+        fights.any(|fight| FindingKind::Contended(fight.kind.verdict()) == kind)
     };
-    report.lines.iter().filter(fights_so).collect()
+    report.lines.iter().find(is_so)
 }
 
 #[cfg(test)]

@@ -10,14 +10,14 @@ use hitm_report::{Report, ReportOptions};
 use crate::commands::{Format, KernelArgs, report, text_options};
 use crate::{Exit, Terminal};
 
-/// The recording that numbers of lines are of, unless another one is named.
+/// The recording that numbers of findings are of, unless another one is named.
 const INPUT_DEFAULT: &str = "hitm.data";
 
 /// Options of `hitm explain`.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
     /// A word of a report, a page or the view: a verdict, a column's head, a figure, a label; or the number of a
-    /// contended line. Without one, all words
+    /// finding. Without one, all words
     #[arg(value_name = "WORD|NUMBER")]
     words: Vec<String>,
     /// A recording, as for hitm report: what it has of the word, and what met the rule of the verdict [default of
@@ -47,11 +47,11 @@ pub(super) fn run(args: ExplainArgs, terminal: &mut Terminal) -> Result<Exit> {
             input,
             report: &report,
         };
-        let Some(explained) = Explained::line(&word, number, recorded) else {
+        let Some(explained) = Explained::finding(&word, number, recorded) else {
             bail!(
-                "{} has no line {number}: found {} contended lines",
+                "{} has no finding {number}: found {} findings",
                 input.display(),
-                report.lines.len()
+                report.findings.len()
             );
         };
         show(&explained, args.format, terminal)?;

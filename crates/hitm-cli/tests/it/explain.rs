@@ -40,7 +40,7 @@ fn a_recording_says_what_met_the_rule() {
     );
     let (code, _, error) = explained(directory, &[&["9"], &input[..]].concat());
     assert_eq!(code, 2);
-    assert!(error.contains("program.hitm has no line 9"), "{error}");
+    assert!(error.contains("program.hitm has no finding 9"), "{error}");
     // Numbers are of the recording that a report is of.
     let (code, _, error) = explained(directory, &["1"]);
     assert_eq!(code, 2);

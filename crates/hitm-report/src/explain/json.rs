@@ -3,7 +3,8 @@
 use super::{
     EXPLAIN_SCHEMA, Evidence, Explained, Kind, Meaning, Recorded, all, condition, meaning,
 };
-use crate::fields::{fight, line, row, run, totals};
+use crate::fields::{fight, finding, finding_place, line, row, run, totals, wait_row};
+use crate::model::Finding;
 use crate::object::{Node, Object, list, list_of_run};
 
 /// Every word.
@@ -32,10 +33,25 @@ pub fn render(explained: &Explained<'_>) -> String {
             "run",
             Object::of_run(run::ALL, &recorded.report.run, is_sampled),
         )
+        .with_some(
+            "finding",
+            explained.finding.map(|one| of_finding(one, is_sampled)),
+        )
         .with_some("line", evidence)
-        .with("other_lines", explained.others.as_slice())
+        .with("other_findings", explained.others.as_slice())
         .with("values", values(&explained.meanings, recorded));
     answer.text()
+}
+
+fn of_finding(one: &Finding, is_sampled: bool) -> Object {
+    Object::of_run(finding::ALL, one, is_sampled)
+        .with("places", list(finding_place::ALL, &one.places))
+        .with_some(
+            "wait",
+            one.wait
+                .as_ref()
+                .map(|wait| Object::of(wait_row::ALL, wait)),
+        )
 }
 
 fn of_line(evidence: &Evidence<'_>, is_sampled: bool) -> Object {

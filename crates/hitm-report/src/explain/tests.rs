@@ -7,11 +7,13 @@ use super::evidence::of_fights;
 use super::*;
 
 /// Labels of the summary and of the view, which stand in no table.
-const OTHER_LABELS: [&str; 14] = [
+const OTHER_LABELS: [&str; 16] = [
     "Lost",
     "Where",
     "Why",
+    "By",
     "Do",
+    "Gain",
     "Next",
     "Lines",
     "Objects",
@@ -117,12 +119,21 @@ fn a_misspelled_word_finds_those_that_are_alike() {
 
 #[test]
 fn a_verdict_is_found_by_its_id_its_words_and_its_title() {
+    for kind in FindingKind::all() {
+        let found = meanings(kind.id());
+        let kinds: Vec<FindingKind> = found.iter().filter_map(Meaning::finding_kind).collect();
+        assert_eq!(kinds, [kind]);
+    }
     for verdict in Verdict::ALL {
         let facts = verdict.facts();
         for spelling in [facts.id, facts.words, facts.title] {
             let found = meanings(spelling);
-            let verdicts: Vec<Verdict> = found.iter().filter_map(Meaning::verdict).collect();
-            assert_eq!(verdicts, [*verdict], "{spelling}");
+            let verdicts: Vec<&str> = found
+                .iter()
+                .filter(|one| one.kind == Kind::Verdict)
+                .map(|one| one.name.as_str())
+                .collect();
+            assert_eq!(verdicts, [facts.words], "{spelling}");
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Explanations as text.
 
 use super::{Condition, Evidence, Explained, Kind, Meaning, Recorded, figures, meaning, tables};
+use hitm_fields::of_run;
+
 use crate::Printout;
-use crate::fields::{Field, fight, line, row, run, totals};
+use crate::fields::{Field, fight, finding, finding_place, line, row, run, totals, wait_row};
 use crate::glossary::GROUPS;
-use crate::model::{FightReport, RowReport};
+use crate::model::{FightReport, Finding, RowReport};
 use crate::sentences::explain as say;
 use crate::text::style::Style;
 use crate::text::table::{Align, Column, FieldTable, Shows, Table, gives_way, pairs, stays, wrap};
@@ -30,8 +32,19 @@ const ROW_COLUMNS: &[Shows<RowReport>] = &[
     gives_way(2, row::function),
 ];
 
+/// Figures of a finding.
+const FINDING: &[Field<Finding>] = &[
+    finding::lost_cycles,
+    finding::waited_cycles,
+    finding::run_share,
+    finding::line_count,
+    finding::handed_line_count,
+    finding::thread_count,
+];
+
 /// Tables of a report whose figures the list has; those of other documents are looked up by name.
-const LISTED: [&str; 7] = [
+const LISTED: [&str; 8] = [
+    "findings",
     "totals",
     "counts",
     "lines",
@@ -73,14 +86,19 @@ pub fn render(explained: &Explained<'_>, options: &TextOptions) -> Printout {
         return writer.out;
     };
     let mut meanings = explained.meanings.iter();
-    if let Some(evidence) = &explained.evidence {
-        writer.evidence(evidence, recorded);
+    let of_kind = meanings.find(|one| one.finding_kind().is_some());
+    if let Some(finding) = explained.finding {
+        writer.finding(finding, recorded.report.is_sampled());
         writer.others(&explained.others);
-    } else if let Some(verdict) = meanings.find(|one| one.kind == Kind::Verdict) {
-        writer.out.blank();
-        writer.sentence(Style::Plain, &say::no_line(&verdict.name));
-    } else {
-        writer.values(&explained.meanings, recorded);
+    }
+    match (&explained.evidence, of_kind) {
+        (Some(evidence), _) => writer.evidence(evidence, recorded),
+        (None, Some(kind)) if explained.finding.is_none() => {
+            writer.out.blank();
+            writer.sentence(Style::Plain, &say::no_finding(&kind.name));
+        }
+        (None, Some(_)) => {}
+        (None, None) => writer.values(&explained.meanings, recorded),
     }
     writer.origin(recorded);
     writer.out
@@ -172,6 +190,31 @@ impl Writer {
         }
     }
 
+    fn finding(&mut self, one: &Finding, is_sampled: bool) {
+        self.title(&format!("Finding {}: {}", one.number, one.name));
+        self.paragraph(Style::Bold, finding::fix.title, &one.fix);
+        let figures: Vec<Field<_>> = of_run(FINDING, is_sampled).copied().collect();
+        self.paragraph(Style::Plain, "cost", &pairs(one, &figures));
+        let places = one.places.iter();
+        let places = places.map(|place| {
+            let share = finding_place::lost_share.text(place);
+            format!("{} {share}", place.text())
+        });
+        let places: Vec<String> = places.collect();
+        if !places.is_empty() {
+            self.paragraph(Style::Plain, finding::written_in.title, &places.join(", "));
+        }
+        if let Some(wait) = &one.wait {
+            let figures = [
+                wait_row::wait_count,
+                wait_row::cycles,
+                wait_row::cycles_mean,
+                wait_row::thread_count,
+            ];
+            self.paragraph(Style::Plain, wait_row::kind.title, &pairs(wait, &figures));
+        }
+    }
+
     fn evidence(&mut self, evidence: &Evidence<'_>, recorded: Recorded<'_>) {
         let one = evidence.line;
         let figure = |field: Field<_>| field.text(one);
@@ -183,18 +226,17 @@ impl Writer {
         );
         self.title(&title);
         self.paragraph(Style::Verdict, line::verdict_text.title, &one.verdict_text);
-        self.paragraph(Style::Bold, line::advice.title, &one.advice);
         self.met(&evidence.conditions);
         if let Some(signs) = &evidence.lock_signs {
             self.sentence(Style::Plain, signs);
         }
         let is_sampled = recorded.report.is_sampled();
         self.title("Fights");
-        let mut fights = FieldTable::new(of_run(FIGHT_COLUMNS, is_sampled));
+        let mut fights = FieldTable::new(columns(FIGHT_COLUMNS, is_sampled));
         one.fights.iter().for_each(|fight| fights.push(fight));
         self.table(&fights.table);
         self.title("Who reads and writes");
-        let mut rows = FieldTable::new(of_run(ROW_COLUMNS, is_sampled));
+        let mut rows = FieldTable::new(columns(ROW_COLUMNS, is_sampled));
         one.rows.iter().for_each(|row| rows.push(row));
         self.table(&rows.table);
         self.title("What would change the verdict");
@@ -224,9 +266,7 @@ impl Writer {
             return;
         }
         let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
-        self.out.blank();
-        let text = say::other_lines(numbers.len(), texts.join(", "));
-        self.sentence(Style::Plain, &text);
+        self.sentence(Style::Plain, &say::others(texts.join(", ")));
     }
 
     /// The values that a recording has of figures.
@@ -239,8 +279,8 @@ impl Writer {
         }
         let report = recorded.report;
         for id in ids {
-            let of_run = run::ALL.iter().find(|field| field.id == id);
-            let of_run = of_run.map(|field| ("run", field.text(&report.run)));
+            let run_field = run::ALL.iter().find(|field| field.id == id);
+            let of_run = run_field.map(|field| ("run", field.text(&report.run)));
             let of_totals = totals::ALL.iter().find(|field| field.id == id);
             let of_totals = of_totals.map(|field| ("totals", field.text(&report.totals)));
             let of_lines = line::ALL.iter().find(|field| field.id == id);
@@ -276,7 +316,7 @@ impl Writer {
 }
 
 /// The columns that a run has.
-fn of_run<T>(columns: &'static [Shows<T>], is_sampled: bool) -> impl Iterator<Item = Shows<T>> {
+fn columns<T>(columns: &'static [Shows<T>], is_sampled: bool) -> impl Iterator<Item = Shows<T>> {
     let columns = columns.iter().copied();
     columns.filter(move |column| column.field.is_of(is_sampled))
 }

@@ -217,6 +217,11 @@ const REPORTS: &[Term] = &[
     Term::new("filter", "A choice of accesses by object, function, thread, process or file: the rest is left out.")
         .also(&["filtered"]),
     Term::new(
+        "finding",
+        "What one change cures: the lines of an object, those of it that are handed over, and the waits for it.",
+    )
+    .also(&["findings", "what", "fix"]),
+    Term::new(
         "folded",
         "Taken together in one row: threads that differ in nothing else, and names below `--percent-limit`. Nothing that \
          is folded is missing from sums.",
@@ -272,10 +277,10 @@ const REPORTS: &[Term] = &[
     Term::new("straddles", "An object that is spread over more lines than its size needs."),
     Term::new(
         "summary",
-        "The answer in short: Lost is what is lost, Where the place, Why the verdict, Do the advice, Next a command that \
-         says more.",
+        "The answer in short: Lost is what is lost, Where the place, Why the verdict, By who does it, Do the advice, Gain \
+         what a replay of that saves, Next a command that says more.",
     )
-    .also(&["Where", "Do", "Next"])
+    .also(&["Where", "By", "Do", "Gain", "Next"])
     .more("guide/reading-a-report.md"),
     Term::new(
         "totals",

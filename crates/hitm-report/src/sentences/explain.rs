@@ -85,8 +85,8 @@ sentences! {
     locked_by(count, places) = "Signs of a lock: {count} locked operations{places}.";
     /// The sign of a lock that nobody locks by an operation.
     locked_by_type() = "Signs of a lock: its type.";
-    /// The lines that a word is about.
-    other_lines(count, numbers) = "{count} more lines of this verdict: {numbers}.";
-    /// No such line.
-    no_line(verdict) = "No contended line has the verdict {verdict}, nor a fight of that kind worth a word.";
+    /// Other findings of a kind.
+    others(numbers) = "Others of this kind: {numbers}.";
+    /// No such finding.
+    no_finding(kind) = "No finding is of the kind {kind}, and no line has such a fight worth a word.";
 }

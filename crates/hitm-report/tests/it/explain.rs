@@ -13,6 +13,7 @@ use crate::example::example;
 const NARROW: TextOptions = TextOptions {
     width: 80,
     color: false,
+    has_events: false,
     percent_limit: PercentLimit::DEFAULT,
 };
 
@@ -28,15 +29,15 @@ fn each_line_meets_the_rule_of_its_verdict() {
         input: Path::new("run.hitm"),
         report: &report,
     };
-    for line in &report.lines {
-        let word = line.rank.to_string();
-        let explained = Explained::line(&word, line.rank, recorded).expect("the line");
+    for finding in &report.findings {
+        let word = finding.number.to_string();
+        let explained = Explained::finding(&word, finding.number, recorded).expect("the finding");
         let evidence = explained.evidence.as_ref().expect("what met the rule");
         let unmet = evidence.conditions.iter().find(|one| !one.is_met());
-        assert_eq!(unmet, None, "line {word}");
+        assert_eq!(unmet, None, "finding {word}");
         fits(&text::render(&explained, &NARROW));
     }
-    assert!(Explained::line("9", 9, recorded).is_none());
+    assert!(Explained::finding("9", 9, recorded).is_none());
 }
 
 #[test]
@@ -46,7 +47,7 @@ fn a_line_is_explained_with_its_counts() {
         input: Path::new("run.hitm"),
         report: &report,
     };
-    let explained = Explained::line("2", 2, recorded).expect("the line");
+    let explained = Explained::finding("2", 2, recorded).expect("the finding");
     let shown = text::render(&explained, &NARROW);
     expect_file!["../golden/explain/lock.txt"].assert_eq(&shown);
 }
@@ -64,8 +65,9 @@ fn a_verdict_is_explained_by_its_costliest_line() {
         json
     };
     let false_sharing = of(Verdict::FalseSharing);
+    assert_eq!(false_sharing["finding"]["number"], 1);
     assert_eq!(false_sharing["line"]["rank"], 1);
-    assert_eq!(false_sharing["other_lines"], serde_json::json!([3]));
+    assert_eq!(false_sharing["other_findings"], serde_json::json!([3]));
     assert_eq!(false_sharing["recording"], "run.hitm");
     assert_eq!(of(Verdict::Mixed)["line"], Value::Null);
 }
