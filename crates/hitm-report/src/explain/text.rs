@@ -1,8 +1,8 @@
 //! Explanations as text.
 
-use super::{Condition, Evidence, Explained, Kind, Meaning, Recorded, figures, meaning, tables};
 use hitm_fields::of_run;
 
+use super::{Condition, Evidence, Explained, Kind, Meaning, Recorded, figures, meaning, tables};
 use crate::Printout;
 use crate::fields::{Field, fight, finding, finding_place, line, row, run, totals, wait_row};
 use crate::glossary::GROUPS;

@@ -37,7 +37,11 @@ pub const GROUPS: &[Group] = &[
 ];
 
 const LINES: &[Term] = &[
-    Term::new("cache line", "The 64 bytes that caches move as one.").also(&["line", "lines", "Contended lines", "Shared cache lines"]),
+    Term::new(
+        "cache line",
+        "The 64 bytes that caches move as one.",
+    )
+    .also(&["line", "lines", "Contended lines", "Shared cache lines"]),
     Term::new(
         "coherence",
         "The protocol (MESI, MESIF, MOESI) that keeps caches from holding two values of one line.",
@@ -45,8 +49,8 @@ const LINES: &[Term] = &[
     .more("models/coherence.md"),
     Term::new(
         "contended",
-        "An access is contended when its data, or its right to write, came from another CPU: by HITM, from a peer, or by \
-         upgrade. A line is contended when it has a verdict.",
+        "An access is contended when its data, or its right to write, came from another CPU: by HITM, from a \
+         peer, or by upgrade. A line is contended when it has a verdict.",
     )
     .also(&["contention", "contended access"])
     .more("models/sharing.md"),
@@ -81,13 +85,21 @@ const LINES: &[Term] = &[
     .also(&["locked operation", "locked operations"]),
     Term::new(
         "miss",
-        "An access that its core could not complete alone: a store that had to leave the L1, or a load or locked \
-         operation that left the core. A TLB miss is one whose address was in no TLB.",
+        "An access that its core could not complete alone: a store that had to leave the L1, or a load or \
+         locked operation that left the core. A TLB miss is one whose address was in no TLB.",
     )
     .also(&["miss%", "misses"]),
     Term::new("node", "A NUMA node: some CPUs with memory of their own.").also(&["nodes", "NUMA node"]),
-    Term::new("package", "A processor as it is put into a socket, with its cores and caches.").also(&["socket"]),
-    Term::new("peer", "A load that another CPU's cache answers with a clean copy.").also(&["local peer", "remote peer"]),
+    Term::new(
+        "package",
+        "A processor as it is put into a socket, with its cores and caches.",
+    )
+    .also(&["socket"]),
+    Term::new(
+        "peer",
+        "A load that another CPU's cache answers with a clean copy.",
+    )
+    .also(&["local peer", "remote peer"]),
     Term::new("private line", "A line that one thread alone uses: counted, not recorded.")
         .also(&["private", "private accesses"])
         .more("models/recording.md#the-filter"),
@@ -117,13 +129,14 @@ const COST: &[Term] = &[
     ),
     Term::new(
         "latency",
-        "Cycles from a load to its value, hits included. A core hides part of it; what it does not hide is the stall.",
+        "Cycles from a load to its value, hits included. A core hides part of it; what it does not hide is the \
+         stall.",
     )
     .more("models/coherence.md#what-a-core-hides"),
     Term::new(
         "lost cycles",
-        "Cycles for which a thread stood still beyond what the access would have cost if no other CPU used the line, \
-         whoever answered.",
+        "Cycles for which a thread stood still beyond what the access would have cost if no other CPU used the \
+         line, whoever answered.",
     )
     .also(&["lost", "lost%", "lost to contention", "where cycles are lost", "Lost cycles over virtual time"])
     .more("models/coherence.md#what-is-lost"),
@@ -149,20 +162,20 @@ const COST: &[Term] = &[
 const VERDICTS: &[Term] = &[
     Term::new(
         "a lock's count of readers",
-        "A read-write lock that hardly anybody takes to write: readers exclude nobody, and fight over the count of \
-         themselves in the lock.",
+        "A read-write lock that hardly anybody takes to write: readers exclude nobody, and fight over the \
+         count of themselves in the lock.",
     )
     .more("guide/verdicts.md#a-locks-count-of-readers"),
     Term::new(
         "disjoint",
-        "The part of a line's hand-overs in which the two threads have no byte in common: they would not be if the bytes \
-         lay on different lines.",
+        "The part of a line's hand-overs in which the two threads have no byte in common: they would not be if \
+         the bytes lay on different lines.",
     )
     .more("models/sharing.md#decision"),
     Term::new(
         "end",
-        "A change of layout ends a fight when its threads have the bytes on different lines afterwards. What that saves is \
-         at most about what the fight lost.",
+        "A change of layout ends a fight when its threads have the bytes on different lines afterwards. What \
+         that saves is at most about what the fight lost.",
     )
     .also(&["ends"])
     .more("models/sharing.md#how-well-it-predicts"),
@@ -176,7 +189,8 @@ const VERDICTS: &[Term] = &[
     Term::of_verdict(Verdict::Lock).more("models/sharing.md#what-counts-as-a-lock"),
     Term::new(
         "lock with its data",
-        "A lock whose holders write data beside it in the same line: waiters take the line away from whoever works on it.",
+        "A lock whose holders write data beside it in the same line: waiters take the line away from whoever \
+         works on it.",
     )
     .more("guide/verdicts.md#lock-with-its-data"),
     Term::of_verdict(Verdict::Mixed).more("guide/verdicts.md#mixed"),
@@ -190,15 +204,15 @@ const VERDICTS: &[Term] = &[
     Term::of_verdict(Verdict::TrueSharing).more("guide/verdicts.md#true-sharing"),
     Term::new(
         "verdict",
-        "The kind of sharing of a line, by a rule over its fights. A plus behind it says that other fights need another \
-         remedy.",
+        "The kind of sharing of a line, by a rule over its fights. A plus behind it says that other fights \
+         need another remedy.",
     )
     .also(&["+", "why"])
     .more("guide/verdicts.md"),
     Term::new(
         "visit",
-        "A thread's accesses to a line from one that found it gone to the next that does. It meets others if any layout \
-         would need it.",
+        "A thread's accesses to a line from one that found it gone to the next that does. It meets others if \
+         any layout would need it.",
     )
     .also(&["visits"])
     .more("models/sharing.md#decision"),
@@ -214,7 +228,10 @@ const REPORTS: &[Term] = &[
     )
     .also(&["call paths", "callers", "caller"])
     .more("models/recording.md#callers"),
-    Term::new("filter", "A choice of accesses by object, function, thread, process or file: the rest is left out.")
+    Term::new(
+        "filter",
+        "A choice of accesses by object, function, thread, process or file: the rest is left out.",
+    )
         .also(&["filtered"]),
     Term::new(
         "finding",
@@ -223,8 +240,8 @@ const REPORTS: &[Term] = &[
     .also(&["findings", "what", "fix"]),
     Term::new(
         "folded",
-        "Taken together in one row: threads that differ in nothing else, and names below `--percent-limit`. Nothing that \
-         is folded is missing from sums.",
+        "Taken together in one row: threads that differ in nothing else, and names below `--percent-limit`. \
+         Nothing that is folded is missing from sums.",
     )
     .also(&["fold", "Fold to"]),
     Term::new("gate", "A condition that ends `hitm report` with exit code 1: `--fail-on` or `--baseline`.")
@@ -232,11 +249,15 @@ const REPORTS: &[Term] = &[
     Term::new("handed over", "Lines that pass from CPU to CPU, each too rarely for a verdict.")
         .also(&["taken by", "By kind of object", "By function that took them"]),
     Term::new("in window", "Cycles lost in the window of time that is chosen on the page."),
-    Term::new("incomplete", "A recording that ends before its run: figures cover what was written.").also(&["complete"]),
+    Term::new(
+        "incomplete",
+        "A recording that ends before its run: figures cover what was written.",
+    )
+    .also(&["complete"]),
     Term::new(
         "left out",
-        "Not shown one by one: lines beyond `--top`, the cheapest rows of a line, columns that a screen has no room for. \
-         Sums have them.",
+        "Not shown one by one: lines beyond `--top`, the cheapest rows of a line, columns that a screen has no \
+         room for. Sums have them.",
     )
     .also(&["not shown"]),
     Term::new(
@@ -245,8 +266,16 @@ const REPORTS: &[Term] = &[
     )
     .also(&["byte", "map", "colour"])
     .more("page.md#the-line-map"),
-    Term::new("member", "A part of an object: of a structure or of an array.").also(&["members", "off", "offset", "place"]),
-    Term::new("note", "What its reader or its recorder says about a recording.").also(&["notes", "diagnostics"]),
+    Term::new(
+        "member",
+        "A part of an object: of a structure or of an array.",
+    )
+    .also(&["members", "off", "offset", "place"]),
+    Term::new(
+        "note",
+        "What its reader or its recorder says about a recording.",
+    )
+    .also(&["notes", "diagnostics"]),
     Term::new(
         "object",
         "A variable, or a block of the heap by its type or by who allocated it.",
@@ -263,8 +292,8 @@ const REPORTS: &[Term] = &[
         .also(&["rows", "Accesses by place, operation, thread and instruction"]),
     Term::new(
         "samples",
-        "Accesses that hardware picked, as perf takes them: counts and shares are of samples, and what lies between them \
-         is not known.",
+        "Accesses that hardware picked, as perf takes them: counts and shares are of samples, and what lies \
+         between them is not known.",
     )
     .also(&["sampled", "read as", "sample"])
     .more("formats/perf-data.md"),
@@ -277,8 +306,8 @@ const REPORTS: &[Term] = &[
     Term::new("straddles", "An object that is spread over more lines than its size needs."),
     Term::new(
         "summary",
-        "The answer in short: Lost is what is lost, Where the place, Why the verdict, By who does it, Do the advice, Gain \
-         what a replay of that saves, Next a command that says more.",
+        "The answer in short: Lost is what is lost, Where the place, Why the verdict, By who does it, Do the \
+         advice, Gain what a replay of that saves, Next a command that says more.",
     )
     .also(&["Where", "By", "Do", "Gain", "Next"])
     .more("guide/reading-a-report.md"),
@@ -293,8 +322,8 @@ const WAITING: &[Term] = &[
     Term::new("asleep", "A thread that sleeps for a lock in the kernel.").more("models/recording.md#waiting"),
     Term::new(
         "bound",
-        "The most times faster that many threads can be than one, `1/u`, when they hold one lock for a share `u` of their \
-         work.",
+        "The most times faster that many threads can be than one, `1/u`, when they hold one lock for a share \
+         `u` of their work.",
     )
     .also(&["1/u"])
     .more("live.md"),
@@ -311,7 +340,10 @@ const WAITING: &[Term] = &[
 ];
 
 const RECORDING: &[Term] = &[
-    Term::new("advice", "What to do about a line: a sentence for each remedy that its fights need, the dearest first.")
+    Term::new(
+        "advice",
+        "What to do about a line: a sentence for each remedy that its fights need, the dearest first.",
+    )
         .also(&["remedy"])
         .more("guide/verdicts.md"),
     Term::new("layout", "The order and the gaps of a structure's members.").more("guide/layouts.md"),
@@ -320,12 +352,19 @@ const RECORDING: &[Term] = &[
     Term::new("process", "A running program; one that takes a process over by exec has a number of its own.")
         .also(&["processes", "program"])
         .more("models/recording.md#processes"),
-    Term::new("profile", "Who reads and writes the members of a type, for `hitm layout advise`.").more("formats/profile.md"),
+    Term::new(
+        "profile",
+        "Who reads and writes the members of a type, for `hitm layout advise`.",
+    )
+    .more("formats/profile.md"),
     Term::new("recording", "A file with every access to shared lines, and its price.").more("formats/trace.md"),
     Term::new("replay", "A recording run again, on another machine or with members moved: `hitm whatif`.")
         .also(&["as replayed"])
         .more("models/whatif.md"),
-    Term::new("run", "One execution of the recorded program. Of several, the one whose lost cycles are the median is shown.")
+    Term::new(
+        "run",
+        "One execution of the recorded program. Of several, the one whose lost cycles are the median is shown.",
+    )
         .also(&["runs", "Run by run"]),
     Term::new("scenario", "A file that says what to simulate.").more("formats/scenario.md"),
     Term::new("seed", "The number that the random choices of a run begin with."),
