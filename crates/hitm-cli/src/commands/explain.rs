@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::Args;
+use hitm_base::counted;
 use hitm_report::explain::{Explained, Meaning, Recorded, json, meanings, similar, text};
 use hitm_report::{Report, ReportOptions};
 
@@ -49,9 +50,9 @@ pub(super) fn run(args: ExplainArgs, terminal: &mut Terminal) -> Result<Exit> {
         };
         let Some(explained) = Explained::finding(&word, number, recorded) else {
             bail!(
-                "{} has no finding {number}: found {} findings",
+                "{} has no finding {number}: found {}",
                 input.display(),
-                report.findings.len()
+                counted(report.findings.len() as u64, "finding")
             );
         };
         show(&explained, args.format, terminal)?;
