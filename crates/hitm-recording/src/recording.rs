@@ -16,7 +16,6 @@ mod shared;
 pub(crate) mod statistics;
 mod traffic;
 mod typed;
-mod workers;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -48,7 +47,6 @@ pub use objects::HeapBlock;
 pub use objects::Objects;
 pub use traffic::traffic;
 pub use typed::TypedBlock;
-pub use workers::Worker;
 
 /// A reason why a recording cannot be read.
 #[derive(Debug, Error)]
