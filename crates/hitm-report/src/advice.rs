@@ -205,13 +205,17 @@ impl Advisor<'_> {
         let written = self.things_in(self.sharing.written & !read_mostly);
         let written: Vec<&str> = written.iter().map(String::as_str).collect();
         let read = self.names.members_in(bytes & read_mostly);
+        let line = match written.len() {
+            0 | 1 => say::line_of_its_own(),
+            _ => say::lines_of_their_own(),
+        };
         let written = match written.is_empty() {
             true => say::written_bytes(),
             false => list(&written),
         };
         match read.is_empty() {
-            true => say::move_away(written),
-            false => say::move_away_from(written, list(&read)),
+            true => say::move_away(written, line),
+            false => say::move_away_from(written, line, list(&read)),
         }
     }
 

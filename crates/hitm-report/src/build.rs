@@ -151,39 +151,26 @@ impl Report {
         let (judged, mut quiet) =
             judge_all(statistics, &totals, are_samples, selection.sort, names);
         let flagged_line_count = judged.len() as u64;
-        let handed = match facts.sampled {
-            Some(_) => HandedOver::default(),
-            None => {
-                let contended = judged.iter().map(|one| one.line).collect();
-                HandedOver::build(statistics, &contended, names, &totals)
-            }
+        let handed = match are_samples {
+            true => HandedOver::default(),
+            false => handed_over(statistics, &judged, names, &totals),
         };
-        let is_left = |one: &Judged<'_>| {
-            let left = named.left.as_ref();
-            left.is_none_or(|left| left.has(one.line))
-        };
-        let judged = judged.into_iter().filter(is_left);
-        let judged: Vec<Judged<'_>> = judged
-            .map(|line| line.with_locks(names, are_samples).with_runtime(names))
-            .collect();
+        let judged = with_names(judged, &named, names, are_samples);
         let shown = judged.len().min(options.lines_max);
-        quiet.left_out_line_count = (judged.len() - shown) as u64;
-        quiet.left_out_lost_cycles = judged[shown..]
-            .iter()
-            .map(|one| one.stats.contention_stall.0)
-            .sum();
+        leave_out(&mut quiet, &judged[shown..]);
+        let calls = CallPaths::new(
+            names,
+            are_samples,
+            &statistics.calls,
+            options.call_paths_max,
+        );
         let builder = LineBuilder {
             names,
             topology: &facts.machine.topology,
             totals: &totals,
             rows_max: options.rows_max,
             are_samples,
-            calls: CallPaths::new(
-                names,
-                are_samples,
-                &statistics.calls,
-                options.call_paths_max,
-            ),
+            calls,
         };
         let lines = judged[..shown].iter().zip(1..);
         let lines: Vec<LineReport> = lines
@@ -226,6 +213,38 @@ impl Report {
             },
         }
     }
+}
+
+/// The lines that filters leave, with what names tell of them.
+fn with_names<'a>(
+    judged: Vec<Judged<'a>>,
+    named: &Named<'_>,
+    names: &dyn Names,
+    are_samples: bool,
+) -> Vec<Judged<'a>> {
+    let is_left = |one: &Judged<'_>| {
+        let left = named.left.as_ref();
+        left.is_none_or(|left| left.has(one.line))
+    };
+    let judged = judged.into_iter().filter(is_left);
+    let judged = judged.map(|line| line.with_locks(names, are_samples));
+    judged.map(|line| line.with_runtime(names)).collect()
+}
+
+fn handed_over(
+    statistics: &Statistics,
+    judged: &[Judged<'_>],
+    names: &dyn Names,
+    totals: &Totals,
+) -> HandedOver {
+    let contended = judged.iter().map(|one| one.line).collect();
+    HandedOver::build(statistics, &contended, names, totals)
+}
+
+fn leave_out(quiet: &mut Quiet, lines: &[Judged<'_>]) {
+    let lost = lines.iter().map(|one| one.stats.contention_stall.0);
+    quiet.left_out_line_count = lines.len() as u64;
+    quiet.left_out_lost_cycles = lost.fold(0, u64::saturating_add);
 }
 
 /// Decisions that need the names of all rows.

@@ -22,7 +22,7 @@ fields! {
     /// A sentence of the summary.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct SummaryLine in summary {
-        /// The question: Lost, Where, Why, By, Do or Next.
+        /// The question: Lost (of samples Seen), Where, Why, By, Do or Next.
         pub label: &'static str => label "";
         /// The answer.
         pub text: String => label "";
@@ -48,7 +48,7 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
         ],
     };
     let answers = [
-        ("Lost", lost(report, finding)),
+        (lost_label(report), lost(report, finding)),
         (WHERE, place),
         ("Why", reason),
         ("By", finding.map_or_else(String::new, by)),
@@ -66,6 +66,14 @@ pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<Summar
 
 /// Label of the place, which a table of findings says too.
 pub(crate) const WHERE: &str = "Where";
+
+/// Samples do not say what is lost.
+fn lost_label(report: &Report) -> &'static str {
+    match report.is_sampled() {
+        true => "Seen",
+        false => "Lost",
+    }
+}
 
 fn lost(report: &Report, finding: Option<&Finding>) -> String {
     let totals = &report.totals;

@@ -44,11 +44,14 @@ sentences! {
     /// Written members.
     line_for_each(members) = "Give {members}, which different threads write, a cache line each";
     /// Something written beside what others only read.
-    move_away(written) = "Move {written} to a cache line of its own (align to 64 bytes), away from what other threads \
-                          only read";
+    move_away(written, line) = "Move {written} to {line} (align to 64 bytes), away from what other threads only read";
     /// The same, with the names of what is read.
-    move_away_from(written, read) = "Move {written} to a cache line of its own (align to 64 bytes) and keep {read} \
-                                     with other read-mostly data, away from anything that is written often";
+    move_away_from(written, line, read) = "Move {written} to {line} (align to 64 bytes) and keep {read} with other \
+                                           read-mostly data, away from anything that is written often";
+    /// A place for one thing.
+    line_of_its_own() = "a cache line of its own";
+    /// Places for several things.
+    lines_of_their_own() = "cache lines of their own";
     /// Bytes that are written.
     written_bytes() = "the written bytes";
 

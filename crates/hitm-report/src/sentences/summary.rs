@@ -10,7 +10,7 @@ sentences! {
     /// Samples without addresses.
     no_address() = "Cannot tell: no sample has a data address.";
     /// Samples, and the lines that they contend on.
-    samples(count, lines) = "{count} samples: {lines}.";
+    samples(count, lines) = "{count} samples, which do not say what part of the run is lost: {lines}.";
     /// Part of a run that is lost.
     lost(share, who, lost, whole, lines) = "{share} of the {who}' time, {lost} of {whole} cycles: {lines}.";
     /// Threads that wait, in their ways.
