@@ -9,6 +9,7 @@ mod lines;
 mod locks;
 mod objects;
 mod places;
+mod source_lines;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ use judged::Judged;
 use lines::LineBuilder;
 pub(crate) use locks::LineLock;
 pub(crate) use objects::LineNames;
+pub use source_lines::{SourceLine, source_line};
 
 /// Facts about a run besides its accesses.
 #[derive(Debug, Clone)]

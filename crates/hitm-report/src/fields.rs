@@ -8,6 +8,7 @@ mod layout;
 pub use hitm_fields::{Align, Column, Field, Unit, Value};
 
 pub use crate::baseline::compared;
+pub use crate::build::source_line;
 pub use crate::by::{filtered, total_row};
 pub use crate::handed::{handed, handed_row};
 pub use crate::machine::{machine, unnamed};

@@ -73,7 +73,7 @@ mod waiting;
 pub mod whatif;
 
 pub use build::{
-    RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, ThreadFacts, WORTH_SHARE_MIN,
+    RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, SourceLine, ThreadFacts, WORTH_SHARE_MIN,
 };
 pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HandedOver, HandedRow};

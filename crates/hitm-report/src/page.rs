@@ -26,9 +26,10 @@ pub use review::review;
 pub use sim::{reproduction, simulation};
 pub use sweep::sweep;
 
-use crate::Report;
 use crate::glossary;
 use crate::pictures::Pictures;
+use crate::screen::Excerpt;
+use crate::{Report, SourceLine};
 
 /// Version of the page's data; docs/formats/page.md describes it.
 pub const PAGE_SCHEMA: u32 = 1;
@@ -72,16 +73,29 @@ pub struct LineAdvice {
 
 impl LineAdvice {
     fn json(&self) -> Value {
-        let json = match &self.advice {
+        match &self.advice {
             Ok(advice) => json!({ "ranks": self.ranks, "advice": advice }),
             Err(why) => json!({ "ranks": self.ranks, "type": self.type_name, "problem": why }),
-        };
-        data::printable_value(json)
+        }
     }
 }
 
+/// A source line that loses much.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SourcePart {
+    /// The line.
+    pub line: SourceLine,
+    /// The text around it, where it can be read.
+    pub text: Option<Excerpt>,
+}
+
 /// The page of a report.
-pub fn report(report: &Report, pictures: &Pictures, advice: &[LineAdvice]) -> String {
+pub fn report(
+    report: &Report,
+    pictures: &Pictures,
+    advice: &[LineAdvice],
+    sources: &[SourcePart],
+) -> String {
     let command = report.run.command.join(" ");
     let mut page = json!({
         "schema": PAGE_SCHEMA,
@@ -92,7 +106,8 @@ pub fn report(report: &Report, pictures: &Pictures, advice: &[LineAdvice]) -> St
     page["pictures"] = data::pictures(pictures);
     page["glossary"] = glossary::json();
     page["advice"] = advice.iter().map(LineAdvice::json).collect();
-    html(&page)
+    page["sources"] = data::sources(report, sources);
+    html(page)
 }
 
 /// The styles with a rule for each colour of verdicts.
@@ -113,10 +128,11 @@ fn style() -> String {
 }
 
 /// The file around the data of a page, which has a `title`.
-fn html(page: &Value) -> String {
+fn html(page: Value) -> String {
+    let page = data::shown(page);
     let title = page["title"].as_str().unwrap_or("hitm");
     let script = format!("(() => {{\n'use strict';\n{}}})();\n", SCRIPTS.concat());
-    let data = embedded(page);
+    let data = embedded(&page);
     let style = style();
     let policy = policy::of(&script, &style);
     format!(

@@ -16,7 +16,7 @@ use crate::text::style::Painter;
 use crate::text::table::{FieldTable, Shows, gives_way, pairs, stays};
 use crate::text::{calls, line_table};
 pub use heat::{Figure, HEAT_MAX, Spot};
-pub use source::SourceText;
+pub use source::{Excerpt, SourceText, file_and_line};
 
 /// Columns of the accesses to a member.
 const ACCESS_COLUMNS: &[Shows<RowReport>] = &[

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use hitm_advise::advise_recorded;
-use hitm_files::output_file;
+use hitm_files::{output_file, text_file};
 use hitm_recording::perf_data;
 use hitm_recording::{Recording, traffic};
-use hitm_report::Report;
-use hitm_report::page::{self, LineAdvice};
+use hitm_report::page::{self, LineAdvice, SourcePart};
 use hitm_report::pictures::{Pictures, Structure};
+use hitm_report::screen::{Excerpt, file_and_line};
+use hitm_report::{Report, Selection, SourceLine};
 
 use super::PageFormat;
 use crate::Terminal;
@@ -17,6 +18,12 @@ use crate::progress::Bar;
 
 /// Structures that are advised on: a search takes up to a twentieth of a second.
 const ADVICE_MAX: usize = 3;
+
+/// Source lines whose text is shown.
+const SOURCES_MAX: usize = 5;
+
+/// Lines of text before and behind each.
+const AROUND: u32 = 2;
 
 /// Fails before the work when its result has no place to go.
 pub(super) fn check_output(
@@ -48,7 +55,12 @@ pub(super) fn write(html: &str, output: Option<&Path>, terminal: &mut Terminal) 
 }
 
 /// The page of a recording at `input`, or of samples.
-pub(super) fn of_report(input: &Path, recording: Recording, report: &Report) -> Result<String> {
+pub(super) fn of_report(
+    input: &Path,
+    recording: Recording,
+    report: &Report,
+    selection: &Selection,
+) -> Result<String> {
     let is_recording =
         perf_data::sample_format(input).is_none() && recording.header.sampled.is_none();
     let plan = Pictures::plan(&recording.statistics, report);
@@ -62,12 +74,30 @@ pub(super) fn of_report(input: &Path, recording: Recording, report: &Report) -> 
         false => None,
     };
     let (pictures, mut structures) = Pictures::build(&recording, report, counted.as_ref(), input);
+    let sources = sources(&recording, report, selection);
     structures.truncate(if is_recording { ADVICE_MAX } else { 0 });
     let advice = match structures.is_empty() {
         true => Vec::new(),
         false => advice(input, recording, structures)?,
     };
-    Ok(page::report(report, &pictures, &advice))
+    Ok(page::report(report, &pictures, &advice, &sources))
+}
+
+/// The source lines that lose most, with the text around them where this host has it.
+fn sources(recording: &Recording, report: &Report, selection: &Selection) -> Vec<SourcePart> {
+    let names = recording.names();
+    let lines = report.source_lines(&recording.statistics, &names, selection, SOURCES_MAX);
+    let parts = lines.into_iter().map(|line| SourcePart {
+        text: excerpt(&line),
+        line,
+    });
+    parts.collect()
+}
+
+fn excerpt(line: &SourceLine) -> Option<Excerpt> {
+    let (file, number) = file_and_line(&line.source)?;
+    let text = text_file::source_text(Path::new(file)).ok()?;
+    Excerpt::of(&text, number, AROUND)
 }
 
 /// Advice on structures, or why there is none.

@@ -490,7 +490,7 @@ fn write(
         }
         ReportFormat::Json => terminal.json(&json::render_with(report, &summary().1))?,
         ReportFormat::Html => {
-            let html = page::of_report(shown.file, shown.recording, report)?;
+            let html = page::of_report(shown.file, shown.recording, report, &args.select.selection())?;
             page::write(&html, args.output.as_deref(), terminal)?;
         }
         ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => {

@@ -106,6 +106,7 @@ fn of_pages() -> Vec<FieldsOf> {
         table("page", "frames", fields::frame::ALL),
         table("page", "stacks", fields::stack::ALL),
         table("page", "times", fields::time::ALL),
+        table("page", "source lines", fields::source_line::ALL),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::data::{printable_value, table};
+use super::data::table;
 use super::{PAGE_SCHEMA, html};
 use crate::fields::{
     side, whatif_line, whatif_member, whatif_move, whatif_object, whatif_run, whatif_thread,
@@ -108,7 +108,7 @@ struct Comparison {
 
 impl Comparison {
     fn html(self) -> String {
-        html(&printable_value(json!({
+        html(json!({
             "schema": PAGE_SCHEMA,
             "kind": "comparison",
             "glossary": glossary::json(),
@@ -118,7 +118,7 @@ impl Comparison {
             "charts": self.charts,
             "tables": self.tables,
             "notes": self.notes,
-        })))
+        }))
     }
 }
 

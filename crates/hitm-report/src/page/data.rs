@@ -3,16 +3,20 @@
 //! A table is `{"fields": [{id, title, unit, description}], "rows": [[values]]}`; lists within the rows of
 //! another table stand without their fields, which `fields` of the page has by name.
 
+use std::borrow::Cow;
+
 use hitm_base::printable;
 use hitm_fields::{Field, of_run};
 use serde_json::{Map, Value, json};
 
+use super::SourcePart;
+use crate::SourceLine;
 use crate::fields::{
-    cell, fight, filtered, frame, handed, handed_row, line, line_box, machine, object, quiet, row,
-    run, seat, source, stack, summary, thread, time, total_row, totals, transfer, unknown,
-    wait_row, waiting,
+    cell, fight, filtered, finding, finding_place, frame, handed, handed_row, line, line_box,
+    machine, object, quiet, row, run, seat, source, source_line, stack, summary, thread, time,
+    total_row, totals, transfer, unknown, wait_row, waiting,
 };
-use crate::model::{LineReport, Report};
+use crate::model::{Finding, LineReport, Report};
 use crate::object::quantity;
 use crate::pictures::{Level, LineMap, Pictures, Stacks, TransferTable};
 use crate::runs::Runs;
@@ -20,18 +24,52 @@ use crate::runs::Runs;
 /// Significant digits of a value of a plot: more than a picture shows.
 const DIGITS: usize = 6;
 
-/// Makes all texts of a value printable: none acts on whoever copies it to a terminal.
-pub(super) fn printable_value(value: Value) -> Value {
+/// Findings of a page, the costliest.
+const FINDINGS_MAX: usize = 200;
+
+/// Texts of a page as all may read them: none acts on whoever copies it to a terminal, none says where the home of
+/// whoever recorded is.
+pub(super) fn shown(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(printable(&text).into_owned()),
-        Value::Array(values) => values.into_iter().map(printable_value).collect(),
+        Value::String(text) => Value::String(homeless(&printable(&text)).into_owned()),
+        Value::Array(values) => values.into_iter().map(shown).collect(),
         Value::Object(map) => {
             let entries = map.into_iter();
-            let entries = entries.map(|(key, value)| (key, printable_value(value)));
+            let entries = entries.map(|(key, value)| (key, shown(value)));
             Value::Object(entries.collect())
         }
         other => other,
     }
+}
+
+/// The text with `~/` for `/home/NAME/` anywhere, and for `/root/` where a path begins.
+fn homeless(text: &str) -> Cow<'_, str> {
+    const HOMES: &str = "/home/";
+    const ROOT: &str = "/root/";
+    if !text.contains(HOMES) && !text.contains(ROOT) {
+        return text.into();
+    }
+    let is_part = |c: char| c.is_alphanumeric() || "._-~".contains(c);
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        let of_user = rest.strip_prefix(HOMES);
+        let of_user = of_user.and_then(|after| after.split_once('/'));
+        let is_name = |name: &str| !name.is_empty() && !name.contains([' ', ':', '"', '\'']);
+        if let Some((name, after)) = of_user
+            && is_name(name)
+        {
+            (out, rest) = (out + "~/", after);
+        } else if let Some(after) = rest.strip_prefix(ROOT)
+            && !out.ends_with(is_part)
+        {
+            (out, rest) = (out + "~/", after);
+        } else {
+            out.push(c);
+            rest = &rest[c.len_utf8()..];
+        }
+    }
+    out.into()
 }
 
 /// Makes data of one kind of run.
@@ -56,8 +94,8 @@ impl Maker {
 
     /// One row of a table.
     fn row<T>(self, fields: &[Field<T>], item: &T) -> Value {
-        let values = of_run(fields, self.is_sampled)
-            .map(|field| printable_value(quantity(field.unit, (field.value)(item))));
+        let values =
+            of_run(fields, self.is_sampled).map(|field| quantity(field.unit, (field.value)(item)));
         values.collect()
     }
 
@@ -114,10 +152,11 @@ pub(super) fn report(report: &Report) -> Value {
         "run": of.item(run::ALL, &report.run),
         "totals": of.item(totals::ALL, &report.totals),
         "counts": table(source::ALL, &counts),
+        "findings": findings(report, of),
         "lines": lines(report, of),
         "quiet": of.item(quiet::ALL, &report.quiet),
         "threads": of.table(thread::ALL, &report.threads),
-        "diagnostics": printable_value(json!(notes(report))),
+        "diagnostics": notes(report),
         "is_sampled": is_sampled,
     });
     if !is_sampled {
@@ -143,6 +182,28 @@ pub(super) fn report(report: &Report) -> Value {
     data
 }
 
+/// The findings, each with its kind in words, its places and the ranks of its lines.
+fn findings(report: &Report, of: Maker) -> Value {
+    let (told, left_out) = report
+        .findings
+        .split_at(report.findings.len().min(FINDINGS_MAX));
+    let mut data = of.table(finding::ALL, told);
+    data["place_fields"] = ANY.columns(finding_place::ALL);
+    let details = |finding: &Finding| {
+        let lines = finding.lines.iter();
+        let shown = lines.filter_map(|line| report.lines.iter().find(|one| one.line == *line));
+        let [_, meaning, _] = finding.kind.help();
+        json!({
+            "meaning": meaning,
+            "places": ANY.rows(finding_place::ALL, &finding.places),
+            "ranks": shown.map(|line| line.rank).collect::<Vec<_>>(),
+        })
+    };
+    data["details"] = told.iter().map(details).collect();
+    data["left_out_count"] = json!(left_out.len());
+    data
+}
+
 /// The lines, each with its fights, objects and rows; their fields stand beside them.
 fn lines(report: &Report, of: Maker) -> Value {
     let mut data = of.table(line::ALL, &report.lines);
@@ -157,6 +218,21 @@ fn lines(report: &Report, of: Maker) -> Value {
         })
     };
     data["details"] = report.lines.iter().map(details).collect();
+    data
+}
+
+/// The source lines that lose most, with the texts around them; null where a text cannot be read.
+pub(super) fn sources(report: &Report, parts: &[SourcePart]) -> Value {
+    let of = Maker {
+        is_sampled: report.is_sampled(),
+    };
+    let lines: Vec<SourceLine> = parts.iter().map(|part| part.line.clone()).collect();
+    let texts = parts.iter().map(|part| {
+        let text = part.text.as_ref();
+        text.map(|text| json!({ "first": text.first, "lines": text.lines }))
+    });
+    let mut data = of.table(source_line::ALL, &lines);
+    data["texts"] = json!(texts.collect::<Vec<_>>());
     data
 }
 

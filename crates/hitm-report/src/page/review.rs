@@ -3,7 +3,7 @@
 use hitm_advise::review::{Review, TypeReview};
 use serde_json::{Value, json};
 
-use super::data::{item, printable_value, table};
+use super::data::{item, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::{
     review, review_cost, review_coverage, review_line, review_member, review_rename, review_type,
@@ -15,14 +15,14 @@ use crate::review::lines;
 /// The page of `hitm review`.
 pub fn review(review: &Review) -> String {
     let [before, after] = &review.builds;
-    html(&printable_value(json!({
+    html(json!({
         "schema": PAGE_SCHEMA,
         "kind": "review",
         "glossary": glossary::json(),
         "title": format!("hitm review: {before} -> {after}"),
         "review": item(review::ALL, review),
         "types": review.types.iter().map(of_type).collect::<Vec<_>>(),
-    })))
+    }))
 }
 
 fn of_type(review: &TypeReview) -> Value {

@@ -3,7 +3,7 @@
 use hitm::sim::{SimReport, Summary, VariantReport};
 use serde_json::{Value, json};
 
-use super::data::{item, printable_value, rounded, table};
+use super::data::{item, rounded, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::Field;
 use crate::sim::fields::{comparison, metric, scenario};
@@ -22,12 +22,12 @@ pub fn reproduction(reports: &[SimReport]) -> String {
 
 fn page(title: String, reports: &[SimReport]) -> String {
     let scenarios: Value = reports.iter().map(scenario).collect();
-    html(&printable_value(json!({
+    html(json!({
         "schema": PAGE_SCHEMA,
         "kind": "simulation",
         "title": title,
         "scenarios": scenarios,
-    })))
+    }))
 }
 
 /// Columns of a variant's figures, whose meanings stand beside them once.

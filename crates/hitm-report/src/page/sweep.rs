@@ -3,7 +3,7 @@
 use hitm::sweep::Cell;
 use serde_json::{Value, json};
 
-use super::data::{item, printable_value, rounded, table};
+use super::data::{item, rounded, table};
 use super::{PAGE_SCHEMA, html};
 use crate::fields::{sweep_effect, sweep_failure, sweep_key, sweep_metric, sweep_run};
 use crate::sweep::{SweepKey, SweepReport, cell_text};
@@ -37,7 +37,7 @@ pub fn sweep(report: &SweepReport) -> String {
         .take(shown)
         .map(|one| rounded(one))
         .collect();
-    html(&printable_value(json!({
+    html(json!({
         "schema": PAGE_SCHEMA,
         "kind": "sweep",
         "title": format!("hitm sweep: {}", report.run.file),
@@ -51,7 +51,7 @@ pub fn sweep(report: &SweepReport) -> String {
         "effects": table(sweep_effect::ALL, &report.effects),
         "failures": table(sweep_failure::ALL, &report.failures),
         "notes": notes(report, shown),
-    })))
+    }))
 }
 
 /// Metrics that there is room for: at least one.

@@ -11,12 +11,12 @@ fn between<'t>(text: &'t str, start: &str, end: &str) -> &'t str {
 fn no_name_ends_the_script_or_acts_on_a_terminal() {
     let hostile =
         "</script><script>alert(1)</script><!-- <script \u{1b}[2J\u{9b}\u{202e}\u{2028} &lt; \"'";
-    let page = data::printable_value(json!({
+    let page = data::shown(json!({
         "kind": "report",
         "title": format!("hitm report: </title>{hostile}"),
         "names": [{ "name": hostile }],
     }));
-    let html = html(&page);
+    let html = html(page.clone());
     assert_eq!(html.matches("<script").count(), 2, "data and script");
     assert_eq!(html.matches("</script").count(), 2);
     assert_eq!(html.matches("</title").count(), 1);
@@ -68,10 +68,23 @@ fn scripts_write_text_only_and_ask_for_nothing() {
 
 #[test]
 fn the_policy_admits_the_script_and_the_style_by_their_hashes() {
-    let html = html(&json!({ "title": "t", "kind": "report" }));
+    let html = html(json!({ "title": "t", "kind": "report" }));
     let script = between(&html, "<script>", "</script>");
     let policy = policy::of(script, &style());
     assert!(html.contains(&policy));
     assert!(policy.starts_with("default-src 'none'; script-src 'sha256-"));
     assert_ne!(policy, policy::of(&format!("{script} "), &style()));
+}
+
+#[test]
+fn nobody_reads_whose_home_it_was() {
+    let shown = |text: &str| data::shown(json!({ "a": [text] }))["a"][0].clone();
+    assert_eq!(shown("/home/ann/src/a.c:7 f"), "~/src/a.c:7 f");
+    assert_eq!(shown("run -I/home/ann/b /home/bob/c"), "run -I~/b ~/c");
+    assert_eq!(shown("\"/root/a\" /root/b"), "\"~/a\" ~/b");
+    assert_eq!(shown("/var/root/a, /home/"), "/var/root/a, /home/");
+    assert_eq!(shown("~/a"), "~/a");
+    let html = html(json!({ "title": "hitm report: /home/ann/a", "kind": "report" }));
+    assert!(html.contains("<title>hitm report: ~/a</title>"));
+    assert!(!html.contains("/home/ann"));
 }

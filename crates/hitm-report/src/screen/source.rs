@@ -11,6 +11,8 @@ use crate::model::Report;
 const FIGURE: usize = 11;
 /// Columns between two stops of a tab.
 const TAB: usize = 8;
+/// Characters of a line of an excerpt.
+const WIDTH_MAX: usize = 240;
 
 /// A source file with the cycles that its lines lost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,11 +26,11 @@ pub struct SourceText {
 impl SourceText {
     /// The file of a source line, `file:12`, and the number of the line. None when it has no number.
     pub fn of(report: &Report, source: &str) -> Option<(SourceText, u32)> {
-        let (file, number) = split(source)?;
+        let (file, number) = file_and_line(source)?;
         let mut lost: BTreeMap<u32, u64> = BTreeMap::new();
         let rows = report.lines.iter().flat_map(|line| &line.rows);
         for row in rows {
-            if let Some((_, at)) = split(&row.source).filter(|(of, _)| *of == file) {
+            if let Some((_, at)) = file_and_line(&row.source).filter(|(of, _)| *of == file) {
                 let sum = lost.entry(at).or_default();
                 *sum = sum.saturating_add(row.lost_cycles);
             }
@@ -61,7 +63,30 @@ impl SourceText {
     }
 }
 
-fn split(source: &str) -> Option<(&str, u32)> {
+/// A few lines of a source text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Excerpt {
+    /// Number of the first line.
+    pub first: u32,
+    /// The lines, tabs as blanks.
+    pub lines: Vec<String>,
+}
+
+impl Excerpt {
+    /// The lines around the one numbered `number`, `around` before and behind it; none when the text is shorter.
+    pub fn of(text: &str, number: u32, around: u32) -> Option<Excerpt> {
+        let first = number.saturating_sub(around).max(1);
+        let lines = text.lines().skip(first as usize - 1);
+        let lines = lines.take((number - first + around + 1) as usize);
+        let lines: Vec<String> = lines
+            .map(|line| without_tabs(line).chars().take(WIDTH_MAX).collect())
+            .collect();
+        (lines.len() > (number - first) as usize).then_some(Excerpt { first, lines })
+    }
+}
+
+/// The file and the number of a source line, `file:12`. None when it has no number.
+pub fn file_and_line(source: &str) -> Option<(&str, u32)> {
     let (file, line) = source.rsplit_once(':')?;
     let line = line.parse().ok().filter(|line| *line > 0)?;
     Some((file, line))
@@ -97,5 +122,15 @@ mod tests {
         let text = source.render(Err("no such file"));
         let expected = "lost cycles   line src/a.c\n  1,234,567      2\nno such file\n";
         assert_eq!(text.as_str(), expected);
+    }
+
+    #[test]
+    fn an_excerpt_ends_with_its_text() {
+        let text = "a\nb\nc\n\td\n";
+        let lines =
+            |number| Excerpt::of(text, number, 2).map(|one| (one.first, one.lines.join("|")));
+        assert_eq!(lines(1), Some((1, "a|b|c".to_owned())));
+        assert_eq!(lines(4), Some((2, "b|c|        d".to_owned())));
+        assert_eq!(lines(5), None);
     }
 }

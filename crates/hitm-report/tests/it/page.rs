@@ -1,17 +1,22 @@
-//! The size of a page.
+//! The size of a page, and the source lines that it shows.
 
 use std::path::Path;
 
 use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, ThreadId};
 use hitm_coherence::stats::{Collector, TrafficCollector};
-use hitm_report::ReportOptions;
 use hitm_report::page;
 use hitm_report::pictures::{Pictures, Sources};
+use hitm_report::{ReportOptions, Selection};
 
 use crate::example::{SLOTS, Symbols, machine, report};
 
 const LINES: u64 = 100;
 const THREADS: u64 = 32;
+const OPTIONS: ReportOptions = ReportOptions {
+    lines_max: LINES as usize,
+    rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+    call_paths_max: 0,
+};
 
 /// Accesses of all threads to places of their own on each line, in many moments.
 fn accesses() -> Vec<(Access, Outcome)> {
@@ -53,12 +58,7 @@ fn a_page_of_a_hundred_lines_stays_below_two_megabytes() {
         .iter()
         .for_each(|(access, outcome)| collector.add(access, outcome));
     let statistics = collector.finish();
-    let options = ReportOptions {
-        lines_max: LINES as usize,
-        rows_max: ReportOptions::ROWS_MAX_DEFAULT,
-        call_paths_max: 0,
-    };
-    let report = report(&statistics, THREADS as u32, options);
+    let report = report(&statistics, THREADS as u32, OPTIONS);
     assert_eq!(report.lines.len() as u64, LINES);
     let plan = Pictures::plan(&statistics, &report);
     let mut traffic = TrafficCollector::new(&plan);
@@ -87,6 +87,32 @@ fn a_page_of_a_hundred_lines_stays_below_two_megabytes() {
         let hitms: u64 = map.cells.iter().map(|cell| cell.hitm_count).sum();
         assert_eq!(hitms, 20 * THREADS * 2);
     }
-    let html = page::report(&report, &pictures, &[]);
+    let html = page::report(&report, &pictures, &[], &[]);
     assert!(html.len() < 2 << 20, "{} bytes", html.len());
+}
+
+#[test]
+fn source_lines_are_those_that_lose_most() {
+    let mut collector = Collector::default();
+    accesses()
+        .iter()
+        .for_each(|(access, outcome)| collector.add(access, outcome));
+    let statistics = collector.finish();
+    let report = report(&statistics, THREADS as u32, OPTIONS);
+    let selection = Selection::default();
+    let lines = |max| report.source_lines(&statistics, &Symbols, &selection, max);
+    let named: Vec<(String, u64)> = lines(5)
+        .into_iter()
+        .map(|line| (line.source, line.lost_cycles))
+        .collect();
+    // Code of the lines from the 24th on is that of one source line, that of the first four has no name.
+    let of_line = report.totals.lost_cycles / LINES;
+    let expected = [("70", 76), ("50", 4), ("30", 12), ("21", 4)];
+    let mut expected: Vec<(String, u64)> = expected
+        .iter()
+        .map(|(line, count)| (format!("examples/packed.c:{line}"), count * of_line))
+        .collect();
+    expected.sort_by_key(|line| std::cmp::Reverse(line.1));
+    assert_eq!(named, expected);
+    assert_eq!(lines(1), lines(5)[..1]);
 }
