@@ -38,7 +38,7 @@ pub const PAGE_SCHEMA: u32 = 1;
 const STYLE: &str = include_str!("page/assets/page.css");
 
 /// Scripts, each with one job, in the order of their needs.
-const SCRIPTS: [&str; 19] = [
+const SCRIPTS: [&str; 22] = [
     include_str!("page/assets/dom.js"),
     include_str!("page/assets/words.js"),
     include_str!("page/assets/format.js"),
@@ -51,6 +51,9 @@ const SCRIPTS: [&str; 19] = [
     include_str!("page/assets/flame.js"),
     include_str!("page/assets/time.js"),
     include_str!("page/assets/charts.js"),
+    include_str!("page/assets/findings.js"),
+    include_str!("page/assets/sources.js"),
+    include_str!("page/assets/markdown.js"),
     include_str!("page/assets/report.js"),
     include_str!("page/assets/axes.js"),
     include_str!("page/assets/plots.js"),

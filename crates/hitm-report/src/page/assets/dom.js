@@ -68,6 +68,34 @@ function clipped(text, width, size, family) {
   return low > 2 ? `${text.slice(0, low)}…` : '';
 }
 
+/** A name that breaks behind its separators first. */
+function breakable(text) {
+  return text.split(/(?<=[._:/,>])(?=[A-Za-z0-9])/).map((part, at) => [at > 0 ? h('wbr') : null, part]);
+}
+
+/** Words below a box that scrolls sideways; they stand as long as something of it is cut off, and so does a shade. */
+function sidewaysCue(box) {
+  const cue = h('p', { class: 'cue', hidden: true }, 'Scroll sideways for the rest.');
+  const update = () => {
+    const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    cue.hidden = box.scrollWidth <= box.clientWidth + 1;
+    box.classList.toggle('cut-right', rest > 1);
+    box.classList.toggle('cut-left', box.scrollLeft > 1);
+  };
+  box.addEventListener('scroll', update, { passive: true });
+  const observer = new ResizeObserver(update);
+  const observe = () => [...box.children].forEach((child) => observer.observe(child));
+  new MutationObserver(observe).observe(box, { childList: true });
+  observer.observe(box);
+  observe();
+  return cue;
+}
+
+/** A box that scrolls sideways, with its cue. */
+function sideways(box) {
+  return h('div', null, box, sidewaysCue(box));
+}
+
 /** Shows a tip beside whatever has `data-tip`, under the pointer or with the focus. */
 function installTips() {
   const tip = h('div', { class: 'tip', 'aria-hidden': 'true' });

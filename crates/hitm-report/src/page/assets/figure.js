@@ -32,7 +32,7 @@ function figure({ title, note, name, draw, table, controls }) {
   const element = h('section', { class: 'figure', 'aria-labelledby': id },
     h('div', { class: 'figure-head' }, heading,
       h('div', { class: 'controls' }, controls || [], toggle, save)),
-    note ? h('p', { class: 'note' }, note) : null, canvas, tableBox);
+    note ? h('p', { class: 'note' }, note) : null, sidewaysCue(canvas), canvas, tableBox);
   const redraw = () => {
     if (!element.isConnected || canvas.clientWidth === 0) return;
     const svg = draw(canvas.clientWidth);
@@ -74,7 +74,7 @@ function rampLegend(hue, largest, unit) {
     swatch.style.background = ramp(hue, share * share || 0).fill;
     return swatch;
   });
-  return h('p', { class: 'legend' }, '0 ', swatches, ` ${grouped(largest)} ${unit}`);
+  return h('p', { class: 'legend' }, '0 ', swatches, ` ${typeof largest === 'number' ? grouped(largest) : largest} ${unit}`);
 }
 
 /** A picture of its own: tips become titles, and a background makes it readable anywhere. */

@@ -19,6 +19,11 @@ function compact(number) {
   return value.toFixed(decimals) + suffixes[step];
 }
 
+/** A sentence's beginning. */
+function capital(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** Ascending numbers as 0-3,5. */
 function ranges(numbers) {
   const parts = [];

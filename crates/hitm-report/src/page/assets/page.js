@@ -81,6 +81,8 @@ function start() {
   installTips();
   installPrinting();
   installRedrawing();
+  followAddress();
+  window.addEventListener('hashchange', followAddress);
   requestAnimationFrame(() => {
     document.documentElement.dataset.ready = 'yes';
     performance.mark('hitm-drawn');

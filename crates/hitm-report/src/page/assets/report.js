@@ -11,6 +11,9 @@ const LINE_FACTS = ['lost_cycles', 'stall_cycles', 'run_share', 'false_sharing_c
 const ROW_COLUMNS = ['offset', 'member', 'op', 'threads', 'function', 'source', 'remote_hitm_share', 'local_hitm_share',
   'load_cycles_mean', 'lost_share', 'access_count', 'cpu_count'];
 
+/** Threads that have a row each from the start. */
+const THREADS_MAX = 8;
+
 function section(title, id, ...content) {
   return h('section', { class: 'part', 'aria-labelledby': id }, h('h2', { id, title: meaningOf(title) }, title), ...content);
 }
@@ -23,13 +26,18 @@ function summaryBox(summary) {
 
 /** A command and a button that copies it. */
 function command(text) {
+  return h('span', { class: 'command' }, h('code', null, text), copyButton('Copy', () => text));
+}
+
+/** A button that copies a text, or says that it may not. */
+function copyButton(title, textOf) {
   const button = h('button', {
-    type: 'button', class: 'quiet', click: () => copied(text).then((isDone) => {
-      button.textContent = isDone ? 'Copied' : 'Copy by hand';
-      setTimeout(() => { button.textContent = 'Copy'; }, 2000);
+    type: 'button', class: 'quiet', click: () => copied(textOf()).then((isDone) => {
+      button.textContent = isDone ? 'Copied' : 'The browser forbids it';
+      setTimeout(() => { button.textContent = title; }, 2000);
     }),
-  }, 'Copy');
-  return h('span', { class: 'command' }, h('code', null, text), button);
+  }, title);
+  return button;
 }
 
 function copied(text) {
@@ -42,6 +50,7 @@ function reportPage(data) {
   const { report, pictures } = data;
   const run = objects(report.run.fields, report.run.rows)[0];
   const stacks = stacksOf(pictures.stacks);
+  const hasLost = stacks.list.some((stack) => stack.lost_cycles > 0);
   const lines = lineTable(data, stacks);
   const flame = flameGraph(stacks.list, stacks.frames, {
     title: 'Where cycles are lost', name: 'hitm-flame',
@@ -57,14 +66,27 @@ function reportPage(data) {
   return [
     pageHead(`hitm report: ${run.command.join(' ')}`, `${run.machine}: ${run.machine_description}`
       + `${run.clock_khz ? `, ${run.clock_khz / 1e6} GHz` : ''}; threads placed ${run.placement}.`),
-    section('Summary', 'summary', summaryBox(pictures.summary), notes(report.diagnostics)),
-    axis ? section('Time', 'time', axis.element) : null,
+    firstScreen(data),
+    section('Findings', 'findings', findingTable(data)),
+    sourceParts(data),
+    axis && hasLost ? section('Time', 'time', axis.element) : null,
     section('Contended lines', 'lines', lines.element),
-    pictures.transfers ? section('Hand-overs', 'transfers', matrixOf(data).element) : null,
-    section('Stacks', 'stacks', flame.element),
+    pictures.transfers && hasLost ? section('Hand-overs', 'transfers', matrixOf(data).element) : null,
+    hasLost ? section('Stacks', 'stacks', flame.element) : null,
     section('Totals', 'totals', totalsOf(report)),
     threadsOf(report),
   ];
+}
+
+/** The summary, and the line of the first finding beside it. */
+function firstScreen(data) {
+  const first = findingsOf(data.report.findings)[0];
+  const dearest = first && dearestLine(data, first);
+  const summary = h('section', { class: 'part', 'aria-labelledby': 'summary' },
+    h('div', { class: 'figure-head' }, h('h2', { id: 'summary' }, 'Summary'), copyButton('Copy as Markdown', () => reportMarkdown(data))),
+    summaryBox(data.pictures.summary), notes(data.report.diagnostics));
+  return h('div', { class: dearest ? 'first-screen' : null }, summary,
+    dearest ? h('div', { class: 'part' }, mapOfLine(data, dearest.line, dearest.at).element) : null);
 }
 
 function notes(diagnostics) {
@@ -112,7 +134,7 @@ function lineTable(data, stacks) {
     opened(openRank);
   }));
   const body = h('tbody', null, rows.flatMap((row) => [row.row, row.detail]));
-  const table = h('table', { class: 'lines' }, h('caption', { class: 'hidden' }, 'Contended lines, the costliest first'),
+  const table = h('table', { class: 'lines openable' }, h('caption', { class: 'hidden' }, 'Contended lines, the costliest first'),
     h('thead', null, h('tr', null, columns.map((column) => h('th', {
       scope: 'col', class: `${isFigure(column) ? 'figure-cell' : ''} column-${column.id}`, title: column.description,
     }, column.title || column.id)), windowHead)), body);
@@ -129,21 +151,22 @@ function lineTable(data, stacks) {
     const order = [...rows].sort((a, b) => (window ? b.lost() - a.lost() : 0) || a.rank - b.rank);
     body.replaceChildren(...order.flatMap((row) => [row.row, row.detail]));
   };
-  if (rows.length > 0) rows[0].toggle(true);
+  if (report.findings.rows.length === 0) rows[0].toggle(true);
   return {
-    element: h('div', null, scrollable('Table of contended lines', table), h('p', { class: 'note' }, others)),
+    element: h('div', null, scrollable('Table of contended lines', table), h('p', { class: 'note' }, others),
+      h('p', { class: 'note narrow' }, 'Some columns have no room here: an opened line has their figures.'), meanings(columns)),
     showWindow,
     onOpen: (listener) => { opened = listener; },
   };
 }
 
 function lineRow({ data, line, at, columns, shareOf }, onToggle) {
-  const id = freshId('line');
+  const id = `line-${line.rank}`;
   const content = h('td', { colspan: columns.length + 1 });
-  const detail = h('tr', { id, class: 'detail', hidden: true }, content);
+  const detail = h('tr', { id: `${id}-detail`, class: 'detail', hidden: true }, content);
   const windowCell = h('td', { class: 'figure-cell', hidden: true });
   let lost = 0;
-  const button = h('button', { type: 'button', class: 'opener', 'aria-expanded': 'false', 'aria-controls': id, click: () => toggle(detail.hidden) }, line.name);
+  const button = h('button', { type: 'button', class: 'opener', 'aria-expanded': 'false', 'aria-controls': detail.id, click: () => toggle(detail.hidden) }, breakable(line.name));
   const toggle = (isOpen) => {
     detail.hidden = !isOpen;
     button.setAttribute('aria-expanded', String(isOpen));
@@ -159,8 +182,9 @@ function lineRow({ data, line, at, columns, shareOf }, onToggle) {
     if (column === shareOf) return h('td', { class: classes }, shareBar(line.lost_share), text);
     return h('td', { class: classes, title: valueText(column, line[column.id]) }, text);
   };
+  anchors.set(id, () => toggle(true));
   return {
-    rank: line.rank, row: h('tr', null, columns.map(cell), windowCell), detail, toggle,
+    rank: line.rank, row: h('tr', { id }, columns.map(cell), windowCell), detail, toggle,
     lost: () => lost,
     setWindow: (cycles) => {
       lost = cycles || 0;
@@ -180,14 +204,12 @@ function shareBar(share) {
 function lineDetail(data, line, at) {
   const { report, pictures } = data;
   const detail = report.lines.details[at];
-  const title = `Line ${line.rank}: ${line.name}`;
   const name = `hitm-line-${line.rank}`;
-  const fields = { boxes: pictures.box_fields, seats: pictures.seat_fields, cells: pictures.cell_fields };
   const advice = data.advice.filter((one) => one.ranks.includes(line.rank));
   const parts = [
     h('p', { class: 'verdict-text' }, h('strong', null, line.verdict_text), ` at ${line.address}`),
-    h('p', { class: 'advice' }, line.advice),
-    lineMap(title, fields, pictures.maps[at], name).element,
+    h('p', null, line.advice),
+    mapOfLine(data, line, at).element,
     advice.map((one, index) => adviceOf(one, `${name}-layout-${index + 1}`)),
   ];
   if (pictures.transfers) {
@@ -212,7 +234,7 @@ function totalsOf(report) {
   const used = fields.map((field, at) => [field, rows.map((row) => row[at])]).filter(([, counts]) => counts.some((count) => count > 0));
   const parts = [
     fieldList(report.totals.fields, report.totals.rows[0]),
-    textTable('Accesses by where the line was', [['source', false], ...operations.map((one) => [one, true])],
+    used.length === 0 ? null : textTable('Accesses by where the line was', [['source', false], ...operations.map((one) => [one, true])],
       used.map(([field, counts]) => [field.title, ...counts.map(grouped)])),
   ];
   if (report.filtered) parts.push(h('h3', null, 'Filtered'), fieldList(report.filtered.fields, report.filtered.rows[0]));
@@ -233,5 +255,11 @@ function totalsOf(report) {
 }
 
 function threadsOf(report) {
-  return section('Threads', 'threads', fieldTable(report.threads.fields, report.threads.rows, { caption: 'Threads by first appearance' }));
+  const { fields, rows } = report.threads;
+  const table = fieldTable(fields, rows, { caption: 'Threads by first appearance' });
+  if (rows.length <= THREADS_MAX) return section('Threads', 'threads', table);
+  const sums = fields.map((field, at) => [field, at]).filter(([field]) => field.unit === 'count' || field.unit === 'cycles')
+    .map(([field, at]) => `${grouped(rows.reduce((sum, row) => sum + row[at], 0))} ${fieldTitle(field)}`);
+  return section('Threads', 'threads', h('details', { class: 'fold' },
+    h('summary', null, `${grouped(rows.length)} threads: ${sums.join(', ')}`), table));
 }
