@@ -142,7 +142,7 @@ def test_published_figures_beside_simulated_ones(
             assert opened.evaluate(f"{curve}.querySelectorAll('circle').length") == 6 * 6
             assert opened.evaluate(f"{curve}.querySelectorAll('[data-tip^=published]').length") > 0
         else:
-            opened.evaluate("document.querySelector('details').open = true")
+            opened.evaluate("document.querySelector('details:not(.meanings)').open = true")
             opened.settle()
             widths = "[...document.querySelectorAll('details[open] .canvas svg')].map((e) => e.getBoundingClientRect().width)"
             assert [each > width / 2 for each in opened.evaluate(widths)] == [True] * 3
@@ -162,6 +162,41 @@ def test_a_line_closes_and_opens(opened: Chromium) -> None:
     assert opened.evaluate(state) == ["false", False]
     opened.key("Enter")
     assert opened.evaluate(state) == ["true", True]
+
+
+def test_an_address_opens_a_finding(opened: Chromium, page: Path) -> None:
+    detail = "document.getElementById('finding-1-detail').hidden"
+    opened.evaluate("document.querySelector('#finding-1 .opener').click()")
+    assert opened.evaluate(detail) is True
+    opened.evaluate("location.hash = '#finding-1'")
+    opened.settle()
+    assert opened.evaluate(detail) is False
+    # A link opens its line in the table of lines; opening a finding by hand names it in the address.
+    opened.evaluate("document.querySelector('a[href=\"#line-1\"]').click()")
+    opened.settle()
+    assert opened.evaluate("document.getElementById('line-1-detail').hidden") is False
+    assert opened.evaluate("location.hash") == "#line-1"
+    for _ in range(2):
+        opened.evaluate("document.querySelector('#finding-1 .opener').click()")
+    assert opened.evaluate("location.hash") == "#finding-1"
+
+
+def test_the_first_screen_has_the_findings_and_a_line(opened: Chromium) -> None:
+    ends = "['#summary', '[data-save=hitm-line-1]', '#findings'].map((one) => document.querySelector(one).getBoundingClientRect().top)"
+    assert all(top < 900 for top in opened.evaluate(ends))
+    colour = "[...document.querySelectorAll('.choice label')].find((e) => e.textContent === 'Colour')"
+    assert opened.evaluate(f"document.getElementById({colour}.htmlFor).value") == "lost"
+    assert "of the run lost" in opened.evaluate("document.querySelector('.first-screen .legend').textContent")
+    assert opened.evaluate("document.querySelectorAll('.sources pre .here').length") > 0
+
+
+def test_the_findings_are_copied_as_markdown(opened: Chromium) -> None:
+    opened.evaluate("navigator.clipboard.writeText = (text) => { window.copiedText = text; return Promise.resolve(); }")
+    opened.evaluate("[...document.querySelectorAll('button')].find((b) => b.textContent === 'Copy as Markdown').click()")
+    lines = opened.evaluate("window.copiedText").splitlines()
+    assert lines[0].startswith("## hitm report: ./false\\_sharing")
+    assert lines[2].startswith("- **Lost**: ")
+    assert "| --: |" in lines[-2] and lines[-1].startswith("| 1 | f | false sharing | ")
 
 
 def test_a_brush_filters_lines_and_stacks(opened: Chromium) -> None:
