@@ -229,6 +229,11 @@ const REPORTS: &[Term] = &[
     .also(&["call paths", "callers", "caller"])
     .more("models/recording.md#callers"),
     Term::new(
+        "dearest source lines",
+        "The lines of the program's source that lose most cycles, over all cache lines; with their text where the host \
+         that writes the page has the file.",
+    ),
+    Term::new(
         "filter",
         "A choice of accesses by object, function, thread, process or file: the rest is left out.",
     )
@@ -316,6 +321,12 @@ const REPORTS: &[Term] = &[
         "Sums over all lines, or by a kind of name: object, member, type, function, caller, source line or process.",
     )
     .also(&["Event totals", "all", "types", "functions", "Functions with their callees", "tables", "figures"]),
+    Term::new(
+        "where in the program",
+        "A function that contends for what a finding is about, and the line of its source: the program's own where one \
+         is known, not a library's. Writers come before readers.",
+    )
+    .also(&["written in"]),
 ];
 
 const WAITING: &[Term] = &[
