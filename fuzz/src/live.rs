@@ -32,6 +32,7 @@ fn shown(recording: &LiveRecording) {
         Some(locks.locks.len())
     );
     let options = TextOptions {
+        has_events: false,
         width: TextOptions::WIDTH_MIN,
         color: false,
         percent_limit: PercentLimit::NONE,

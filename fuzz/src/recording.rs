@@ -17,6 +17,7 @@ use hitm_whatif::WhatifConfig;
 use crate::MemoryFile;
 
 const OPTIONS: TextOptions = TextOptions {
+    has_events: true,
     percent_limit: PercentLimit::DEFAULT,
     width: TextOptions::WIDTH_DEFAULT,
     color: false,

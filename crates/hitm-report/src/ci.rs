@@ -12,13 +12,13 @@ pub mod sarif;
 
 use std::collections::BTreeMap;
 
-use hitm_base::Fnv1a;
+use hitm_base::{Fnv1a, LineAddr};
 use hitm_recording::without_numbers;
 
 use crate::baseline::{Change, Compared, Comparison, Keys};
 use crate::fields::{Field, finding, quiet};
 use crate::gate::{Gate, GateFailure};
-use crate::model::{Finding, FindingKind, Report, RowReport};
+use crate::model::{Finding, FindingKind, LineReport, Report, RowReport};
 use crate::runs::Runs;
 use place::places_of;
 pub use place::{Place, SourceRoot};
@@ -156,6 +156,8 @@ impl<'a> Findings<'a> {
     pub fn of(checked: &Checked<'a>) -> Findings<'a> {
         let report = checked.report;
         let keys = Keys::of(report);
+        let lines = report.lines.iter().map(|line| (line.line, line));
+        let lines: BTreeMap<LineAddr, &LineReport> = lines.collect();
         let has_failed = |one: &Finding| {
             checked
                 .failures
@@ -164,7 +166,13 @@ impl<'a> Findings<'a> {
         };
         let findings = report.findings.iter();
         let told = findings.filter(|one| one.is_shown || has_failed(one));
-        let mut list: Vec<Told<'a>> = told.map(|one| of_finding(checked, one, &keys)).collect();
+        let mut list: Vec<Told<'a>> = told
+            .map(|one| {
+                let own = one.lines.iter().filter_map(|line| lines.get(line));
+                let rows: Vec<&RowReport> = own.flat_map(|line| &line.rows).collect();
+                of_finding(checked, one, &keys, &rows)
+            })
+            .collect();
         if let Some(comparison) = checked.comparison {
             let rows = rows_by_member(report);
             let compared = comparison.regressions();
@@ -178,7 +186,12 @@ impl<'a> Findings<'a> {
     }
 }
 
-fn of_finding<'a>(checked: &Checked<'a>, finding: &'a Finding, keys: &Keys) -> Told<'a> {
+fn of_finding<'a>(
+    checked: &Checked<'a>,
+    finding: &'a Finding,
+    keys: &Keys,
+    rows: &[&RowReport],
+) -> Told<'a> {
     let rule = Rule::Finding(finding.kind);
     let failures = checked.failures.iter();
     let broken: Vec<&GateFailure<'_>> = failures
@@ -189,9 +202,6 @@ fn of_finding<'a>(checked: &Checked<'a>, finding: &'a Finding, keys: &Keys) -> T
         (false, true) => Level::Warning,
         (false, false) => Level::Note,
     };
-    let lines = checked.report.lines.iter();
-    let lines = lines.filter(|line| finding.lines.contains(&line.line));
-    let rows: Vec<&RowReport> = lines.flat_map(|line| &line.rows).collect();
     let mut message = text_of(checked.report, finding);
     for failure in broken {
         message += &format!(" Breaks --fail-on {}.", failure.gate);
@@ -204,7 +214,7 @@ fn of_finding<'a>(checked: &Checked<'a>, finding: &'a Finding, keys: &Keys) -> T
         level,
         name: finding.name.clone(),
         message,
-        places: places_of(checked.source_root, &rows),
+        places: places_of(checked.source_root, rows),
         fingerprint: fingerprint(rule, &identity(finding, keys)),
         subject: Subject::Finding(finding),
     }

@@ -7,6 +7,9 @@ pub mod review;
 pub mod side_by_side;
 pub mod whatif;
 
+use std::collections::BTreeMap;
+
+use hitm_base::LineAddr;
 use serde_json::json;
 
 use crate::fields::{
@@ -52,7 +55,9 @@ pub fn render_with(report: &Report, sentences: &[SummaryLine]) -> String {
     });
     let has_totals = !report.totals_by.is_empty();
     let lines = report.lines.iter().map(|line| of_line(report, line));
-    let findings = report.findings.iter().map(|one| of_finding(report, one));
+    let ranks = report.ranks();
+    let findings = report.findings.iter();
+    let findings = findings.map(|one| of_finding(report, one, &ranks));
     let has_pairs = !report.pairs.is_empty();
     let has_summary = !sentences.is_empty();
     let quiet = Object::of_run(quiet::ALL, &report.quiet, is_sampled);
@@ -115,12 +120,12 @@ fn of_waiting(report: &Report) -> Object {
     Object::of(waiting::ALL, &report.waiting).with("rows", rows)
 }
 
-fn of_finding(report: &Report, finding: &Finding) -> Object {
+fn of_finding(report: &Report, finding: &Finding, ranks: &BTreeMap<LineAddr, u64>) -> Object {
     let lines = finding.lines.iter();
-    let lines = lines.filter_map(|line| report.lines.iter().find(|one| one.line == *line));
+    let ranks = lines.filter_map(|line| ranks.get(line).copied());
     Object::of_run(finding::ALL, finding, report.is_sampled())
         .with("places", list(finding_place::ALL, &finding.places))
-        .with("ranks", lines.map(|line| line.rank).collect::<Node>())
+        .with("ranks", ranks.collect::<Node>())
 }
 
 fn of_line(report: &Report, line: &LineReport) -> Object {

@@ -8,7 +8,9 @@ mod lines;
 mod rows;
 mod who;
 
-use hitm_base::AccessOp;
+use std::collections::BTreeMap;
+
+use hitm_base::{AccessOp, LineAddr};
 
 use crate::by::{Filtered, SortKey, TotalsBy};
 use crate::handed::HandedOver;
@@ -78,6 +80,12 @@ impl Report {
     /// Returns true if the accesses are samples.
     pub fn is_sampled(&self) -> bool {
         self.run.sampled.is_some()
+    }
+
+    /// Ranks of the lines that are shown in detail.
+    pub(crate) fn ranks(&self) -> BTreeMap<LineAddr, u64> {
+        let lines = self.lines.iter();
+        lines.map(|line| (line.line, line.rank)).collect()
     }
 
     /// Those that contend.

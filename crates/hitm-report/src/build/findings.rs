@@ -56,6 +56,8 @@ pub(super) struct FindingBuilder<'a> {
 impl<'a> FindingBuilder<'a> {
     /// The findings, those of the program's own first, by cost. `shown` are the lines that are known in detail.
     pub(super) fn build(&self, judged: &'a [Judged<'a>], shown: &[LineReport]) -> Vec<Finding> {
+        let shown = shown.iter().map(|line| (line.line, line));
+        let shown: BTreeMap<LineAddr, &LineReport> = shown.collect();
         let mut groups = self.groups(judged);
         join_parts(&mut groups);
         self.add_waits(&mut groups);
@@ -67,7 +69,7 @@ impl<'a> FindingBuilder<'a> {
         let findings = groups.iter().enumerate();
         let findings = findings.map(|(place, (key, group))| {
             let report = group.first_line().filter(|_| is_shown(place)).map(|first| {
-                let known = shown.iter().find(|line| line.line == first.line);
+                let known = shown.get(&first.line).copied();
                 known.cloned().unwrap_or_else(|| self.lines.build(first, 0))
             });
             Finding {

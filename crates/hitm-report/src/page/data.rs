@@ -192,14 +192,15 @@ fn findings(report: &Report, of: Maker) -> Value {
         .split_at(report.findings.len().min(FINDINGS_MAX));
     let mut data = of.table(finding::ALL, told);
     data["place_fields"] = ANY.columns(finding_place::ALL);
+    let ranks = report.ranks();
     let details = |finding: &Finding| {
         let lines = finding.lines.iter();
-        let shown = lines.filter_map(|line| report.lines.iter().find(|one| one.line == *line));
+        let shown = lines.filter_map(|line| ranks.get(line));
         let [_, meaning, _] = finding.kind.help();
         json!({
             "meaning": meaning,
             "places": ANY.rows(finding_place::ALL, &finding.places),
-            "ranks": shown.map(|line| line.rank).collect::<Vec<_>>(),
+            "ranks": shown.collect::<Vec<_>>(),
         })
     };
     data["details"] = told.iter().map(details).collect();

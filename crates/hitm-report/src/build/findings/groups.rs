@@ -247,23 +247,20 @@ impl<'a> FindingBuilder<'a> {
 /// Lines of members of an array's elements join those of the array as a whole where that costs more: what pads the
 /// elements cures both.
 pub(super) fn join_parts(groups: &mut BTreeMap<Key, Group<'_>>) {
-    let whole = groups.iter().filter(|(key, _)| key.part.is_empty());
-    let whole: Vec<(Key, u64)> = whole
-        .map(|(key, group)| (key.clone(), group.cost()))
-        .collect();
-    for (key, cost) in whole {
-        let elements = format!("{}[]", key.object);
-        let mut lines = Vec::new();
-        groups.retain(|other, group| {
-            let is_part = other.object == key.object
-                && other.is_of_runtime == key.is_of_runtime
-                && other.part.starts_with(&elements)
-                && group.cost() < cost;
-            if is_part {
-                lines.append(&mut group.lines);
-            }
-            !is_part
-        });
-        groups.entry(key).or_default().lines.append(&mut lines);
+    let is_element = |key: &&Key| key.part.starts_with(&format!("{}[]", key.object));
+    let parts: Vec<Key> = groups.keys().filter(is_element).cloned().collect();
+    for part in parts {
+        let whole = Key {
+            part: String::new(),
+            ..part.clone()
+        };
+        let costs = [&part, &whole].map(|key| groups.get(key).map(Group::cost));
+        if let [Some(of_part), Some(of_whole)] = costs
+            && of_part < of_whole
+        {
+            let lines = groups.remove(&part).map(|group| group.lines);
+            let group = groups.entry(whole).or_default();
+            group.lines.extend(lines.into_iter().flatten());
+        }
     }
 }
