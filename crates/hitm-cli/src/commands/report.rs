@@ -430,9 +430,14 @@ fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<
         comparison: comparison.as_ref(),
         source_root: &ci::source_root(args)?,
     };
-    let hint = debug_hint(&report, &shown.recording);
+    // It is about this host, and for people alone: dpkg is asked.
+    let is_for_people = args.format == ReportFormat::Text && terminal.is_terminal();
+    let hint = match is_for_people {
+        true => debug_hint(&report, &shown.recording),
+        false => None,
+    };
     write(args, shown, &checked, terminal)?;
-    if let Some(hint) = hint.filter(|_| args.format == ReportFormat::Text) {
+    if let Some(hint) = hint {
         terminal.note(&hint);
     }
     let has_gates = !args.fail_on.is_empty() || args.baseline.is_some();

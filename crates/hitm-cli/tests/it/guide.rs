@@ -179,6 +179,7 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     cookbook: "docs/guide/cookbook.md",
+    glossary: "docs/guide/glossary.md",
     kernels: "docs/guide/kernels.md",
     layouts: "docs/guide/layouts.md",
     machines: "docs/guide/machines.md",

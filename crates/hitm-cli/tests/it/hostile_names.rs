@@ -212,10 +212,11 @@ fn samples_are_shown_in_as_many_lines() {
     let bytes = samples(room(PROCESS), room(HOSTILE), room(EVENT));
     write(plain.path(), "x.data", bytes);
     for args in [
-        &["report", "-i", "x.data"][..],
+        // So wide that no sentence is wrapped for the length of a name.
+        &["report", "-i", "x.data", "--width", "2000"][..],
         &["report", "--perf-c2c", "-i", "x.data"],
         &["import", "x.data", "-o", "x.hitm"],
-        &["report", "-i", "x.hitm"],
+        &["report", "-i", "x.hitm", "--width", "2000"],
     ] {
         let (code, out, error) = printed(hostile.path(), args);
         assert_eq!(code, 0, "{args:?}: {error}");

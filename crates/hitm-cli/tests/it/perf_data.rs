@@ -289,7 +289,7 @@ fn samples_are_presented_as_samples() {
         said.contains("2 samples are neither loads nor stores"),
         "{said}"
     );
-    let text = hitm(directory, &["report", "-i", name]);
+    let text = hitm(directory, &["report", "-i", name, "--events"]);
     assert!(text.contains("counts below are samples"), "{text}");
     assert!(text.contains("TLB misses: 3 of 3 samples"), "{text}");
     assert!(
