@@ -213,10 +213,10 @@ fn samples_are_shown_in_as_many_lines() {
     write(plain.path(), "x.data", bytes);
     for args in [
         // So wide that no sentence is wrapped for the length of a name.
-        &["report", "-i", "x.data", "--width", "2000"][..],
+        &["report", "-i", "x.data", "--width", "1000"][..],
         &["report", "--perf-c2c", "-i", "x.data"],
         &["import", "x.data", "-o", "x.hitm"],
-        &["report", "-i", "x.hitm", "--width", "2000"],
+        &["report", "-i", "x.hitm", "--width", "1000"],
     ] {
         let (code, out, error) = printed(hostile.path(), args);
         assert_eq!(code, 0, "{args:?}: {error}");
