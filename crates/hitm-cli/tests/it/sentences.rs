@@ -116,24 +116,24 @@ fn a_sentence_is_found_by_its_name() {
             of: of.iter().map(|part| (*part).to_owned()).collect(),
         })
     };
-    let words = &catalogue()["move_away"];
+    let words = &catalogue()["write_less"];
     let text = format!("1: {}a.b{}.", words[0], words[1]);
     assert!(follow_one_another(
         &text,
-        &[sentence("move_away", &["a.b"])]
+        &[sentence("write_less", &["a.b"])]
     ));
     assert!(follow_one_another(
         &text,
         &[
             Said::Words("1".into()),
-            sentence("pad_elements or move_away", &[])
+            sentence("pad_elements or write_less", &[])
         ]
     ));
     assert!(!follow_one_another(
         &text,
-        &[sentence("move_away", &["a.c"])]
+        &[sentence("write_less", &["a.c"])]
     ));
     assert!(!follow_one_another(&text, &[sentence("pad_elements", &[])]));
-    let twice = [sentence("move_away", &[]), sentence("move_away", &[])];
+    let twice = [sentence("write_less", &[]), sentence("write_less", &[])];
     assert!(!follow_one_another(&text, &twice));
 }
