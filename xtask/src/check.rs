@@ -9,19 +9,23 @@ use crate::{deny, dist, fuzz, output, root, run, run_with_env, target, text, tid
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const OLDEST_RUST: &str = env!("CARGO_PKG_RUST_VERSION");
 
-/// Checks format, lints, the fuzz targets, documentation, libraries and the rules of [`tidy`].
+/// Checks format, lints, documentation, libraries and the rules of [`tidy`].
 pub fn lint() -> Result<()> {
     run("cargo", &["fmt", "--all", "--check"])?;
     clippy(&["--workspace", "--all-targets"])?;
     clippy(&["-p", "xtask", "--features", "bench"])?;
     clippy(&["-p", "xtask", "--features", "layout-check"])?;
-    let folder = target().join("fuzz");
-    let fuzz = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
-    clippy(&[&fuzz[..], &[text(&folder)?]].concat())?;
     let doc = ["doc", "--workspace", "--no-deps", "--quiet"];
     run_with_env("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
     deny::check_libraries()?;
     check_tidy()
+}
+
+/// Lints the fuzz targets, whose libraries are compiled apart: two minutes the first time.
+fn lint_fuzz() -> Result<()> {
+    let folder = target().join("fuzz");
+    let fuzz = ["--manifest-path", "fuzz/Cargo.toml", "--target-dir"];
+    clippy(&[&fuzz[..], &[text(&folder)?]].concat())
 }
 
 /// Runs clippy, for which a warning is an error, with `args`.
@@ -41,9 +45,10 @@ pub fn check_tidy() -> Result<()> {
     Ok(())
 }
 
-/// Runs [`lint`], advisories, the oldest compiler, all tests and a smoke run of the fuzz targets.
+/// Runs [`lint`], advisories, the oldest compiler, all tests, and lints and a smoke run of the fuzz targets.
 pub fn ci() -> Result<()> {
     lint()?;
+    lint_fuzz()?;
     deny::check_advisories()?;
     check_oldest_rust()?;
     run("make", &["test"])?;

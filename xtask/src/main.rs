@@ -14,9 +14,10 @@ use xtask::{
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  lint           format, clippy, fuzz targets, documentation, licences, duplicates and sources of
-                 libraries, tidy
-  ci             lint, advisories, the oldest compiler, all tests, and fuzz --smoke
+  lint           format, clippy, documentation, licences, duplicates and sources of libraries,
+                 tidy
+  ci             lint, advisories, the oldest compiler, all tests, lints of the fuzz targets and
+                 fuzz --smoke
   release        ci on a clean checkout with a dated change log, then wheels and packages for
                  each architecture
   deny           licences, duplicates and sources of libraries, and advisories about them
