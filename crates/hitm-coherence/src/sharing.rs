@@ -92,7 +92,7 @@ pub const READS_PER_WRITE_MIN: u64 = 10;
 /// Loads for each locked operation that look like spinning. A compare-and-swap loop has one.
 pub const SPIN_LOADS_PER_LOCKED: u64 = 2;
 
-/// What is done under a lock is sampled at most this many times as often as the lock is taken. Loads and stores are
+/// Accesses under a lock are sampled at most this many times as often as the lock is taken. Loads and stores are
 /// sampled apart, each in its own rhythm. Assumed, 2 to 4.
 pub const SAMPLED_PACE_MAX: u64 = 2;
 

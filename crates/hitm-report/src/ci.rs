@@ -114,7 +114,7 @@ impl Rule {
     }
 }
 
-/// What is told of, for those who write more than its sentence.
+/// The subject of what is told, for those who write more than its sentence.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject<'a> {
     /// A finding of the report.

@@ -57,9 +57,9 @@ fields! {
         pub tables: Vec<String> => words "in";
         /// The rule of a verdict: what holds for a line that has it.
         pub rule: Vec<String> => words "rule";
-        /// What would make another verdict of it.
+        /// Changes that would make another verdict of it.
         pub changes: Vec<String> => words "otherwise";
-        /// What to do about a verdict.
+        /// Remedy for a verdict.
         pub remedy: String => known label "remedy";
         /// The mark of a verdict on a page.
         pub mark: String => known label "mark";

@@ -45,7 +45,7 @@ pub struct Report {
     pub totals: Totals,
     /// Naming coverage of a recorded machine; none for a recorded program.
     pub of_machine: Option<MachineSummary>,
-    /// What one change cures each, the costliest first; those of the C library and of runtimes come last.
+    /// The findings, each what one change cures, the costliest first; those of the C library and of runtimes come last.
     pub findings: Vec<Finding>,
     /// The contended lines in detail, the costliest first, at most as many as were asked for.
     pub lines: Vec<LineReport>,

@@ -1,4 +1,4 @@
-//! Which functions contend with which: who gave lines to whom, by finding and over all.
+//! Pairs of functions that contend: who gave lines to whom, by finding and over all.
 //!
 //! Totals by function say who pays; here is also who makes them pay. The giver of a line is the last one that used it
 //! before, see [`hitm_coherence::stats::Traffic`].

@@ -43,7 +43,7 @@ struct Case {
     /// Parts of "Do", in this order.
     #[serde(default)]
     advice: Vec<Said>,
-    /// What a reader learns from the first screen: object, kind, place and remedy.
+    /// Words that a reader finds on the first screen: object, kind, place and remedy.
     #[serde(default)]
     screen: Vec<String>,
     /// True if the gate fails; none where it may be either.

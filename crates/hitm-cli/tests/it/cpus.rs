@@ -266,7 +266,7 @@ fn programs_behind_others_see_them_too() {
     assert!(message.contains("--cpus 193: found 192 CPUs"), "{message}");
 }
 
-/// What google-benchmark compares: CPUs have numbers without gaps, and no cache is shared by more of them than there
+/// As google-benchmark compares them: CPUs have numbers without gaps, and no cache is shared by more of them than there
 /// are.
 #[test]
 fn cpuinfo_and_caches_agree_with_the_model() {

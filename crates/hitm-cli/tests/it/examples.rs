@@ -28,7 +28,7 @@ struct Example {
     members: Vec<String>,
     #[serde(default)]
     straddles: bool,
-    /// What a reader learns from the first screen: object, kind, place and remedy.
+    /// Words that a reader finds on the first screen: object, kind, place and remedy.
     screen: Vec<String>,
 }
 

@@ -91,6 +91,22 @@ impl CallStats {
         self.rows.is_empty() && self.left_out == 0
     }
 
+    /// The accesses of a row by their chains; at the end, without one, those whose chain is not known, if there are any.
+    pub fn parts_of_row(
+        &self,
+        line: LineAddr,
+        key: &RowKey,
+        row: &RowStats,
+    ) -> impl Iterator<Item = (Option<&[CodeAddr]>, CallCounts)> {
+        let mut left = CallCounts::of_row(key, row);
+        let known: Vec<(&[CodeAddr], CallCounts)> = self.of_row(line, *key).collect();
+        known.iter().for_each(|(_, counts)| left.take_out(counts));
+        let is_some = left.access_count > 0 || left.contention_stall.0 > 0;
+        let known = known.into_iter();
+        let known = known.map(|(chain, counts)| (Some(chain), counts));
+        known.chain(is_some.then_some((None, left)))
+    }
+
     /// The chains of a row and what each of them adds up to.
     pub fn of_row(
         &self,

@@ -353,19 +353,16 @@ fn add_handed(namer: &Namer<'_>, by: By, sums: &mut Sums, rest: &mut Sum) {
 /// Adds the accesses of a row by their call chains: to the function that they are counted for, to its
 /// caller, or to all functions that were running. Accesses without a chain have no caller.
 fn add_calls(namer: &Namer<'_>, by: By, sums: &mut Sums, row: LineRow<'_>) {
-    let mut left = CallCounts::of_row(row.key, row.row);
-    for (chain, counts) in namer.statistics.calls.of_row(row.line, *row.key) {
-        for name in namer.functions_of(by, row.key.code, chain) {
+    let calls = &namer.statistics.calls;
+    for (chain, counts) in calls.parts_of_row(row.line, row.key, row.row) {
+        let names = match (chain, by) {
+            (Some(chain), _) => namer.functions_of(by, row.key.code, chain),
+            (None, By::Caller) => vec![None],
+            (None, _) => vec![namer.name(By::Function, row.line, row.key)],
+        };
+        for name in names {
             sums.entry(name).or_default().add(row.line, &counts);
         }
-        left.take_out(&counts);
-    }
-    if left.access_count > 0 || left.contention_stall.0 > 0 {
-        let name = match by {
-            By::Caller => None,
-            _ => namer.name(By::Function, row.line, row.key),
-        };
-        sums.entry(name).or_default().add(row.line, &left);
     }
 }
 

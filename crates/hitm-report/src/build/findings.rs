@@ -6,14 +6,14 @@
 mod groups;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use hitm_base::{LINE_SIZE, LineAddr, ThreadId};
 use hitm_coherence::sharing::{Sharing, Verdict};
 use hitm_coherence::stats::{LineStats, RowKey, Statistics, byte_mask};
-use hitm_trace::{WaitKind, Waits};
+use hitm_trace::Waits;
 
-use groups::{Group, Key, Place, Waited, join_parts};
+use groups::{Group, Key, Place, join_parts};
 
 use super::Judged;
 use super::functions::Functions;
@@ -23,9 +23,7 @@ use super::places::Users;
 use crate::Names;
 use crate::advice::is_array;
 use crate::handed::HandedOver;
-use crate::model::{
-    AccessCounts, Finding, FindingKind, FindingPlace, LineReport, ObjectUse, Totals, share,
-};
+use crate::model::{AccessCounts, Finding, FindingKind, FindingPlace, LineReport, Totals, share};
 use crate::names::brief;
 use crate::sentences::line as say;
 use crate::waiting::{WaitRow, Waiting, kind_text};
@@ -35,9 +33,6 @@ const PART_BYTES: u8 = 8;
 
 /// Waits are told beside fights from this part (one in ...) of the cost on.
 const WAIT_SHARE_DIVISOR: u64 = 10;
-
-/// Objects of a line that the name of a finding has.
-const NAMED_MAX: usize = 2;
 
 /// Everything that findings are made of.
 pub(super) struct FindingBuilder<'a> {
@@ -93,8 +88,7 @@ impl<'a> FindingBuilder<'a> {
     fn finding(&self, key: &Key, group: &Group<'a>, report: Option<&LineReport>) -> Finding {
         let first = group.first_line();
         let wait = self.wait_row(group);
-        let waited = group.waited();
-        let waited_cycles = waited.spinning.saturating_add(waited.asleep);
+        let waited_cycles = group.waited().all();
         let fights = group.lines.iter().map(|one| &one.sharing);
         let fights = fights.filter(|sharing| sharing.has_layout_fight());
         let layout_cycles = fights.clone().map(Sharing::layout_cycles);
@@ -145,7 +139,7 @@ impl<'a> FindingBuilder<'a> {
 
     /// The row of the waits for the same thing.
     fn wait_row(&self, group: &Group<'_>) -> Option<&'a WaitRow> {
-        let words: BTreeSet<u64> = group.waits.iter().map(|one| one.word).collect();
+        let words = group.words();
         let rows = self.waiting.rows.iter();
         let mut own = rows.filter(|row| {
             words
@@ -160,12 +154,10 @@ impl<'a> FindingBuilder<'a> {
         let first = group.first_line();
         let others = group.lines.iter().copied();
         let others = others.filter(|one| first.is_none_or(|first| first.line != one.line));
-        let lines = first.into_iter().chain(others).map(|one| {
-            let (offset, size) = one.dearest_place();
-            Place::of(self.names, one.line.first_byte() + u64::from(offset), size)
-        });
-        let words: BTreeSet<u64> = group.waits.iter().map(|one| one.word).collect();
-        let words = words.into_iter().map(|word| Place::of(self.names, word, 1));
+        let lines = first.into_iter().chain(others);
+        let lines = lines.map(|one| Place::of_line(self.names, one));
+        let words = group.words().into_iter();
+        let words = words.map(|word| Place::of(self.names, word, 1));
         lines.chain(words).collect()
     }
 
@@ -189,9 +181,9 @@ impl<'a> FindingBuilder<'a> {
             return if is_same { part } else { key.part.clone() };
         }
         let objects = line.map_or_else(Vec::new, LineReport::main_objects);
-        match objects.as_slice() {
-            [one, ..] if is_one && is_array(one) => self.array(first),
-            [_, _, ..] if places.len() == 1 => names_of(&objects),
+        match (objects.as_slice(), line) {
+            ([one, ..], _) if is_one && is_array(one) => self.array(first),
+            ([_, _, ..], Some(line)) if places.len() == 1 => line.name(),
             _ if is_one => first.label.object.clone(),
             _ => key.object.clone(),
         }
@@ -239,8 +231,7 @@ impl<'a> FindingBuilder<'a> {
             return users.into_places();
         }
         // Of what threads wait for without a contended line: those who change it, else those who wait.
-        let words: BTreeSet<u64> = group.waits.iter().map(|one| one.word).collect();
-        for word in words {
+        for word in group.words() {
             let line = LineAddr::of(word);
             let bit = byte_mask((word % LINE_SIZE) as u8, 1);
             if let Some(stats) = self.statistics.lines.get(&line) {
@@ -256,30 +247,17 @@ impl<'a> FindingBuilder<'a> {
     }
 }
 
-/// Names of objects, the first ones written out.
-fn names_of(objects: &[&ObjectUse]) -> String {
-    let named = objects.iter().take(NAMED_MAX).map(|one| one.name.as_str());
-    let named = named.collect::<Vec<_>>().join(", ");
-    match objects.len().saturating_sub(NAMED_MAX) {
-        0 => named,
-        more => format!("{named} +{more} more"),
-    }
-}
-
 /// A kind for tables.
 fn kind_brief(kind: FindingKind, line: Option<&LineReport>, group: &Group<'_>) -> String {
-    let Waited { spinning, asleep } = group.waited();
-    let wait = match asleep > spinning {
-        true => kind_text(WaitKind::Asleep),
-        false => kind_text(WaitKind::Spinning),
-    };
+    let waited = group.waited();
+    let wait = kind_text(waited.longer());
     let fight = match (kind, line) {
         (FindingKind::HandedOver, _) => "handed over".to_owned(),
         (_, Some(line)) => line.verdict_brief(),
         (FindingKind::Contended(verdict), None) => verdict.facts().words.to_owned(),
         (FindingKind::Waited(_), None) => return wait.to_owned(),
     };
-    let waited = spinning.saturating_add(asleep);
+    let waited = waited.all();
     match waited.saturating_mul(WAIT_SHARE_DIVISOR) >= group.cost() && waited > 0 {
         true => format!("{fight}, {wait}"),
         false => fight,
@@ -289,7 +267,7 @@ fn kind_brief(kind: FindingKind, line: Option<&LineReport>, group: &Group<'_>) -
 /// The users of each eighth of a line: the number of the thread that writes it, `**` if several do, `r` if threads
 /// only read it, `.` if it is not used.
 fn picture(stats: &LineStats) -> Vec<String> {
-    let parts = (0..64).step_by(PART_BYTES.into());
+    let parts = (0..LINE_SIZE as u8).step_by(PART_BYTES.into());
     let parts = parts.map(|offset| {
         let mask = byte_mask(offset, PART_BYTES);
         let rows = stats.rows.iter();

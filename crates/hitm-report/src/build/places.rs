@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hitm_base::{CodeAddr, LineAddr};
-use hitm_coherence::stats::{CallCounts, CallStats, LineStats, RowKey};
+use hitm_coherence::stats::{CallStats, LineStats, RowKey};
 use hitm_recording::CodeLabel;
 
 use super::functions::Functions;
@@ -52,14 +52,9 @@ impl<'a> Users<'a> {
     ) {
         let (functions, calls) = (self.functions, self.calls);
         for (key, row) in stats.rows.iter().filter(|(key, _)| is_wanted(key)) {
-            let mut left = CallCounts::of_row(key, row);
-            for (chain, counts) in calls.of_row(line, *key) {
-                left.take_out(&counts);
-                let label = functions.place(key.code, chain);
+            for (chain, counts) in calls.parts_of_row(line, key, row) {
+                let label = functions.place(key.code, chain.unwrap_or_default());
                 self.add(label, counts.contention_stall.0, counts.access_count);
-            }
-            if left.access_count > 0 {
-                self.add_code(key.code, left.contention_stall.0, left.access_count);
             }
         }
     }

@@ -81,22 +81,14 @@ impl Report {
             functions: Functions::new(names, &selection.skip, self.is_sampled()),
             sums: BTreeMap::new(),
         };
-        let is_wanted = |line| {
-            let mut shown = self.lines.iter();
-            self.filtered.is_none() || shown.any(|one| one.line == line)
-        };
-        let lines = statistics
-            .lines
-            .iter()
-            .filter(|(line, _)| is_wanted(**line));
+        let shown = self.ranks();
+        let lines = statistics.lines.iter();
+        let lines = lines.filter(|(line, _)| self.filtered.is_none() || shown.contains_key(line));
         for (line, stats) in lines {
             for (key, row) in &stats.rows {
-                let mut left = CallCounts::of_row(key, row);
-                for (chain, counts) in statistics.calls.of_row(*line, *key) {
-                    left.take_out(&counts);
-                    sums.add(key.code, chain, &counts);
+                for (chain, counts) in statistics.calls.parts_of_row(*line, key, row) {
+                    sums.add(key.code, chain.unwrap_or_default(), &counts);
                 }
-                sums.add(key.code, &[], &left);
             }
         }
         self.dearest(sums.sums, max)

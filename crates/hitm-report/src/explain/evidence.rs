@@ -27,7 +27,7 @@ fields! {
         pub text: String => words "condition";
         /// True for a share, 0 to 1; else it is a count.
         pub is_share: bool => label "share";
-        /// What the line has.
+        /// Value that the line has.
         pub found: f64 => decimal "found";
         /// The least that the verdict needs, null where there is none.
         pub at_least: Option<f64> => decimal "at least";
@@ -45,7 +45,7 @@ pub struct Evidence<'a> {
     pub conditions: Vec<Condition>,
     /// The signs of a lock, where the line is one's.
     pub lock_signs: Option<String>,
-    /// What would make another verdict of it, a sentence each.
+    /// Changes that would make another verdict of it, a sentence each.
     pub changes: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl Condition {
             && self.at_most.is_none_or(|most| self.found <= most)
     }
 
-    /// What the line has, as text.
+    /// Value that the line has, as text.
     pub(super) fn found_text(&self) -> String {
         match self.is_share {
             true => percent(self.found),
@@ -118,7 +118,7 @@ impl Condition {
         }
     }
 
-    /// What is needed, as text.
+    /// Value that is needed, as text.
     pub(super) fn needed_text(&self) -> String {
         let text = |value: f64| match self.is_share {
             true => limit(value),

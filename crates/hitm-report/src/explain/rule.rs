@@ -69,7 +69,7 @@ pub(super) fn rule_of(verdict: Verdict) -> Vec<String> {
     rule
 }
 
-/// What would make another verdict of it, a sentence each.
+/// Changes that would make another verdict of it, a sentence each.
 pub(super) fn changes_of(verdict: Verdict) -> Vec<String> {
     if verdict == Verdict::NoContention {
         return vec![say::more_hand_overs()];

@@ -149,7 +149,7 @@ fn fight() -> impl Strategy<Value = Fight> {
 }
 
 proptest! {
-    /// What is said of the rule is what the code does.
+    /// The rule is said as the code has it.
     #[test]
     fn a_verdict_meets_the_conditions_of_its_own_rule_alone(
         fights in prop::collection::vec(fight(), 1..6)

@@ -25,13 +25,13 @@ sentences! {
                                   those that end when the bytes lie on different lines.";
     /// The costlier of two kinds.
     costlier(kind, other) = "Fights by {kind} lost no less than those by {other}.";
-    /// What read-mostly bytes are.
+    /// Meaning of read-mostly bytes.
     read_mostly(reads) = "Read-mostly bytes are fetched unchanged at least {reads} times as often as a visit writes \
                           them, and are part of no lock.";
-    /// What is truly shared.
+    /// Meaning of true sharing.
     same_bytes() = "Bytes are truly shared where a thread reads what another one wrote, or writes what another one \
                     used, since it used them itself.";
-    /// What a lock is.
+    /// Meaning of a lock.
     is_lock(loads) = "A lock is an object of a lock's type; else bytes that two threads hit with locked operations, if \
         they store to them plainly as well, store to common bytes beside them, or read them at least {loads} times as \
         often as they lock them.";
@@ -52,7 +52,7 @@ sentences! {
     either(one, other) = "{one} or {other}";
     /// A line that is not worth it.
     below(share) = "Below {share} of all threads' time it gets no verdict.";
-    /// What makes lines contended.
+    /// Rule by which lines are contended.
     more_hand_overs() = "More hand-overs between threads, or a larger loss, give it a verdict.";
 
     /// Contended accesses of a line, as a condition.

@@ -45,7 +45,7 @@ fn table(report: &Report) -> FieldTable<Finding> {
 }
 
 impl Writer {
-    /// What a person in a hurry reads. Without sentences it has the table alone.
+    /// The screen of a person in a hurry. Without sentences it has the table alone.
     pub(super) fn first_screen(&mut self, report: &Report, summary: &[SummaryLine]) {
         let has_findings = report.first_finding().is_some();
         let (lost, others) = summary.split_at(summary.len().min(1));

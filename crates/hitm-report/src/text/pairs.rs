@@ -1,4 +1,4 @@
-//! Which functions contend with which.
+//! Pairs of functions that contend.
 
 use super::Writer;
 use super::style::Style;

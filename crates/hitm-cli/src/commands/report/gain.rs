@@ -16,7 +16,7 @@ use crate::progress::Bar;
 /// Accesses of a recording that is replayed for its first screen: a fraction of a second of one core.
 const REPLAYED_MAX: u64 = 5_000_000;
 
-/// What the remedy of a report's first finding gains; none where there is no finding, or no time to gain.
+/// Gain of the remedy of a report's first finding; none where there is no finding, or no time to gain.
 pub(super) fn of(
     report: &Report,
     structures: &[Structure],

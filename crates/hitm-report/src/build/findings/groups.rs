@@ -1,4 +1,4 @@
-//! What one change cures: lines, lines that are handed over, and waits that have one key.
+//! Groups that one change cures: lines, lines that are handed over, and waits that have one key.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// What has one key.
+/// Lines and waits that have one key.
 #[derive(Default)]
 pub(super) struct Group<'a> {
     pub(super) lines: Vec<&'a Judged<'a>>,
@@ -54,7 +54,26 @@ pub(super) struct Waited {
     pub(super) asleep: u64,
 }
 
+impl Waited {
+    pub(super) fn all(self) -> u64 {
+        self.spinning.saturating_add(self.asleep)
+    }
+
+    /// The way that takes longer.
+    pub(super) fn longer(self) -> WaitKind {
+        match self.asleep > self.spinning {
+            true => WaitKind::Asleep,
+            false => WaitKind::Spinning,
+        }
+    }
+}
+
 impl Group<'_> {
+    /// The words that threads wait for.
+    pub(super) fn words(&self) -> BTreeSet<u64> {
+        self.waits.iter().map(|one| one.word).collect()
+    }
+
     pub(super) fn lost(&self) -> u64 {
         let lines = self.lines.iter().map(|one| one.stats.contention_stall.0);
         let handed = self.handed.map_or(0, |row| row.sums.lost.0);
@@ -74,13 +93,11 @@ impl Group<'_> {
     }
 
     pub(super) fn cost(&self) -> u64 {
-        let Waited { spinning, asleep } = self.waited();
-        let all = [self.lost(), spinning, asleep];
-        all.into_iter().fold(0, u64::saturating_add)
+        self.lost().saturating_add(self.waited().all())
     }
 
     /// Lost cycles of the lines of each verdict.
-    pub(super) fn verdicts(&self) -> BTreeMap<Verdict, u64> {
+    fn verdicts(&self) -> BTreeMap<Verdict, u64> {
         let mut lost: BTreeMap<Verdict, u64> = BTreeMap::new();
         for one in &self.lines {
             let sum = lost.entry(one.sharing.verdict).or_default();
@@ -91,12 +108,9 @@ impl Group<'_> {
 
     /// The kind that costs most: waits where threads wait longer than for lines.
     pub(super) fn kind(&self) -> FindingKind {
-        let Waited { spinning, asleep } = self.waited();
-        if spinning.saturating_add(asleep) > self.lost() {
-            return FindingKind::Waited(match asleep > spinning {
-                true => WaitKind::Asleep,
-                false => WaitKind::Spinning,
-            });
+        let waited = self.waited();
+        if waited.all() > self.lost() {
+            return FindingKind::Waited(waited.longer());
         }
         let handed = self.handed.map_or(0, |row| row.sums.lost.0);
         match self.main_verdict() {
@@ -106,17 +120,14 @@ impl Group<'_> {
     }
 
     /// The verdict on the lines that lose most, and what they lose.
-    pub(super) fn main_verdict(&self) -> Option<(Verdict, u64)> {
+    fn main_verdict(&self) -> Option<(Verdict, u64)> {
         let verdicts = self.verdicts().into_iter();
         verdicts.max_by_key(|(verdict, lost)| (*lost, Reverse(*verdict)))
     }
 
     /// Its costliest line: of those of its own verdict, where lines cost most.
     pub(super) fn first_line(&self) -> Option<&Judged<'_>> {
-        let verdicts = self.verdicts().into_iter();
-        let main = verdicts
-            .max_by_key(|(verdict, lost)| (*lost, Reverse(*verdict)))?
-            .0;
+        let (main, _) = self.main_verdict()?;
         let mut lines = self.lines.iter();
         lines.find(|one| one.sharing.verdict == main).copied()
     }
@@ -144,6 +155,12 @@ impl Place {
             size,
             label: names.data(addr, size).unwrap_or_default(),
         }
+    }
+
+    /// The costliest place of a line.
+    pub(super) fn of_line(names: &dyn Names, line: &Judged<'_>) -> Place {
+        let (offset, size) = line.dearest_place();
+        Place::of(names, line.line.first_byte() + u64::from(offset), size)
     }
 
     /// The lock or the member at the place; empty for an object without known members.
@@ -176,8 +193,7 @@ impl<'a> FindingBuilder<'a> {
     pub(super) fn groups(&self, judged: &'a [Judged<'a>]) -> BTreeMap<Key, Group<'a>> {
         let mut groups: BTreeMap<Key, Group<'a>> = BTreeMap::new();
         for one in judged {
-            let (offset, size) = one.dearest_place();
-            let place = Place::of(self.names, one.line.first_byte() + u64::from(offset), size);
+            let place = Place::of_line(self.names, one);
             let is_whole = one.sharing.verdict.is_curable_by_layout();
             let key = Key {
                 is_of_runtime: one.is_of_runtime,
