@@ -19,6 +19,7 @@ mod line_users;
 mod lists;
 pub mod machine;
 mod maps_line;
+mod random;
 pub mod rt_migrate;
 mod text;
 mod topology;
@@ -36,6 +37,7 @@ pub use line_users::{LineUse, LineUsers};
 pub use lists::of_word;
 pub use machine::Machine;
 pub use maps_line::MapsLine;
+pub use random::Random;
 pub use text::{counted, grouped, printable, printable_json};
 pub use topology::{
     CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape, cpu_range,

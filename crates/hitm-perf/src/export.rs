@@ -1,9 +1,11 @@
 //! From the records of a recording to samples.
 //!
-//! A period of N takes every Nth load and every Nth store, counted apart as the two events of perf
-//! are; locked operations count among the loads. A fence touches no line and is no sample.
+//! A period of N takes one of each N loads and one of each N stores, counted apart as the two events of
+//! perf are; locked operations count among the loads. A fence touches no line and is no sample. Which
+//! one of N is chance, the same in each export: accesses of a loop over 5 members would lie in step
+//! with a period of 10, and hardware varies the low bits of its periods for the same reason.
 
-use hitm_base::{Access, AccessOp, Clock, Cycles, Outcome};
+use hitm_base::{Access, AccessOp, Clock, Cycles, Outcome, Random};
 
 use crate::{CpuMode, DataSrc, EventKind, Sample, Spaces, TaskId};
 
@@ -16,8 +18,40 @@ pub struct Sampler {
     period: u64,
     clock: Clock,
     origin: Origin,
-    loads: u64,
-    stores: u64,
+    loads: Turns,
+    stores: Turns,
+}
+
+/// Turns of one event.
+#[derive(Debug, Clone)]
+struct Turns {
+    random: Random,
+    /// Accesses of the present period so far.
+    seen: u64,
+    /// Access of the present period that is taken, from 0.
+    taken: u64,
+}
+
+impl Turns {
+    fn new(period: u64, event: &str) -> Turns {
+        let mut random = Random::stream(0, event);
+        let taken = random.below(period);
+        Turns {
+            random,
+            seen: 0,
+            taken,
+        }
+    }
+
+    fn takes_next(&mut self, period: u64) -> bool {
+        let takes = self.seen == self.taken;
+        self.seen += 1;
+        if self.seen == period {
+            self.seen = 0;
+            self.taken = self.random.below(period);
+        }
+        takes
+    }
 }
 
 /// Source of the accesses, which decides how times and addresses are written.
@@ -56,8 +90,8 @@ impl Sampler {
             period,
             clock,
             origin,
-            loads: 0,
-            stores: 0,
+            loads: Turns::new(period, "loads"),
+            stores: Turns::new(period, "stores"),
         }
     }
 
@@ -85,12 +119,11 @@ impl Sampler {
         outcome: &Outcome,
     ) -> Option<(EventKind, Sample)> {
         let data_src = DataSrc::of_access(access.op, outcome.source)?;
-        let (kind, count) = match access.op {
+        let (kind, turns) = match access.op {
             AccessOp::Store => (EventKind::Stores, &mut self.stores),
             _ => (EventKind::Loads, &mut self.loads),
         };
-        *count += 1;
-        if !count.is_multiple_of(self.period) {
+        if !turns.takes_next(self.period) {
             return None;
         }
         let (code_of, ip) = self.origin.place(access.code.0);
@@ -112,5 +145,34 @@ impl Sampler {
             phys_addr: 0,
         };
         Some((kind, sample))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The accesses out of `count` that are samples with a period of 10.
+    fn taken(count: u64) -> Vec<u64> {
+        let mut turns = Turns::new(10, "loads");
+        (0..count).filter(|_| turns.takes_next(10)).collect()
+    }
+
+    #[test]
+    fn each_period_has_one_sample_and_no_loop_keeps_step_with_it() {
+        let taken = taken(1000);
+        let periods: Vec<u64> = taken.iter().map(|access| access / 10).collect();
+        assert_eq!(periods, (0..100).collect::<Vec<_>>());
+        for length in [2, 5, 10] {
+            let mut hits = vec![0; length];
+            for &access in &taken {
+                hits[access as usize % length] += 1;
+            }
+            let fair = 100 / length;
+            assert!(
+                hits.iter().all(|&hits| hits > fair / 4),
+                "{length}: {hits:?}"
+            );
+        }
     }
 }

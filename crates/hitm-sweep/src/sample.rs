@@ -5,6 +5,7 @@
 //! `new-joe-kuo-6`. A seed shifts all points by one exclusive-or for each dimension, which keeps
 //! every interval's share.
 
+use hitm_base::Random;
 use thiserror::Error;
 
 /// Limit on the dimensions of a Sobol sequence, and on the ranges that a plan may list.
@@ -56,7 +57,7 @@ pub(crate) fn points(
 fn latin_hypercube(count: usize, dimensions: usize, seed: u64) -> Vec<Vec<f64>> {
     let mut points = vec![Vec::with_capacity(dimensions); count];
     for dimension in 0..dimensions {
-        let mut random = Random::stream(seed, dimension);
+        let mut random = stream(seed, dimension);
         let mut intervals: Vec<usize> = (0..count).collect();
         // Fisher and Yates.
         for last in (1..count).rev() {
@@ -115,7 +116,7 @@ fn sobol(count: usize, dimensions: usize, seed: u64) -> Vec<Vec<f64>> {
         let directions = directions(dimension);
         let shift = match seed {
             0 => 0,
-            seed => Random::stream(seed, dimension).next() as u32,
+            seed => stream(seed, dimension).next() as u32,
         };
         let mut coordinate = 0u32;
         for (number, point) in points.iter_mut().enumerate() {
@@ -128,32 +129,10 @@ fn sobol(count: usize, dimensions: usize, seed: u64) -> Vec<Vec<f64>> {
     points
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    /// A stream for each dimension, so that one more dimension changes no other.
-    fn stream(seed: u64, dimension: usize) -> Random {
-        let mut random = Random(seed);
-        Random(random.next() ^ (dimension as u64).wrapping_mul(0xa076_1d64_78bd_642f))
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, count: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(count)) >> 64) as u64
-    }
-
-    /// A number from 0 to below 1.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
+/// A stream for each dimension, so that one more dimension changes no other.
+fn stream(seed: u64, dimension: usize) -> Random {
+    let first = Random::new(seed).next();
+    Random::new(first ^ (dimension as u64).wrapping_mul(0xa076_1d64_78bd_642f))
 }
 
 #[cfg(test)]

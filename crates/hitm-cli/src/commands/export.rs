@@ -29,7 +29,7 @@ pub(crate) struct ExportArgs {
     /// Write only these tables of --csv and --parquet; several with commas between
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     table: Vec<String>,
-    /// Make a sample of every Nth load and of every Nth store
+    /// Make a sample of one of each N loads and of one of each N stores, by chance
     #[arg(long, value_name = "N", default_value = "1", requires = "perf_data")]
     period: NonZeroU64,
 }

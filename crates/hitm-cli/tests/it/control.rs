@@ -16,7 +16,7 @@ use crate::pty::Pty;
 use crate::recording::{endless, programs_of, signal, ticks_of, wait_for_work};
 
 /// Two threads that fight over one line after the other: a line of standard input sends them to the
-/// next.
+/// next, and a line of output says that they are there.
 const PHASES: &str = r#"
 #include <pthread.h>
 #include <stdio.h>
@@ -42,8 +42,11 @@ int main(void)
 
 	for (long i = 0; i < 2; i++)
 		pthread_create(&threads[i], 0, work, (void *)i);
-	for (int byte; (byte = getchar()) != EOF;)
+	setvbuf(stdout, 0, _IOLBF, 64);
+	for (int byte; (byte = getchar()) != EOF;) {
 		phase += byte == '\n';
+		printf("%d\n", phase);
+	}
 	done = 1;
 	for (int i = 0; i < 2; i++)
 		pthread_join(threads[i], 0);
@@ -122,7 +125,8 @@ impl Controlled {
         let mut command = Command::new(hitm());
         command.args(["record", "-o", "x.hitm", "--control", "commands,answers"]);
         command.args(options).args(program).current_dir(directory);
-        command.stdin(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         Controlled {
             child: command.spawn().expect("hitm starts"),
             commands,
@@ -150,10 +154,12 @@ impl Controlled {
         wait_for("work", || ticks() >= end);
     }
 
-    /// Sends the program to its next phase.
+    /// Sends the program to its next phase, and waits until it is there.
     fn next_phase(&mut self) {
         let input = self.child.stdin.as_mut().expect("a pipe");
         input.write_all(b"\n").expect("the program reads");
+        let output = self.child.stdout.as_mut().expect("a pipe");
+        output.read_exact(&mut [0; 2]).expect("the program writes");
     }
 
     fn end(mut self) -> Output {
@@ -204,7 +210,8 @@ fn only_what_happens_between_enable_and_disable_is_recorded() {
     let share = report["lines"][0]["run_share"].as_f64();
     assert!(
         share > Some(0.3),
-        "the line is most of what was recorded: {share:?}"
+        "the line is most of what was recorded: {share:?}, {:#}",
+        report["run"]
     );
 }
 

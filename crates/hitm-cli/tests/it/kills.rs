@@ -23,8 +23,8 @@ use hitm_trace::ring::RingSnapshot;
 use self::evidence::{Fate, RecordedFile, RingMemory};
 use crate::ends::{OUTLIVES_MAX, outliving};
 use crate::programs::{self, hitm, report};
-use crate::random::Random;
 use crate::recording::programs_of;
+use hitm_base::Random;
 
 /// Kills of each kind that `cargo test` does.
 const KILLS: usize = 8;
@@ -90,7 +90,7 @@ fn what_was_committed_survives_kills() {
 }
 
 fn tally(victim: Victim, kills: usize) -> Tally {
-    let mut random = Random(18 + victim as u64);
+    let mut random = Random::new(18 + victim as u64);
     let mut tally = Tally::default();
     let directory = tempfile::tempdir().expect("a temporary directory");
     let source = directory.path().join("scatter.c");

@@ -50,7 +50,6 @@ mod place;
 mod processes;
 mod programs;
 mod pty;
-mod random;
 mod recording;
 mod recording_hostile;
 mod review;

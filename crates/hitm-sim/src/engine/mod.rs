@@ -57,7 +57,6 @@ mod memory;
 mod path;
 mod pool;
 mod profile;
-mod random;
 mod run;
 mod slab;
 mod state;
@@ -73,10 +72,10 @@ pub use futures::{
     FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
     StoreFuture, SwitchFuture,
 };
+pub use hitm_base::Random;
 pub use memory::{Place, Rmw, Site};
 pub use pool::{ObjectPool, PrefetchStep};
 pub use profile::{MemberKey, Profile, ProfileEntry, ProfileRow};
-pub use random::Random;
 pub use run::{Engine, Executor, RunTotals};
 pub use trace::{Trace, TraceNames};
 pub(crate) use trace::{TracedLock, TracedTask};

@@ -18,9 +18,9 @@ use super::futures::{
 use super::join::JoinKind;
 use super::memory::{Place, Rmw, Site};
 use super::profile::{MemberKey, Profile};
-use super::random::Random;
 use super::state::State;
 use super::store_buffer::Posted;
+use hitm_base::Random;
 
 pub(super) type Stack = Pin<Box<dyn Future<Output = ()>>>;
 

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use super::load::{self, backends, cpus_of};
 use super::{PATIENCE, Trial, command, journals_in, kill, run, text};
 use crate::programs::say_not_run;
-use crate::random::Random;
+use hitm_base::Random;
 
 /// Kills that `cargo test` does.
 const KILLS: u64 = 12;
@@ -93,7 +93,7 @@ fn everything_is_as_before_after_kills() {
 }
 
 fn tally(trial: &Trial, victim: Victim, count: u64, seed: u64) -> Tally {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut tally = Tally::default();
     let before = load::groups();
     let pid = trial.load.pid().to_string();

@@ -13,7 +13,7 @@ use hitm_test::process::{Child, Command};
 
 use super::bench::{Bench, FORMER, Found, Results, WRITERS};
 use crate::programs::hitm;
-use crate::random::Random;
+use hitm_base::Random;
 
 /// Kills that `cargo test` does.
 const KILLS: u64 = 36;
@@ -53,7 +53,7 @@ fn killed_writers_leave_the_former_result_or_the_new_one() {
     for (number, args) in WRITERS.into_iter().enumerate() {
         let count = WRITERS.len() as u64;
         let share = kills / count + u64::from((number as u64) < kills % count);
-        let tally = tally(&bench, args, Random(number as u64), share);
+        let tally = tally(&bench, args, Random::new(number as u64), share);
         let Tally {
             kills,
             missed,

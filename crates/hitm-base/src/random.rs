@@ -4,7 +4,7 @@
 //! The generator is SplitMix64 (Steele, Lea and Flood, OOPSLA 2014); integers only, so that results
 //! do not depend on a maths library.
 
-use hitm_base::Fnv1a;
+use crate::Fnv1a;
 
 /// A stream of random numbers.
 #[derive(Debug, Clone)]
@@ -13,10 +13,15 @@ pub struct Random {
 }
 
 impl Random {
+    /// The only stream of a user who has one.
+    pub fn new(seed: u64) -> Random {
+        Random { state: seed }
+    }
+
     /// The stream `name` of the run with this seed.
     pub fn stream(seed: u64, name: &str) -> Random {
         let name = Fnv1a::EMPTY.with(name.as_bytes());
-        let mut random = Random { state: seed };
+        let mut random = Random::new(seed);
         random.state = random.next().wrapping_add(name.value());
         random
     }
@@ -39,6 +44,11 @@ impl Random {
         assert!(count > 0, "there is no number below 0");
         // The bias is below 2^-32 for every count used here.
         ((u128::from(self.next()) * u128::from(count)) >> 64) as u64
+    }
+
+    /// A number from 0 to below 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A number in `least..=most`.
