@@ -153,6 +153,17 @@ impl Elf {
             .get(first..first.checked_add(usize::try_from(length).ok()?)?)
     }
 
+    /// Bytes of the file that are loaded from a virtual address on, up to `max`; none when not even one is.
+    pub(crate) fn loaded_from(&self, vaddr: u64, max: u64) -> Option<u64> {
+        let holds = |segment: &&Segment| segment.contains(vaddr);
+        let segment = self.segments.iter().find(holds)?;
+        let into = vaddr - segment.vaddr;
+        let in_segment = segment.file_size.checked_sub(into)?;
+        let first = segment.file_offset.checked_add(into)?;
+        let in_file = (self.bytes.len() as u64).checked_sub(first)?;
+        Some(max.min(in_segment).min(in_file)).filter(|bytes| *bytes > 0)
+    }
+
     /// The virtual address of the byte at `offset` of the file, as mapped by a mapping that begins
     /// at `mapping_offset` of the file.
     ///

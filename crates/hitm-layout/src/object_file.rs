@@ -20,7 +20,7 @@ use crate::dwarf::{
 };
 use crate::elf::Elf;
 use crate::error::Diagnostics;
-use crate::flow::FlowIndex;
+use crate::flow::{FlowIndex, OperandIndex};
 use crate::path::{AccessPath, LeafList};
 use crate::symbols::{MAX_GUESS, SymbolTable};
 use crate::types::{MAX_SIZE, SourceNames, TypeReader, TypeStore};
@@ -41,6 +41,7 @@ pub struct ObjectFile {
     /// Sources of functions beside symbols, read when first needed.
     unnamed: Option<Unnamed>,
     debug: Option<Debug>,
+    operands: OperandIndex,
     /// True if the caller let us look for what skeleton units leave to other files.
     split_looked_for: bool,
     diagnostics: Diagnostics,
@@ -68,6 +69,7 @@ impl ObjectFile {
             symbols: None,
             unnamed: None,
             debug: None,
+            operands: OperandIndex::default(),
             split_looked_for: false,
             diagnostics: Diagnostics::default(),
         })

@@ -9,7 +9,7 @@ use std::ops::Range;
 pub use self::mappings::Mapping;
 use self::mappings::Mappings;
 use crate::error::Diagnostics;
-use crate::{AccessedType, ResultUse, TypeId};
+use crate::{AccessedType, MayAccess, ResultUse, TypeId};
 use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile, Unread};
 
 /// The name of an instruction.
@@ -174,6 +174,24 @@ impl<'l> Symbolizer<'l> {
     pub fn accessed_type(&mut self, code: u64) -> Option<(String, AccessedType)> {
         let InFile { file, path, vaddr } = self.in_file(code).ok()?;
         Some((path, file.accessed_type(vaddr)?))
+    }
+
+    /// The accesses for which a sample at a runtime address may stand, in the order in which they run: those of
+    /// the instruction there, and of the one that ran before. An operand without registers is a runtime address.
+    pub fn operands(&mut self, address: u64) -> Vec<MayAccess> {
+        let Ok(InFile { file, vaddr, .. }) = self.in_file(address) else {
+            return Vec::new();
+        };
+        let bias = address.wrapping_sub(vaddr);
+        let mut accesses = file.operands(vaddr);
+        for access in &mut accesses {
+            access.code = access.code.wrapping_add(bias);
+            if access.operand.is_address() {
+                let place = &mut access.operand.offset;
+                *place = place.wrapping_add_unsigned(bias);
+            }
+        }
+        accesses
     }
 
     /// The use of the result of the call that returns to a runtime address, and the path of the file that

@@ -1,5 +1,7 @@
 //! The symbol table, sorted by address: which function or object holds an address.
 
+use std::ops::Range;
+
 use crate::elf::{Elf, Section};
 
 /// A named range of addresses.
@@ -123,6 +125,20 @@ impl SymbolTable {
     /// The function that holds the address.
     pub(crate) fn code(&self, address: u64) -> Option<Symbol> {
         self.code.find(address)
+    }
+
+    /// The code of the function that holds the address. One without a size ends where the next one begins.
+    pub(crate) fn code_range(&self, address: u64) -> Option<Range<u64>> {
+        let symbol = self.code.find(address)?;
+        let end = match symbol.size {
+            0 => {
+                let most = symbol.address.saturating_add(MAX_GUESS);
+                let next = self.code.next_start(address);
+                next.map_or(most, |next| next.min(most))
+            }
+            _ => symbol.end(),
+        };
+        Some(symbol.address..end)
     }
 
     /// The object that holds the address.

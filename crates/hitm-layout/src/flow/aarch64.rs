@@ -3,7 +3,7 @@
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, DDI 0487, section C4.1 (encodings).
 
-use super::insn::{Convention, Effect, Insn, Next, Place, Reg, ZERO};
+use super::insn::{Access, Convention, Effect, Insn, Next, Place, Reg, ZERO};
 
 /// Procedure Call Standard for the Arm 64-bit Architecture, section 6.1.1: x0 to x18 and the link
 /// register are the callee's.
@@ -238,6 +238,12 @@ impl Word {
                     offset: 0,
                 };
                 self.single(place, insn);
+                // The index may be half of a register.
+                let is_narrow = self.bits(13, 1) == 0;
+                insn.access = insn.access.map(|access| Access {
+                    is_narrow,
+                    ..access
+                });
             }
             // Atomic operations, and pointers with authentication.
             (0b111, _) => self.atomic(insn),
@@ -249,7 +255,12 @@ impl Word {
                     index: None,
                     offset: target.cast_signed(),
                 };
-                insn.access = Some((place, 4 << self.bits(30, 1)));
+                let bytes = 4 << self.bits(30, 1);
+                let is_prefetch = self.bits(30, 2) == 0b11 && !self.is_vector();
+                insn.access = Some(match is_prefetch {
+                    true => Access::hint(place, bytes),
+                    false => Access::plain(place, bytes, true),
+                });
                 let to = self.reg(0);
                 insn.effects.push(match self.is(0xff00_0000, 0x5800_0000) {
                     true => Effect::Load { to, place },
@@ -260,7 +271,12 @@ impl Word {
             (0b001, 0b00) if self.bits(26, 1) == 0 => self.exclusive(insn),
             // Vectors in memory: the base may be moved.
             (0b001, _) => {
-                insn.access = Some((Place::at(self.base(5), 0), 0));
+                let is_load = self.bits(22, 1) == 1;
+                let place = Place::at(self.base(5), 0);
+                insn.access = Some(match self.is_vector() {
+                    true => Access::plain(place, 0, is_load),
+                    false => Access::hint(place, 0),
+                });
                 insn.effects.push(Effect::Clobber { to: self.base(5) });
             }
             _ => insn.effects.push(self.clobber()),
@@ -281,11 +297,19 @@ impl Word {
 
     /// A load or store of one register.
     fn single(self, place: Place, insn: &mut Insn) {
-        insn.access = Some((place, 1 << self.scale()));
+        let bytes = 1 << self.scale();
         let is_whole = self.bits(30, 2) == 0b11 && !self.is_vector();
         let is_store = self.bits(22, 2) == 0b00;
         // prfm is encoded as a load of a form that does not exist.
         let is_prefetch = is_whole && self.bits(22, 2) == 0b10;
+        let is_load = match self.is_vector() {
+            true => self.bits(22, 1) == 1,
+            false => !is_store,
+        };
+        insn.access = Some(match is_prefetch {
+            true => Access::hint(place, bytes),
+            false => Access::plain(place, bytes, is_load),
+        });
         let reg = self.reg(0);
         insn.effects.extend(match (is_store, is_whole) {
             _ if is_prefetch => None,
@@ -314,7 +338,8 @@ impl Word {
                 // The address is that before the move; the effects come in order.
                 insn.effects.push(moved);
                 self.single(Place::at(base, 0), insn);
-                insn.access = Some((Place::at(base, offset), 1 << self.scale()));
+                let place = Place::at(base, offset);
+                insn.access = insn.access.map(|access| Access { place, ..access });
             }
             _ => self.single(Place::at(base, offset), insn),
         }
@@ -336,7 +361,7 @@ impl Word {
             _ => (offset, None),
         };
         let is_load = self.bits(22, 1) == 1;
-        insn.access = Some((Place::at(base, first), 2 << log2));
+        insn.access = Some(Access::plain(Place::at(base, first), 2 << log2, is_load));
         let mut loaded = [(first, self.reg(0)), (first + (1 << log2), self.reg(10))];
         if loaded[0].1 == base {
             // The base is needed for the other one.
@@ -363,17 +388,29 @@ impl Word {
     /// Exclusive and ordered loads and stores, and compare and swap.
     fn exclusive(self, insn: &mut Insn) {
         let place = Place::at(self.base(5), 0);
-        let is_pair = self.bits(21, 1) == 1 && self.bits(23, 1) == 0;
-        insn.access = Some((place, 1 << (self.bits(30, 2) + u32::from(is_pair))));
         let is_load = self.bits(22, 1) == 1;
         let is_whole = self.bits(30, 2) == 0b11;
         let is_swap = self.bits(21, 1) == 1;
+        let is_ordered = self.bits(23, 1) == 1;
+        let is_pair = is_swap && !is_ordered;
+        let is_swap_of_pair = is_pair && self.bits(31, 1) == 0;
+        let bytes = match is_swap_of_pair {
+            true => 8 << self.bits(30, 1),
+            false => 1 << (self.bits(30, 2) + u32::from(is_pair)),
+        };
+        insn.access = Some(match (is_swap, is_ordered) {
+            (true, true) => Access::atomic(place, bytes),
+            _ if is_swap_of_pair => Access::atomic(place, bytes),
+            _ => Access {
+                is_locked: !is_ordered,
+                ..Access::plain(place, bytes, is_load)
+            },
+        });
         if is_load && is_whole && !is_swap {
             let to = self.reg(0);
             insn.effects.push(Effect::Load { to, place });
             return;
         }
-        let is_ordered = self.bits(23, 1) == 1;
         if !is_load && is_ordered && !is_swap {
             insn.effects.push(Effect::Spoil { place });
             return;
@@ -382,11 +419,25 @@ impl Word {
         insn.effects.push(Effect::Spoil { place });
         insn.effects
             .extend(written.map(|to| Effect::Clobber { to }));
+        if is_swap_of_pair {
+            insn.effects.push(Effect::Clobber {
+                to: self.reg(16) | 1,
+            });
+        }
     }
 
     fn atomic(self, insn: &mut Insn) {
         let place = Place::at(self.base(5), 0);
-        insn.access = Some((place, 1 << self.bits(30, 2)));
+        let bytes = 1 << self.bits(30, 2);
+        let is_swap = self.bits(12, 4) == 0b1000;
+        insn.access = Some(match (self.bits(10, 2), self.bits(15, 1)) {
+            (0b00, 0) => Access::atomic(place, bytes),
+            (0b00, _) if is_swap => Access::atomic(place, bytes),
+            // ldapr.
+            (0b00, _) if self.bits(12, 3) == 0b100 => Access::plain(place, bytes, true),
+            // The address of what is left is not in the register.
+            _ => Access::hint(place, bytes),
+        });
         insn.effects.push(Effect::Spoil { place });
         insn.effects.push(self.clobber());
     }

@@ -158,10 +158,8 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         }
         let mut ends = Vec::new();
         let last = self.insns[end - 1].next;
-        let follows = matches!(last, Next::Follow | Next::Branch(_) | Next::Call);
-        if let Next::Jump(target) | Next::Branch(target) = last
-            && let Some(index) = self.index_of(target)
-        {
+        let follows = last.follows() || last == Next::Call;
+        if let Some(index) = last.target().and_then(|target| self.index_of(target)) {
             ends.push((index, state.clone()));
         }
         if follows && end < self.insns.len() {
@@ -181,11 +179,14 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         });
         let insn = &self.insns[index];
         let (address, next) = (insn.address, insn.next);
-        if let Some((place, bytes)) = insn.access.filter(|_| self.is_recording)
-            && let Target::Object(pointer) = Target::of(state, place)
+        if let Some(access) = insn.access.filter(|_| self.is_recording)
+            && let Target::Object(pointer) = Target::of(state, access.place)
             && let Some(accessed) = self.accessed(pointer)
         {
-            let accessed = AccessedType { bytes, ..accessed };
+            let accessed = AccessedType {
+                bytes: access.bytes,
+                ..accessed
+            };
             self.found.accesses.insert(address, accessed);
         }
         let effects = std::mem::take(&mut self.insns[index].effects);

@@ -38,6 +38,55 @@ impl Place {
     }
 }
 
+/// An access of an instruction to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Access {
+    /// With registers as they are before the instruction.
+    pub(super) place: Place,
+    /// 0 when not known.
+    pub(super) bytes: u64,
+    /// Neither of the two for a hint.
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    /// True if it is atomic together with another access, its own or that of its partner.
+    pub(super) is_locked: bool,
+    /// True if the place counts a register in part only.
+    pub(super) is_narrow: bool,
+}
+
+impl Access {
+    /// An access that may do nothing.
+    pub(super) const fn hint(place: Place, bytes: u64) -> Access {
+        Access {
+            place,
+            bytes,
+            reads: false,
+            writes: false,
+            is_locked: false,
+            is_narrow: false,
+        }
+    }
+
+    /// A load, or else a store.
+    pub(super) const fn plain(place: Place, bytes: u64, is_load: bool) -> Access {
+        Access {
+            reads: is_load,
+            writes: !is_load,
+            ..Access::hint(place, bytes)
+        }
+    }
+
+    /// A load and a store that are one.
+    pub(super) const fn atomic(place: Place, bytes: u64) -> Access {
+        Access {
+            reads: true,
+            writes: true,
+            is_locked: true,
+            ..Access::hint(place, bytes)
+        }
+    }
+}
+
 /// One step of what an instruction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
@@ -94,13 +143,31 @@ pub(super) enum Next {
     Stop,
 }
 
+impl Next {
+    /// Returns true if the next instruction may be what runs then.
+    pub(super) const fn follows(self) -> bool {
+        matches!(self, Next::Follow | Next::Branch(_))
+    }
+
+    /// The address that it may lead to, if the instruction has it.
+    pub(super) const fn target(self) -> Option<u64> {
+        match self {
+            Next::Jump(target) | Next::Branch(target) => Some(target),
+            _ => None,
+        }
+    }
+}
+
 /// A decoded instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Insn {
     pub(super) address: u64,
     pub(super) effects: Vec<Effect>,
-    /// The memory that it reads or writes, if that is one place that it names, and how many bytes there.
-    pub(super) access: Option<(Place, u64)>,
+    /// The memory that it reads or writes, if that is one place that it names.
+    pub(super) access: Option<Access>,
+    /// Memory that it reads or writes without naming it: the stack of a call, what a string
+    /// instruction's registers point at.
+    pub(super) implied: Vec<Access>,
     pub(super) next: Next,
 }
 
@@ -110,6 +177,7 @@ impl Insn {
             address,
             effects: Vec::new(),
             access: None,
+            implied: Vec::new(),
             next: Next::Follow,
         }
     }

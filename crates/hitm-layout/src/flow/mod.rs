@@ -13,18 +13,21 @@ mod facts;
 mod function;
 mod insn;
 mod numbers;
+mod operands;
 mod state;
 mod target;
 mod types;
 mod x86;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
-use gimli::Range;
 use hitm_base::Architecture;
 
 use self::function::Analysis;
+pub(crate) use self::operands::OperandIndex;
+pub use self::operands::{MayAccess, Operand};
 pub(crate) use self::types::Types;
 use crate::dwarf::{CodeIndex, DieRef, DwarfFile, FunctionLocals, VariableIndex};
 use crate::elf::Elf;
@@ -160,15 +163,9 @@ impl FlowIndex {
 /// The instructions of a function, by address.
 fn decode(elf: &Elf, locals: &FunctionLocals) -> Vec<insn::Insn> {
     let mut insns: Vec<insn::Insn> = Vec::new();
-    for Range { begin, end } in &locals.ranges {
-        let Some(code) = elf.loaded(*begin..*end) else {
-            continue;
-        };
+    for gimli::Range { begin, end } in &locals.ranges {
         let room = INSNS_MAX - insns.len();
-        insns.extend(match elf.architecture {
-            Architecture::X86_64 => x86::decode(code, *begin, room),
-            Architecture::Aarch64 => aarch64::decode(code, *begin, room),
-        });
+        insns.extend(decode_range(elf, *begin..*end, room).unwrap_or_default());
     }
     // Code that is cut off could be jumped over.
     if insns.len() >= INSNS_MAX {
@@ -177,6 +174,16 @@ fn decode(elf: &Elf, locals: &FunctionLocals) -> Vec<insn::Insn> {
     insns.sort_by_key(|insn| insn.address);
     insns.dedup_by_key(|insn| insn.address);
     insns
+}
+
+/// The instructions of a part of a file's code, up to `max`; none when the file does not have it.
+fn decode_range(elf: &Elf, range: Range<u64>, max: usize) -> Option<Vec<insn::Insn>> {
+    let begin = range.start;
+    let code = elf.loaded(range)?;
+    Some(match elf.architecture {
+        Architecture::X86_64 => x86::decode(code, begin, max),
+        Architecture::Aarch64 => aarch64::decode(code, begin, max),
+    })
 }
 
 #[cfg(test)]

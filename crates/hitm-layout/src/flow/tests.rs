@@ -55,8 +55,8 @@ fn effect(effect: Effect) -> String {
 
 fn describe(insn: &Insn) -> String {
     let mut parts: Vec<String> = Vec::new();
-    if let Some((at, bytes)) = insn.access {
-        parts.push(format!("{bytes} bytes at {}", place(at)));
+    if let Some(access) = insn.access {
+        parts.push(format!("{} bytes at {}", access.bytes, place(access.place)));
     }
     parts.extend(insn.effects.iter().map(|one| effect(*one)));
     match insn.next {

@@ -2,10 +2,10 @@
 
 use iced_x86::{
     Code, ConditionCode, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
-    Mnemonic, OpAccess, OpKind, Register,
+    InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
 
-use super::insn::{Convention, Effect, Insn, Next, POINTER_BYTES, Place, Reg, SCRATCH};
+use super::insn::{Access, Convention, Effect, Insn, Next, POINTER_BYTES, Place, Reg, SCRATCH};
 
 /// The System V ABI for x86-64, section 3.2: rax, rcx, rdx, rsi, rdi, r8 to r11 are the callee's.
 pub(super) const CONVENTION: Convention = Convention {
@@ -40,7 +40,8 @@ fn translate(instruction: &Instruction, factory: &mut InstructionInfoFactory) ->
     insn.next = next(instruction);
     let is_address = matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
     if !is_address {
-        insn.access = access(instruction);
+        insn.access = access(instruction, factory);
+        insn.implied = implied(instruction, factory);
     }
     if insn.next != Next::Call && !moves_pointers(instruction, &mut insn.effects) {
         spoil_written(instruction, factory, &mut insn.effects);
@@ -61,11 +62,67 @@ fn next(instruction: &Instruction) -> Next {
     }
 }
 
-/// The place that the instruction names, if it names one.
-fn access(instruction: &Instruction) -> Option<(Place, u64)> {
+/// The access to the place that the instruction names, if it names one.
+fn access(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Option<Access> {
+    let operand = memory_operand(instruction)?;
+    let mut place = place(instruction)?;
+    // The address is counted from the stack pointer after the move.
+    if instruction.mnemonic() == Mnemonic::Pop && place.base == Some(STACK) {
+        let moved = i64::from(instruction.stack_pointer_increment());
+        place.offset = place.offset.wrapping_add(moved);
+    }
+    const ACCESS_ONLY: u32 =
+        InstructionInfoOptions::NO_MEMORY_USAGE | InstructionInfoOptions::NO_REGISTER_USAGE;
+    let info = factory.info_options(instruction, ACCESS_ONLY);
+    let access = info.op_access(operand);
+    Some(Access {
+        reads: reads(access),
+        writes: writes(access),
+        // An exchange with memory needs no prefix.
+        is_locked: instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg,
+        ..Access::hint(place, instruction.memory_size().size() as u64)
+    })
+}
+
+/// The number of the operand that names memory.
+fn memory_operand(instruction: &Instruction) -> Option<u32> {
     let is_memory = |operand: &u32| instruction.op_kind(*operand) == OpKind::Memory;
-    (0..instruction.op_count()).find(is_memory)?;
-    Some((place(instruction)?, instruction.memory_size().size() as u64))
+    (0..instruction.op_count()).find(is_memory)
+}
+
+/// Accesses of an instruction that names no memory: to the stack, and by string instructions.
+fn implied(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Vec<Access> {
+    let has_some = instruction.is_stack_instruction() || instruction.is_string_instruction();
+    if !has_some || memory_operand(instruction).is_some() {
+        return Vec::new();
+    }
+    let used = factory.info(instruction).used_memory().iter();
+    used.filter_map(implied_access).collect()
+}
+
+fn implied_access(memory: &UsedMemory) -> Option<Access> {
+    let is_segment_relative = matches!(memory.segment(), Register::FS | Register::GS);
+    let base = number(memory.base()).filter(|_| !is_segment_relative)?;
+    let place = Place::at(base, memory.displacement().cast_signed());
+    Some(Access {
+        reads: reads(memory.access()),
+        writes: writes(memory.access()),
+        ..Access::hint(place, memory.memory_size().size() as u64)
+    })
+}
+
+const fn reads(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
+}
+
+const fn writes(access: OpAccess) -> bool {
+    matches!(
+        access,
+        OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
+    )
 }
 
 /// The place of the memory operand; none when it is counted from a segment's base.
@@ -109,6 +166,9 @@ fn moves_pointers(instruction: &Instruction, effects: &mut Vec<Effect>) -> bool 
             .zip(place(instruction))
             .map(|(to, place)| Effect::Address { to, place }),
         Mnemonic::Xor => zeroed(instruction),
+        Mnemonic::Push | Mnemonic::Pop if instruction.stack_pointer_increment().abs() != 8 => {
+            return false;
+        }
         Mnemonic::Push => return push(operand(0), effects),
         Mnemonic::Pop => return pop(operand(0), effects),
         Mnemonic::Leave => {
@@ -284,14 +344,8 @@ fn spoil_written(
     factory: &mut InstructionInfoFactory,
     effects: &mut Vec<Effect>,
 ) {
-    let writes = |access: OpAccess| {
-        matches!(
-            access,
-            OpAccess::Write | OpAccess::CondWrite | OpAccess::ReadWrite | OpAccess::ReadCondWrite
-        )
-    };
     let info = factory.info(instruction);
-    let is_plain = |memory: &&iced_x86::UsedMemory| memory.index() == Register::None;
+    let is_plain = |memory: &&UsedMemory| memory.index() == Register::None;
     let memory = info.used_memory().iter().filter(is_plain);
     for memory in memory.filter(|memory| writes(memory.access())) {
         if let Some(base) = number(memory.base()) {

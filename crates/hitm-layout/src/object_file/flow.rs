@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::ObjectFile;
-use crate::flow::{AccessedType, FlowIndex, FlowSource, ResultUse, Types};
+use crate::flow::{AccessedType, FlowIndex, FlowSource, MayAccess, ResultUse, Types};
 use crate::path::{AccessPath, LeafList};
 use crate::types::TypeId;
 
@@ -12,6 +12,13 @@ impl ObjectFile {
     /// what is done with them before. None without debug information, and where nothing is known.
     pub fn accessed_type(&mut self, vaddr: u64) -> Option<AccessedType> {
         self.with_flow(|flow, source| flow.access(source, vaddr))?
+    }
+
+    /// The accesses for which a sample at a virtual address may stand, in the order in which they run.
+    /// An operand without registers is a virtual address.
+    pub fn operands(&mut self, vaddr: u64) -> Vec<MayAccess> {
+        let function = self.code_range(vaddr);
+        self.operands.at(&self.elf, function, vaddr)
     }
 
     /// The use of the result of the call that returns to a virtual address.

@@ -9,7 +9,7 @@ use crate::bounds::FunctionBounds;
 use crate::demangle::demangle;
 use crate::elf::Elf;
 use crate::mini_debug::MiniDebug;
-use crate::symbols::{Symbol, SymbolTable};
+use crate::symbols::{MAX_GUESS, Symbol, SymbolTable};
 
 /// Sources of functions beside symbols.
 #[derive(Debug)]
@@ -53,6 +53,36 @@ impl ObjectFile {
         }
         let (begin, _) = bounds?;
         Some((format!("func@{begin:#x}"), begin))
+    }
+
+    /// The code of the function that holds a virtual address, from the same sources.
+    pub(super) fn code_range(&mut self, vaddr: u64) -> Option<Range<u64>> {
+        self.prepare();
+        let symbols = self.symbols.as_ref()?;
+        let has_size = symbols.code(vaddr).is_some_and(|symbol| symbol.size > 0);
+        let named = symbols.code_range(vaddr);
+        if has_size {
+            return named;
+        }
+        if self.unnamed.is_none() {
+            self.read_unnamed();
+        }
+        let unnamed = self.unnamed.as_ref()?;
+        let mini = unnamed.mini.as_ref();
+        let mini = mini.and_then(|mini| mini.symbols.code_range(vaddr));
+        let bounds = || unnamed.bounds.find(vaddr).map(|(begin, end)| begin..end);
+        let found = mini.or_else(|| self.go_range(vaddr)).or_else(bounds);
+        found.or(named).filter(|range| range.contains(&vaddr))
+    }
+
+    /// The code of the function that Go's table has at a virtual address.
+    fn go_range(&self, vaddr: u64) -> Option<Range<u64>> {
+        let (go, section) = self.unnamed.as_ref()?.go.as_ref()?;
+        let section = &self.elf.bytes[section.clone()];
+        let (_, begin) = go.find(section, vaddr)?;
+        let mut starts = go.functions(section).map(|(_, start)| start);
+        let end = starts.find(|start| *start > vaddr);
+        Some(begin..end.unwrap_or_else(|| vaddr.saturating_add(MAX_GUESS)))
     }
 
     fn read_unnamed(&mut self) {

@@ -1,0 +1,271 @@
+//! Memory operands of the instructions at which a sample may stand.
+//!
+//! An interrupt comes when an instruction retires. A load or a locked operation that waits is found at the
+//! instruction behind it, a store that waits for room at itself. So each address stands for the accesses of
+//! its own instruction and of the one that ran before.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use hitm_base::Architecture;
+
+use super::insn::{Access, Effect, Insn, Place, REGISTERS, Reg, ZERO};
+use super::{INSNS_MAX, decode_range};
+use crate::elf::Elf;
+
+/// Rows of all functions that are kept, 48 bytes each.
+const KEPT_MAX: usize = 1 << 18;
+
+/// A memory operand: `base + index * scale + offset`. Registers have DWARF's numbers, aarch64's stack
+/// pointer is 31.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operand {
+    /// None for an address that the instruction has in full.
+    pub base: Option<u8>,
+    /// Register and scale.
+    pub index: Option<(u8, u8)>,
+    /// Bytes from the registers' sum, or the address.
+    pub offset: i64,
+    /// Bytes that are accessed, 0 when not known.
+    pub bytes: u64,
+    /// True if the instruction reads them.
+    pub reads: bool,
+    /// True if the instruction writes them, or may: a compare and swap.
+    pub writes: bool,
+    /// True for a locked operation, and for each half of an exclusive pair.
+    pub is_locked: bool,
+}
+
+impl Operand {
+    /// Returns true if the address is in the instruction in full.
+    pub(crate) const fn is_address(&self) -> bool {
+        self.base.is_none() && self.index.is_none()
+    }
+
+    fn new(access: &Access, place: Place) -> Operand {
+        Operand {
+            base: place.base,
+            index: place.index.filter(|index| index.0 != ZERO),
+            offset: place.offset,
+            bytes: access.bytes,
+            reads: access.reads,
+            writes: access.writes,
+            is_locked: access.is_locked,
+        }
+    }
+}
+
+/// An access for which a sample at an address may stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MayAccess {
+    /// The address of its instruction.
+    pub code: u64,
+    /// The memory, by registers as they are at the sampled address.
+    pub operand: Operand,
+    /// True if its instruction ran before the sampled one.
+    pub is_before: bool,
+    /// True if the operand's registers have what the access had in them. False if the instruction gave
+    /// them something else, or if it counts half of a register only.
+    pub has_registers: bool,
+    /// True if nothing but the instruction before leads to the sampled address: no branch of the function
+    /// does. Jumps through tables are not known.
+    pub is_certain: bool,
+}
+
+/// An access, by the address of the sample.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    sampled: u64,
+    access: MayAccess,
+}
+
+/// Functions whose operands were looked for, by first address.
+#[derive(Debug, Default)]
+pub(crate) struct OperandIndex {
+    /// None for one that is too long, or not in the file.
+    functions: BTreeMap<u64, Option<Arc<[Row]>>>,
+    kept: usize,
+}
+
+impl OperandIndex {
+    /// The accesses for which a sample at a virtual address may stand, in the order in which they run.
+    /// `function` is the code of the function there, if that is known.
+    pub(crate) fn at(
+        &mut self,
+        elf: &Elf,
+        function: Option<Range<u64>>,
+        vaddr: u64,
+    ) -> Vec<MayAccess> {
+        let rows = function.and_then(|function| self.function(elf, function));
+        let Some(rows) = rows else {
+            return without_function(elf, vaddr);
+        };
+        let first = rows.partition_point(|row| row.sampled < vaddr);
+        let own = rows[first..].iter().take_while(|row| row.sampled == vaddr);
+        own.map(|row| row.access).collect()
+    }
+
+    /// The rows of a function; none when its code is not in the file, or too long.
+    fn function(&mut self, elf: &Elf, range: Range<u64>) -> Option<Arc<[Row]>> {
+        let begin = range.start;
+        if let Some(known) = self.functions.get(&begin) {
+            return known.clone();
+        }
+        let insns = decode_range(elf, range, INSNS_MAX).filter(|insns| insns.len() < INSNS_MAX);
+        let rows: Option<Arc<[Row]>> = insns.map(|insns| rows(&insns).into());
+        let count = 1 + rows.as_ref().map_or(0, |rows| rows.len());
+        if self.kept + count > KEPT_MAX {
+            self.functions.clear();
+            self.kept = 0;
+        }
+        self.kept += count;
+        self.functions.insert(begin, rows.clone());
+        rows
+    }
+}
+
+/// The rows of a function's instructions, which follow each other without gaps.
+fn rows(insns: &[Insn]) -> Vec<Row> {
+    let mut targets: Vec<u64> = insns.iter().filter_map(|insn| insn.next.target()).collect();
+    targets.sort_unstable();
+    let mut rows = Vec::new();
+    let mut before: Option<&Insn> = None;
+    for insn in insns {
+        let is_certain = targets.binary_search(&insn.address).is_err();
+        let accesses = around(before, insn, is_certain);
+        rows.extend(accesses.map(|access| Row {
+            sampled: insn.address,
+            access,
+        }));
+        before = Some(insn);
+    }
+    rows
+}
+
+/// The accesses of an instruction, and of the one before it if that leads to it.
+fn around<'i>(
+    before: Option<&'i Insn>,
+    insn: &'i Insn,
+    is_certain: bool,
+) -> impl Iterator<Item = MayAccess> + 'i {
+    let before = before.filter(|before| before.next.follows());
+    let before = before.into_iter().flat_map(move |before| {
+        accesses(before).map(move |access| {
+            let place = place_behind(access.place, &before.effects);
+            MayAccess {
+                code: before.address,
+                operand: Operand::new(access, place.unwrap_or(access.place)),
+                is_before: true,
+                has_registers: place.is_some() && !access.is_narrow,
+                is_certain,
+            }
+        })
+    });
+    let own = accesses(insn).map(move |access| MayAccess {
+        code: insn.address,
+        operand: Operand::new(access, access.place),
+        is_before: false,
+        has_registers: !access.is_narrow,
+        is_certain,
+    });
+    before.chain(own)
+}
+
+fn accesses(insn: &Insn) -> impl Iterator<Item = &Access> {
+    let all = insn.access.iter().chain(&insn.implied);
+    all.filter(|access| access.reads || access.writes)
+}
+
+/// A place by the registers behind an instruction; none when they no longer say where it is.
+fn place_behind(place: Place, effects: &[Effect]) -> Option<Place> {
+    let behind = Registers::behind(effects);
+    let mut found = place;
+    if let Some(base) = place.base {
+        let (base, moved) = behind.holder(base)?;
+        found.base = Some(base);
+        found.offset = found.offset.wrapping_sub(moved);
+    }
+    if let Some((index, scale)) = place.index {
+        let (index, moved) = behind.holder(index)?;
+        found.index = Some((index, scale));
+        let moved = moved.wrapping_mul(scale.into());
+        found.offset = found.offset.wrapping_sub(moved);
+    }
+    Some(found)
+}
+
+/// The contents of registers behind an instruction: which register was there before, and what was added.
+struct Registers([Option<(Reg, i64)>; REGISTERS]);
+
+impl Registers {
+    fn behind(effects: &[Effect]) -> Registers {
+        let mut now: [Option<(Reg, i64)>; REGISTERS] =
+            std::array::from_fn(|reg| Some((reg as Reg, 0)));
+        for effect in effects {
+            match *effect {
+                Effect::Copy { to, from, add } => {
+                    let value = now[usize::from(from)];
+                    now[usize::from(to)] = value.map(|(reg, sum)| (reg, sum.wrapping_add(add)));
+                }
+                Effect::Store { .. } | Effect::Spoil { .. } => {}
+                Effect::Constant { to, .. }
+                | Effect::Address { to, .. }
+                | Effect::Step { to, .. }
+                | Effect::Scale { to, .. }
+                | Effect::MultiplyAdd { to, .. }
+                | Effect::Select { to, .. }
+                | Effect::Load { to, .. }
+                | Effect::Clobber { to } => now[usize::from(to)] = None,
+            }
+        }
+        // It reads as zero, whatever is put there.
+        now[usize::from(ZERO)] = Some((ZERO, 0));
+        Registers(now)
+    }
+
+    /// The register that has what another one had before, and what was added to it.
+    fn holder(&self, before: Reg) -> Option<(Reg, i64)> {
+        let has_it = |reg: Reg| match self.0[usize::from(reg)] {
+            Some((was, moved)) if was == before => Some((reg, moved)),
+            _ => None,
+        };
+        has_it(before).or_else(|| (0..ZERO).find_map(has_it))
+    }
+}
+
+/// What is known of an address of no known function: its own instruction, and the one that most ways to
+/// decode the bytes before it end with.
+fn without_function(elf: &Elf, vaddr: u64) -> Vec<MayAccess> {
+    /// Most bytes of an instruction.
+    const INSN_MAX: u64 = 16;
+    let own = elf.loaded_from(vaddr, INSN_MAX);
+    let own = own.and_then(|bytes| decode_range(elf, vaddr..vaddr.saturating_add(bytes), 1));
+    let Some(own) = own.and_then(|insns| insns.into_iter().next()) else {
+        return Vec::new();
+    };
+    let before = likely_before(elf, vaddr);
+    around(before.as_ref(), &own, false).collect()
+}
+
+/// The instruction that most ways to decode the bytes before an address end with.
+fn likely_before(elf: &Elf, vaddr: u64) -> Option<Insn> {
+    let starts = match elf.architecture {
+        // Decoding from a wrong byte meets the true instructions after a few.
+        Architecture::X86_64 => 32..64,
+        Architecture::Aarch64 => 4..5,
+    };
+    let ways = starts.end - starts.start;
+    let mut found: Vec<Insn> = Vec::new();
+    for back in starts {
+        let start = vaddr.checked_sub(back);
+        let insns = start.and_then(|start| decode_range(elf, start..vaddr, INSNS_MAX));
+        found.extend(insns.and_then(|mut insns| insns.pop()));
+    }
+    let agreeing = |insn: &Insn| found.iter().filter(|other| *other == insn).count() as u64;
+    let is_likely = |insn: &&Insn| agreeing(insn) * 4 >= ways * 3;
+    found.iter().find(is_likely).cloned()
+}
+
+#[cfg(test)]
+mod tests;
