@@ -137,7 +137,33 @@ fn x86_64_one_after_the_other() {
             ("nop", &[0x90]),
         ],
         false,
-        &expect![[""]],
+        &expect![[r#"
+            pushq %rbx                     writes 8 at [r7 -8]
+            pushq 8(%rsp)                  writes 8 at [r7 +0] before; reads 8 at [r7 +8]
+            popq 8(%rsp)                   reads 8 at [r7 +16] before; writes 8 at [r7 +16]
+            lock addl $1, 40(%rsi)         writes 8 at [r7 +8] before; locked, updates 4 at [r4 +40]
+            movq (%rax), %rax              locked, updates 4 at [r4 +40] before; reads 8 at [r0 +0]
+            movl 8(%rdi,%rcx,4), %eax      reads 8 at [r0 +0] before, registers lost; reads 4 at [r5 + r2*4 +8]
+            movl %eax, (%rdx)              reads 4 at [r5 + r2*4 +8] before; writes 4 at [r1 +0]
+            movq 256(%rip), %rcx           writes 4 at [r1 +0] before; reads 8 at 0x70001196
+            xchgq %rax, (%rdi)             reads 8 at 0x70001196 before; locked, updates 8 at [r5 +0]
+            xchgq %rax, %rdi               locked, updates 8 at [r5 +0] before
+            cmpxchgq %rcx, (%rdx)          updates 8 at [r1 +0]
+            lock cmpxchg16b (%rdi)         updates 8 at [r1 +0] before; locked, updates 16 at [r5 +0]
+            lock xaddq %rdi, (%rdi)        locked, updates 16 at [r5 +0] before; locked, updates 8 at [r5 +0]
+            cmpq $0, 8(%rax)               locked, updates 8 at [r5 +0] before, registers lost; reads 8 at [r0 +8]
+            leaq 8(%rdi), %rdi             reads 8 at [r0 +8] before
+            prefetcht0 (%rdi)
+            pause
+            rep movsb                      writes 0 at [r5 +0]; reads 0 at [r4 +0]
+            movq %fs:40, %rax              writes 0 at [r5 +0] before, registers lost; reads 0 at [r4 +0] before, registers lost
+            callq *16(%rax)                reads 8 at [r0 +16]
+            popq %rbx                      reads 8 at [r7 +0]
+            popw %bx                       reads 8 at [r7 -8] before; reads 2 at [r7 +0]
+            leave                          reads 2 at [r7 +0] before, registers lost; reads 8 at [r6 +0]
+            retq                           reads 8 at [r7 -8] before; reads 8 at [r7 +0]
+            nop
+        "#]],
     );
 }
 
@@ -169,7 +195,30 @@ fn aarch64_one_after_the_other() {
             ("nop", &[0x1f, 0x20, 0x03, 0xd5]),
         ],
         true,
-        &expect![[""]],
+        &expect![[r#"
+            stp x29, x30, [sp, #-32]!      writes 16 at [r31 -32]
+            ldr x1, [x2], #8               writes 16 at [r31 +0] before; reads 8 at [r2 +0]
+            ldr x2, [x2, #24]              reads 8 at [r2 -8] before; reads 8 at [r2 +24]
+            ldr x1, [x2, x3, lsl #3]       reads 8 at [r2 +24] before, registers lost; reads 8 at [r2 + r3*8 +0]
+            ldr x1, [x2, w3, uxtw #3]      reads 8 at [r2 + r3*8 +0] before; reads 8 at [r2 + r3*8 +0], registers lost
+            str q1, [x2, #32]              reads 8 at [r2 + r3*8 +0] before, registers lost; writes 16 at [r2 +32]
+            prfm pldl1keep, [x2]           writes 16 at [r2 +32] before
+            ldaddal w1, w3, [x2]           locked, updates 4 at [r2 +0]
+            stadd w1, [x2]                 locked, updates 4 at [r2 +0] before; locked, updates 4 at [r2 +0]
+            swpal x1, x2, [x2]             locked, updates 4 at [r2 +0] before; locked, updates 8 at [r2 +0]
+            ldapr x1, [x2]                 locked, updates 8 at [r2 +0] before, registers lost; reads 8 at [r2 +0]
+            casal x1, x3, [x2]             reads 8 at [r2 +0] before; locked, updates 8 at [r2 +0]
+            casp x4, x5, x6, x7, [x2]      locked, updates 8 at [r2 +0] before; locked, updates 16 at [r2 +0]
+            ldxr x1, [x2]                  locked, updates 16 at [r2 +0] before; locked, reads 8 at [r2 +0]
+            ldaxp x1, x3, [x2]             locked, reads 8 at [r2 +0] before; locked, reads 16 at [r2 +0]
+            stlxr w3, w1, [x2]             locked, reads 16 at [r2 +0] before; locked, writes 4 at [r2 +0]
+            ldar w1, [x2]                  locked, writes 4 at [r2 +0] before; reads 4 at [r2 +0]
+            stlr x1, [x2]                  reads 4 at [r2 +0] before; writes 8 at [r2 +0]
+            ldr x1, #16                    writes 8 at [r2 +0] before; reads 8 at 0x700010d0
+            ldp x29, x30, [sp], #32        reads 8 at 0x700010d0 before; reads 16 at [r31 +0]
+            ret                            reads 16 at [r31 -32] before
+            nop
+        "#]],
     );
 }
 
@@ -187,7 +236,16 @@ fn what_a_branch_leads_to_is_not_certain() {
             ("2: retq", &[0xc3]),
         ],
         false,
-        &expect![[""]],
+        &expect![[r#"
+            movl (%rdi), %eax              reads 4 at [r5 +0]
+            1: addq $8, %rdi               reads 4 at [r5 +0] before, uncertain
+            cmpl %eax, (%rdi)              reads 4 at [r5 +0]
+            jne 1b                         reads 4 at [r5 +0] before
+            movl %eax, (%rsi)              writes 4 at [r4 +0]
+            jmp 2f                         writes 4 at [r4 +0] before
+            movl (%rdx), %eax              reads 4 at [r1 +0]
+            2: retq                        reads 4 at [r1 +0] before, uncertain; reads 8 at [r7 +0], uncertain
+        "#]],
     );
 }
 
@@ -204,7 +262,8 @@ fn without_a_function_the_instruction_before_is_likely_at_best() {
     let mut file = parse(elf(&bytes, false));
     let found = file.operands(CODE + 99);
     let found: Vec<String> = found.iter().map(describe).collect();
-    expect![[""]].assert_eq(&found.join("; "));
+    expect!["updates 4 at [r5 +0] before, uncertain; writes 8 at [r5 +0], uncertain"]
+        .assert_eq(&found.join("; "));
     // Too close to the begin of what is loaded.
     assert_eq!(file.operands(0xfff), []);
     assert!(file.operands(CODE).iter().all(|access| !access.is_before));
@@ -226,7 +285,7 @@ fn rows_for_unwinding_say_where_a_stripped_function_begins() {
     elf.loaded(".eh_frame", 0, CODE + u64::from(code_bytes), frame);
     let found = parse(elf).operands(CODE + 3);
     let found: Vec<String> = found.iter().map(describe).collect();
-    expect![[""]].assert_eq(&found.join("; "));
+    expect!["updates 4 at [r5 +0] before; writes 8 at [r5 +0]"].assert_eq(&found.join("; "));
 }
 
 fn parse(elf: Elf) -> ObjectFile {
