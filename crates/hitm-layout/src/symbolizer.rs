@@ -176,8 +176,8 @@ impl<'l> Symbolizer<'l> {
         Some((path, file.accessed_type(vaddr)?))
     }
 
-    /// The accesses for which a sample at a runtime address may stand, in the order in which they run: those of
-    /// the instruction there, and of the one that ran before. An operand without registers is a runtime address.
+    /// The accesses for which a sample at a runtime address may stand: those of instructions that may have run
+    /// just before, then those of the instruction there. An operand without registers is a runtime address.
     pub fn operands(&mut self, address: u64) -> Vec<MayAccess> {
         let Ok(InFile { file, vaddr, .. }) = self.in_file(address) else {
             return Vec::new();

@@ -168,6 +168,8 @@ pub(super) struct Insn {
     /// Memory that it reads or writes without naming it: the stack of a call, what a string
     /// instruction's registers point at.
     pub(super) implied: Vec<Access>,
+    /// True if it reads memory, and may retire together with a conditional branch behind it.
+    pub(super) is_fusible: bool,
     pub(super) next: Next,
 }
 
@@ -178,6 +180,7 @@ impl Insn {
             effects: Vec::new(),
             access: None,
             implied: Vec::new(),
+            is_fusible: false,
             next: Next::Follow,
         }
     }

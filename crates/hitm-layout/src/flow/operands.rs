@@ -2,7 +2,8 @@
 //!
 //! An interrupt comes when an instruction retires. A load or a locked operation that waits is found at the
 //! instruction behind it, a store that waits for room at itself. So each address stands for the accesses of
-//! its own instruction and of the one that ran before.
+//! its own instruction and of the one that ran before. A comparison and the branch behind it may
+//! retire together: then the comparison is found where the branch leads.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 
 use hitm_base::Architecture;
 
-use super::insn::{Access, Effect, Insn, Place, REGISTERS, Reg, ZERO};
+use super::insn::{Access, Effect, Insn, Next, Place, REGISTERS, Reg, ZERO};
 use super::{INSNS_MAX, decode_range};
 use crate::elf::Elf;
 
@@ -69,7 +70,7 @@ pub struct MayAccess {
     /// them something else, or if it counts half of a register only.
     pub has_registers: bool,
     /// True if nothing but the instruction before leads to the sampled address: no branch of the function
-    /// does. Jumps through tables are not known.
+    /// does. Jumps through tables, and from other parts of a split function, are not known.
     pub is_certain: bool,
 }
 
@@ -89,7 +90,7 @@ pub(crate) struct OperandIndex {
 }
 
 impl OperandIndex {
-    /// The accesses for which a sample at a virtual address may stand, in the order in which they run.
+    /// The accesses for which a sample at a virtual address may stand.
     /// `function` is the code of the function there, if that is known.
     pub(crate) fn at(
         &mut self,
@@ -127,30 +128,57 @@ impl OperandIndex {
 
 /// The rows of a function's instructions, which follow each other without gaps.
 fn rows(insns: &[Insn]) -> Vec<Row> {
-    let mut targets: Vec<u64> = insns.iter().filter_map(|insn| insn.next.target()).collect();
-    targets.sort_unstable();
+    let branches = insns.iter().enumerate();
+    let mut branches: Vec<(u64, usize)> = branches
+        .filter_map(|(index, insn)| Some((insn.next.target()?, index)))
+        .collect();
+    branches.sort_unstable();
     let mut rows = Vec::new();
-    let mut before: Option<&Insn> = None;
-    for insn in insns {
-        let is_certain = targets.binary_search(&insn.address).is_err();
-        let accesses = around(before, insn, is_certain);
+    for (index, insn) in insns.iter().enumerate() {
+        let address = insn.address;
+        let first = branches.partition_point(|branch| branch.0 < address);
+        let to_it = branches[first..]
+            .iter()
+            .take_while(|branch| branch.0 == address);
+        let mut before = Vec::new();
+        if let Some(last) = index
+            .checked_sub(1)
+            .filter(|last| insns[*last].next.follows())
+        {
+            before.extend(fused_with(insns, last));
+            before.push(&insns[last]);
+        }
+        before.extend(
+            to_it
+                .clone()
+                .filter_map(|branch| fused_with(insns, branch.1)),
+        );
+        before.sort_unstable_by_key(|insn| insn.address);
+        before.dedup_by_key(|insn| insn.address);
+        let is_certain = to_it.count() == 0;
+        let accesses = around(&before, insn, is_certain);
         rows.extend(accesses.map(|access| Row {
-            sampled: insn.address,
+            sampled: address,
             access,
         }));
-        before = Some(insn);
     }
     rows
 }
 
-/// The accesses of an instruction, and of the one before it if that leads to it.
+/// The comparison that may retire together with the conditional branch at an index.
+fn fused_with(insns: &[Insn], branch: usize) -> Option<&Insn> {
+    let is_conditional = matches!(insns[branch].next, Next::Branch(_));
+    let before = branch.checked_sub(1).filter(|_| is_conditional)?;
+    Some(&insns[before]).filter(|insn| insn.is_fusible)
+}
+
+/// The accesses of an instruction, and of those that may have run before it.
 fn around<'i>(
-    before: Option<&'i Insn>,
+    before: &[&'i Insn],
     insn: &'i Insn,
     is_certain: bool,
-) -> impl Iterator<Item = MayAccess> + 'i {
-    let before = before.filter(|before| before.next.follows());
-    let before = before.into_iter().flat_map(move |before| {
+) -> impl Iterator<Item = MayAccess> {
+    let before = before.iter().flat_map(move |before| {
         accesses(before).map(move |access| {
             let place = place_behind(access.place, &before.effects);
             MayAccess {
@@ -244,8 +272,9 @@ fn without_function(elf: &Elf, vaddr: u64) -> Vec<MayAccess> {
     let Some(own) = own.and_then(|insns| insns.into_iter().next()) else {
         return Vec::new();
     };
-    let before = likely_before(elf, vaddr);
-    around(before.as_ref(), &own, false).collect()
+    let before = likely_before(elf, vaddr).filter(|before| before.next.follows());
+    let before: Vec<&Insn> = before.iter().collect();
+    around(&before, &own, false).collect()
 }
 
 /// The instruction that most ways to decode the bytes before an address end with.

@@ -42,6 +42,7 @@ fn translate(instruction: &Instruction, factory: &mut InstructionInfoFactory) ->
     if !is_address {
         insn.access = access(instruction, factory);
         insn.implied = implied(instruction, factory);
+        insn.is_fusible = insn.access.is_some() && is_fusible(instruction);
     }
     if insn.next != Next::Call && !moves_pointers(instruction, &mut insn.effects) {
         spoil_written(instruction, factory, &mut insn.effects);
@@ -82,6 +83,19 @@ fn access(instruction: &Instruction, factory: &mut InstructionInfoFactory) -> Op
         is_locked: instruction.has_lock_prefix() || instruction.mnemonic() == Mnemonic::Xchg,
         ..Access::hint(place, instruction.memory_size().size() as u64)
     })
+}
+
+/// Returns true for a comparison of memory that some processors fuse with the branch behind it. Source:
+/// Intel 64 and IA-32 Architectures Optimization Reference Manual, section 3.4.2.2. AMD's fuse immediate
+/// numbers, too, unless there is a displacement.
+fn is_fusible(instruction: &Instruction) -> bool {
+    let compares = match instruction.mnemonic() {
+        Mnemonic::Cmp | Mnemonic::Test => true,
+        Mnemonic::Add | Mnemonic::Sub | Mnemonic::And => instruction.op0_kind() == OpKind::Register,
+        _ => false,
+    };
+    let is_long = immediate(instruction, 1).is_some() && instruction.memory_displ_size() > 0;
+    compares && !is_long && !instruction.is_ip_rel_memory_operand()
 }
 
 /// The number of the operand that names memory.

@@ -14,8 +14,8 @@ impl ObjectFile {
         self.with_flow(|flow, source| flow.access(source, vaddr))?
     }
 
-    /// The accesses for which a sample at a virtual address may stand, in the order in which they run.
-    /// An operand without registers is a virtual address.
+    /// The accesses for which a sample at a virtual address may stand: those of instructions that
+    /// may have run just before, then those of the instruction there. An operand without registers is a virtual address.
     pub fn operands(&mut self, vaddr: u64) -> Vec<MayAccess> {
         let function = self.code_range(vaddr);
         self.operands.at(&self.elf, function, vaddr)

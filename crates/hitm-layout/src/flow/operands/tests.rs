@@ -78,17 +78,25 @@ fn check(code: &[(&str, &[u8])], elf: &Elf, expected: &Expect) {
     let mut symbolizer = Symbolizer::new(vec![mapping], |_| Ok(Bytes::from(file.clone())));
     let mut text = String::new();
     let mut at = BIAS + CODE;
-    let mut before = at;
+    let mut codes: Vec<(u64, &str)> = Vec::new();
     for (source, bytes) in code {
-        let found = symbolizer.operands(at);
-        for access in &found {
-            assert_eq!(access.code, if access.is_before { before } else { at });
-        }
+        codes.push((at, source));
+        at += bytes.len() as u64;
+    }
+    for (index, (at, source)) in codes.iter().enumerate() {
+        let found = symbolizer.operands(*at);
+        let describe = |access: &MayAccess| {
+            let place = codes.iter().position(|code| code.0 == access.code).unwrap();
+            match (access.is_before, index.checked_sub(1)) {
+                (false, _) => assert_eq!(place, index),
+                (true, Some(before)) if place == before => {}
+                (true, _) => return format!("{} by {}", describe(access), codes[place].1),
+            }
+            describe(access)
+        };
         let found: Vec<String> = found.iter().map(describe).collect();
         let line = format!("{source:30} {}", found.join("; "));
         let _ = writeln!(text, "{}", line.trim_end());
-        before = at;
-        at += bytes.len() as u64;
     }
     expected.assert_eq(&text);
 }
@@ -223,6 +231,31 @@ fn aarch64_one_after_the_other() {
 }
 
 #[test]
+fn comparisons_are_found_where_their_branch_leads() {
+    check_function(
+        &[
+            ("1: cmpl %eax, 8(%rdi)", &[0x39, 0x47, 0x08]),
+            ("jne 1b", &[0x75, 0xfb]),
+            ("cmpl $0, 8(%rdi)", &[0x83, 0x7f, 0x08, 0x00]),
+            ("je 2f", &[0x74, 0x02]),
+            ("addl (%rdi), %eax", &[0x03, 0x07]),
+            ("2: js 3f", &[0x78, 0x00]),
+            ("3: retq", &[0xc3]),
+        ],
+        false,
+        &expect![[r#"
+            1: cmpl %eax, 8(%rdi)          reads 4 at [r5 +8] before, uncertain by 1: cmpl %eax, 8(%rdi); reads 4 at [r5 +8], uncertain
+            jne 1b                         reads 4 at [r5 +8] before
+            cmpl $0, 8(%rdi)               reads 4 at [r5 +8] before by 1: cmpl %eax, 8(%rdi); reads 4 at [r5 +8]
+            je 2f                          reads 4 at [r5 +8] before
+            addl (%rdi), %eax              reads 4 at [r5 +0]
+            2: js 3f                       reads 4 at [r5 +0] before, uncertain
+            3: retq                        reads 4 at [r5 +0] before, uncertain by addl (%rdi), %eax; reads 8 at [r7 +0], uncertain
+        "#]],
+    );
+}
+
+#[test]
 fn what_a_branch_leads_to_is_not_certain() {
     check_function(
         &[
@@ -238,10 +271,10 @@ fn what_a_branch_leads_to_is_not_certain() {
         false,
         &expect![[r#"
             movl (%rdi), %eax              reads 4 at [r5 +0]
-            1: addq $8, %rdi               reads 4 at [r5 +0] before, uncertain
+            1: addq $8, %rdi               reads 4 at [r5 +0] before, uncertain; reads 4 at [r5 +0] before, uncertain by cmpl %eax, (%rdi)
             cmpl %eax, (%rdi)              reads 4 at [r5 +0]
             jne 1b                         reads 4 at [r5 +0] before
-            movl %eax, (%rsi)              writes 4 at [r4 +0]
+            movl %eax, (%rsi)              reads 4 at [r5 +0] before by cmpl %eax, (%rdi); writes 4 at [r4 +0]
             jmp 2f                         writes 4 at [r4 +0] before
             movl (%rdx), %eax              reads 4 at [r1 +0]
             2: retq                        reads 4 at [r1 +0] before, uncertain; reads 8 at [r7 +0], uncertain
@@ -295,7 +328,7 @@ fn parse(elf: Elf) -> ObjectFile {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1024))]
 
-    /// Any bytes as code, with and without a symbol: each access is of the instruction or of one before.
+    /// Any bytes as code, with and without a symbol: each access is of the instruction or of one in the code.
     #[test]
     fn any_code_is_read(
         code in proptest::collection::vec(any::<u8>(), 1..300),
@@ -307,9 +340,8 @@ proptest! {
         let mut file = parse(made);
         for address in (CODE - 8..CODE + 320).chain([0, u64::MAX]) {
             for access in file.operands(address) {
-                prop_assert_eq!(access.is_before, access.code < address);
-                prop_assert!(address - access.code < 16);
                 prop_assert!(access.is_before || access.code == address);
+                prop_assert!(access.code.abs_diff(address) < 300);
                 let operand = access.operand;
                 prop_assert!(operand.reads || operand.writes);
                 let registers = [operand.base, operand.index.map(|index| index.0)];
