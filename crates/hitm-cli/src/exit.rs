@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::Error;
-use hitm::live::LiveError;
+use hitm::live::{LinesError, LiveError};
 use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
 use hitm_advise::types_files::TypesError;
@@ -64,6 +64,12 @@ impl Exit {
         if error
             .downcast_ref::<LiveError>()
             .is_some_and(LiveError::is_missing)
+        {
+            return Exit::Missing;
+        }
+        if error
+            .downcast_ref::<LinesError>()
+            .is_some_and(LinesError::is_missing)
         {
             return Exit::Missing;
         }

@@ -17,7 +17,6 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
-use record::Record;
 pub use registers::{RegisterValue, Registers};
 
 use crate::procfs;
@@ -67,10 +66,19 @@ pub enum WatchedAccess {
 /// A word to watch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Watch {
-    /// Its address, a multiple of [`WORD_BYTES`].
-    pub address: u64,
+    /// Its offset in the line, a multiple of [`WORD_BYTES`].
+    pub offset: u64,
     /// Accesses that count.
     pub access: WatchedAccess,
+}
+
+/// A thread that is watched, and where its process has the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchedThread {
+    /// The thread.
+    pub tid: u32,
+    /// Address of the line's first byte.
+    pub line: u64,
 }
 
 /// An access to a watched word.
@@ -87,10 +95,10 @@ pub struct Hit {
 pub struct Watched {
     /// Hits by time.
     pub hits: Vec<Hit>,
-    /// Nanoseconds for which all threads were watched; some for longer.
-    pub all_ns: u64,
-    /// Nanoseconds for which threads were watched whose watches did not end before.
-    pub ns: u64,
+    /// Time at which watches began to count, on the clock of their hits.
+    pub begun_ns: u64,
+    /// Time until which those did that had not ended by themselves.
+    pub ended_ns: u64,
     /// Threads whose watches could not be set.
     pub refused_count: u64,
 }
@@ -108,9 +116,19 @@ pub struct LineSampler {
     pub left_out_count: u64,
 }
 
+/// A thread with a clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampledThread {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+}
+
 /// A thread that is followed.
 #[derive(Debug)]
 struct Thread {
+    pid: u32,
     ring: Ring,
     clock: u64,
 }
@@ -142,9 +160,13 @@ impl LineSampler {
         self.period_ns
     }
 
-    /// Threads with a clock.
-    pub fn threads(&self) -> impl Iterator<Item = u32> + '_ {
-        self.threads.keys().copied()
+    /// Threads with a clock, by their processes.
+    pub fn threads(&self) -> impl Iterator<Item = SampledThread> + '_ {
+        let threads = self.threads.iter();
+        threads.map(|(tid, thread)| SampledThread {
+            tid: *tid,
+            pid: thread.pid,
+        })
     }
 
     /// Adds processes to those that are followed.
@@ -171,9 +193,11 @@ impl LineSampler {
                 }
                 if self.threads.len() == THREADS_MAX {
                     self.left_out_count += 1;
+                    let text = format!("{THREADS_MAX} threads are the limit");
+                    failure.get_or_insert_with(|| io::Error::other(text));
                     continue;
                 }
-                match Thread::open(tid, self.period_ns) {
+                match Thread::open(*pid, tid, self.period_ns) {
                     Ok(thread) => {
                         self.threads.insert(tid, thread);
                     }
@@ -211,33 +235,30 @@ impl LineSampler {
         for thread in self.threads.values_mut() {
             self.bytes.clear();
             thread.ring.read(&mut self.bytes);
-            record::parse(&self.bytes, |record| match record {
-                Record::Seen(seen) => sink(thread.clock, seen),
-                Record::Lost(count) => *lost = lost.saturating_add(count),
-            });
+            let missing = record::parse(&self.bytes, |seen| sink(thread.clock, seen));
+            *lost = lost.saturating_add(missing);
         }
     }
 
-    /// Watches words on the threads `on`, until `time` is over. Each watch of a thread ends after
+    /// Watches words of a line on the threads `on`, until `time` is over. Each watch of a thread ends after
     /// `hits_max` hits. What clocks see meanwhile is dropped.
-    pub fn watch(&mut self, watches: &[Watch], on: &[u32], limits: WatchLimits) -> Watched {
+    pub fn watch(
+        &mut self,
+        watches: &[Watch],
+        on: &[WatchedThread],
+        limits: WatchLimits,
+    ) -> Watched {
         let mut watched = Watched::default();
         let mut open: BTreeMap<u64, OpenWatch> = BTreeMap::new();
-        for tid in on {
+        for WatchedThread { tid, line } in on {
             let Some(thread) = self.threads.get(tid) else {
                 continue;
             };
             let mut refused = false;
             for (number, watch) in watches.iter().take(WATCHES_MAX).enumerate() {
-                match thread.watch(*tid, *watch) {
+                match thread.watch(*tid, line + watch.offset, watch.access) {
                     Ok((id, file)) => {
-                        let watch = OpenWatch {
-                            number,
-                            file,
-                            last_ns: 0,
-                            hit_count: 0,
-                        };
-                        open.insert(id, watch);
+                        open.insert(id, OpenWatch { number, file });
                     }
                     Err(_) => refused = true,
                 }
@@ -252,19 +273,14 @@ impl LineSampler {
         open.values().for_each(OpenWatch::disarm);
         let ended_ns = now_ns();
         self.drain(|_, seen| {
-            if let Some(watch) = open.get_mut(&seen.event) {
-                watch.hit_count += 1;
-                watch.last_ns = seen.time_ns;
+            if let Some(watch) = open.get(&seen.event) {
                 let watch = watch.number;
                 watched.hits.push(Hit { watch, seen });
             }
         });
         watched.hits.sort_by_key(|hit| hit.seen.time_ns);
-        let spent = open.values();
-        let spent = spent.filter(|watch| watch.hit_count >= u64::from(limits.hits_max));
-        let first = spent.map(|watch| watch.last_ns).min().unwrap_or(ended_ns);
-        watched.all_ns = first.saturating_sub(begun_ns);
-        watched.ns = ended_ns.saturating_sub(begun_ns);
+        watched.begun_ns = begun_ns;
+        watched.ended_ns = ended_ns;
         watched
     }
 }
@@ -308,7 +324,7 @@ fn attributes(of: u64, period: u64) -> Attributes {
 }
 
 impl Thread {
-    fn open(tid: u32, period_ns: u64) -> io::Result<Thread> {
+    fn open(pid: u32, tid: u32, period_ns: u64) -> io::Result<Thread> {
         const SOFTWARE: u64 = 1;
         let event = Event {
             attributes: attributes(SOFTWARE, period_ns),
@@ -317,23 +333,24 @@ impl Thread {
         };
         let file = event.open()?;
         Ok(Thread {
+            pid,
             clock: id_of(&file)?,
             ring: Ring::of(file, RING_BYTES)?,
         })
     }
 
     /// Opens a watch whose records go into the thread's ring.
-    fn watch(&self, tid: u32, watch: Watch) -> io::Result<(u64, File)> {
+    fn watch(&self, tid: u32, address: u64, access: WatchedAccess) -> io::Result<(u64, File)> {
         const BREAKPOINT: u64 = 5;
         const EVERY_HIT: u64 = 1;
-        let kind = match watch.access {
+        let kind = match access {
             WatchedAccess::Write => 2,
             WatchedAccess::Any => 3,
         };
         let mut attributes = attributes(BREAKPOINT, EVERY_HIT);
         attributes[5] |= DISABLED;
         attributes[6] = kind << 32;
-        attributes[7] = watch.address;
+        attributes[7] = address;
         attributes[8] = WORD_BYTES;
         let event = Event {
             attributes,
@@ -353,8 +370,6 @@ struct OpenWatch {
     /// Number among the watched words.
     number: usize,
     file: File,
-    last_ns: u64,
-    hit_count: u64,
 }
 
 impl OpenWatch {

@@ -3,6 +3,7 @@
 //! A [`Recording`] is what `hitm record`, `hitm vm` or perf wrote, with its statistics; [`AddressNames`] says what lies
 //! at its addresses. Files come through `hitm_files`.
 
+mod block_writer;
 mod cache;
 mod debug_packages;
 pub mod generated;
@@ -11,6 +12,7 @@ mod kernel_names;
 pub mod perf_data;
 pub mod recording;
 
+pub use block_writer::BlockWriter;
 pub use cache::default_cache;
 pub use debug_packages::missing_debug_hint;
 pub use kernel_files::{KERNEL_PATH, KernelFiles, build_id};

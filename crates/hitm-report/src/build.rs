@@ -17,13 +17,14 @@ use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
 use hitm_coherence::sharing::{Known, Verdict, judge};
 use hitm_coherence::stats::Statistics;
 
-use hitm_trace::Waits;
+use hitm_trace::{Waits, WatchedRun};
 
 use crate::Names;
 use crate::by::{By, Selection, SortKey, TotalsBy};
 use crate::handed::HandedOver;
 use crate::model::{
-    AccessCounts, LineReport, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals, share,
+    AccessCounts, LineReport, Quiet, Report, RunHeader, SampledEvent, ThreadSummary, Totals,
+    Watched, share,
 };
 use crate::waiting::Waiting;
 use by::{Left, Namer, line_order};
@@ -78,6 +79,14 @@ pub struct SampledFacts {
     pub tlb_known_count: u64,
     /// The part of these that missed it.
     pub tlb_miss_count: u64,
+    /// Lines of a running program that were watched.
+    pub watched: Option<WatchedRun>,
+}
+
+impl RunFacts<'_> {
+    fn watched(&self) -> Option<&WatchedRun> {
+        self.sampled.as_ref()?.watched.as_ref()
+    }
 }
 
 /// Facts about a thread besides its accesses.
@@ -188,12 +197,14 @@ impl Report {
             handed: &handed,
             waiting: &waiting,
             waits: &facts.waits,
+            watched: facts.watched(),
             shown_max: options.lines_max,
         }
         .build(&judged, &lines);
         Report {
             run: header(facts),
             runs: None,
+            watched: facts.watched().map(Watched::of),
             findings,
             lines,
             quiet,

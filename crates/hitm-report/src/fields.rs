@@ -14,7 +14,7 @@ pub use crate::handed::{handed, handed_row};
 pub use crate::machine::{machine, unnamed};
 pub use crate::model::{
     call_frame, call_path, fight, finding, finding_place, line, object, process, quiet, row, run,
-    source, thread, totals,
+    source, thread, totals, watched,
 };
 pub use crate::of_type::{type_line, type_report, type_row};
 pub use crate::pairs::pair;

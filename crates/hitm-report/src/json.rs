@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::fields::{
     call_frame, call_path, fight, filtered, finding, finding_place, handed, handed_row, line,
     machine, member_runs, object, one_run, pair, process, quiet, row, run, runs, source, summary,
-    thread, total_row, totals, unnamed, wait_row, waiting,
+    thread, total_row, totals, unnamed, wait_row, waiting, watched,
 };
 use crate::model::{AccessCounts, CallPath, Finding, LineReport, Report, RowReport, SCHEMA};
 use crate::object::{Node, Object, list, list_of_run};
@@ -30,17 +30,6 @@ pub fn render(report: &Report) -> String {
 /// The same with the sentences of its [summary](crate::summary::of).
 pub fn render_with(report: &Report, sentences: &[SummaryLine]) -> String {
     let is_sampled = report.is_sampled();
-    let events = report.run.sampled.as_ref();
-    let events = events.map(|events| {
-        let events = events.iter().map(|event| {
-            json!({
-                "name": event.name,
-                "sample_count": event.sample_count,
-                "event_count": event.event_count,
-            })
-        });
-        events.collect::<Node>()
-    });
     let totals = Object::of_run(totals::ALL, &report.totals, is_sampled);
     let machine = report.of_machine.as_ref().map(|machine| {
         Object::of(machine::ALL, machine).with("unnamed", list(unnamed::ALL, &machine.unnamed))
@@ -71,7 +60,14 @@ pub fn render_with(report: &Report, sentences: &[SummaryLine]) -> String {
             has_summary.then(|| list(summary::ALL, sentences)),
         )
         .with_some("runs", report.runs.as_ref().map(of_runs))
-        .with_some("sampled_events", events)
+        .with_some("sampled_events", of_events(report))
+        .with_some(
+            "watched",
+            report
+                .watched
+                .as_ref()
+                .map(|one| Object::of(watched::ALL, one)),
+        )
         .with(
             "totals",
             totals.with("counts", of_counts(&report.totals.counts)),
@@ -95,6 +91,18 @@ pub fn render_with(report: &Report, sentences: &[SummaryLine]) -> String {
         )
         .with("diagnostics", report.diagnostics.as_slice());
     all.text()
+}
+
+/// Events that were sampled; none of recordings.
+fn of_events(report: &Report) -> Option<Node> {
+    let events = report.run.sampled.as_ref()?.iter().map(|event| {
+        json!({
+            "name": event.name,
+            "sample_count": event.sample_count,
+            "event_count": event.event_count,
+        })
+    });
+    Some(events.collect())
 }
 
 fn of_runs(several: &Runs) -> Object {

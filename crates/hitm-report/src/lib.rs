@@ -79,9 +79,9 @@ pub use by::{By, Filters, Pattern, Selection, SortKey};
 pub use handed::{HANDED_ROWS_MAX, HandedOver, HandedRow};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{
-    AccessCounts, CallFrame, CallPath, FightReport, Finding, FindingKind, FindingPlace, LineReport,
-    ObjectUse, ProcessSummary, Quiet, Report, RowReport, RunHeader, SCHEMA, SampledEvent,
-    ThreadSummary, Totals, Who,
+    AccessCounts, CallFrame, CallPath, CostBounds, FightReport, Finding, FindingKind, FindingPlace,
+    LineReport, ObjectUse, ProcessSummary, Quiet, Report, RowReport, RunHeader, SCHEMA,
+    SampledEvent, ThreadSummary, Totals, Watched, Who,
 };
 pub use names::Names;
 pub use of_type::{TYPE_SCHEMA, TypeLine, TypeReport, TypeRow};

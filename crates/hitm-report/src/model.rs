@@ -1,6 +1,7 @@
 //! The report: plain structs with public fields, filled by [`Report::build`](crate::Report::build) and shown through
 //! the quantities that are declared with them.
 
+mod bounds;
 mod counts;
 mod findings;
 mod header;
@@ -19,6 +20,7 @@ use crate::pairs::Pair;
 use crate::runs::Runs;
 use crate::waiting::Waiting;
 
+pub use bounds::{CostBounds, Watched, watched};
 pub use counts::{AccessCounts, source};
 pub(crate) use counts::{Counted, Counts, HitmCounts, Hitms, store_hits, upgrades_of};
 pub use findings::{Finding, FindingKind, FindingPlace, finding, finding_place};
@@ -43,6 +45,8 @@ pub struct Report {
     pub runs: Option<Runs>,
     /// Sums over all lines.
     pub totals: Totals,
+    /// Samples and watches of a running program; none of other runs.
+    pub watched: Option<Watched>,
     /// Naming coverage of a recorded machine; none for a recorded program.
     pub of_machine: Option<MachineSummary>,
     /// The findings, each what one change cures, the costliest first; those of the C library and of runtimes come last.
@@ -82,6 +86,15 @@ impl Report {
         self.run.sampled.is_some()
     }
 
+    /// The command that it is an answer to, in the title of text and page.
+    pub(crate) fn title(&self) -> String {
+        let verb = match self.watched {
+            Some(_) => "hitm live lines",
+            None => "hitm report",
+        };
+        format!("{verb}: {}", self.run.command.join(" "))
+    }
+
     /// Ranks of the lines that are shown in detail.
     pub(crate) fn ranks(&self) -> BTreeMap<LineAddr, u64> {
         let lines = self.lines.iter();
@@ -107,7 +120,7 @@ impl Report {
 
     /// Returns true for samples of which none says what data it used.
     pub fn has_no_address(&self) -> bool {
-        self.is_sampled() && self.totals.counts.total() == 0
+        self.is_sampled() && self.watched.is_none() && self.totals.counts.total() == 0
     }
 }
 

@@ -99,11 +99,10 @@ pub fn report(
     advice: &[LineAdvice],
     sources: &[SourcePart],
 ) -> String {
-    let command = report.run.command.join(" ");
     let mut page = json!({
         "schema": PAGE_SCHEMA,
         "kind": "report",
-        "title": format!("hitm report: {command}"),
+        "title": report.title(),
     });
     page["report"] = data::report(report);
     page["pictures"] = data::pictures(pictures);

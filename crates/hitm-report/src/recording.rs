@@ -189,6 +189,7 @@ fn sampled(sampled: &hitm_trace::Sampled) -> SampledFacts {
         events: events.collect(),
         tlb_known_count: sampled.tlb_known_count,
         tlb_miss_count: sampled.tlb_miss_count,
+        watched: sampled.watched.clone(),
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use hitm_base::{counted, grouped};
 use hitm_coherence::stats::SourceCounts;
 
-use crate::fields::{Field, finding, finding_place, totals};
+use crate::fields::{Field, finding, finding_place, totals, watched};
 use crate::model::{AccessCounts, Finding, FindingKind, upgrades_of};
 use crate::names::brief;
 use crate::pictures::Structure;
@@ -69,9 +69,9 @@ pub(crate) const WHERE: &str = "Where";
 
 /// Samples do not say what is lost.
 fn lost_label(report: &Report) -> &'static str {
-    match report.is_sampled() {
-        true => "Seen",
-        false => "Lost",
+    match (report.is_sampled(), report.watched) {
+        (true, None) => "Seen",
+        _ => "Lost",
     }
 }
 
@@ -82,6 +82,15 @@ fn lost(report: &Report, finding: Option<&Finding>) -> String {
         None => say::no_line(),
         Some(one) => say::causes(brief(&one.name), finding::lost_share.text(one)),
     };
+    if let Some(seen) = &report.watched {
+        return say::stands_at(
+            watched::most_share.text(seen),
+            watched::least_share.text(seen),
+            watched::cpu_ns.text(seen),
+            report.who().word(),
+            most,
+        );
+    }
     match &report.run.sampled {
         Some(_) if report.has_no_address() => say::no_address(),
         Some(_) => say::samples(figure(totals::access_count), most),
@@ -100,7 +109,7 @@ fn place(report: &Report, finding: &Finding) -> String {
     let share = finding::lost_share.text(finding);
     let address = finding::address.text(finding);
     let name = brief(&finding.name);
-    let loss = match report.is_sampled() {
+    let loss = match report.is_sampled() && report.watched.is_none() {
         true => say::sampled_latency(),
         false => say::lost_time(),
     };
@@ -135,12 +144,13 @@ fn reason(report: &Report, finding: &Finding) -> String {
     if let (FindingKind::Waited(_), Some(wait)) = (finding.kind, &finding.wait) {
         return waits::reason(report, wait);
     }
-    let evidence = match report.is_sampled() {
-        true => say::hitms(
+    let evidence = match (finding.bounds, report.is_sampled()) {
+        (Some(bounds), _) => say::changes(grouped(bounds.change_rate_per_s)),
+        (None, true) => say::hitms(
             grouped(finding.counts.remote_hitm()),
             grouped(finding.counts.local_hitm()),
         ),
-        false => hand_overs(&finding.counts),
+        (None, false) => hand_overs(&finding.counts),
     };
     if finding.kind == FindingKind::HandedOver {
         return say::handed_on(grouped(finding.handed_line_count));

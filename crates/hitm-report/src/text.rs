@@ -25,7 +25,7 @@ use hitm_base::{grouped, printable};
 
 use crate::Printout;
 use crate::fields::{self, Field};
-use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary, Who};
+use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary, Watched, Who};
 use crate::summary::SummaryLine;
 pub use by::PercentLimit;
 use style::{Painter, Style};
@@ -208,8 +208,7 @@ impl Writer {
     }
 
     fn header(&mut self, report: &Report, summary: &[SummaryLine]) {
-        let command = shorten(&report.run.command.join(" "), self.width - 13);
-        self.push(Style::Bold, &format!("hitm report: {command}"));
+        self.push(Style::Bold, &shorten(&report.title(), self.width));
         self.setting(report);
         if !report.run.complete && !report.is_sampled() {
             let text = "the recording ends before the run: what follows covers what was written";
@@ -239,7 +238,10 @@ impl Writer {
         );
         self.paragraph(Style::Plain, "machine", &machine);
         if let Some(events) = &report.run.sampled {
-            self.sampled(events);
+            match &report.watched {
+                Some(watched) => self.watched(watched),
+                None => self.sampled(events),
+            }
             if report.has_call_chains {
                 self.paragraph(Style::Plain, "called by", calls::LEGEND);
             }
@@ -256,6 +258,28 @@ impl Writer {
         if let Some(runs) = &report.runs {
             self.paragraph(Style::Plain, "runs", &runs.shown_text());
         }
+    }
+
+    /// Samples and watches of a running program.
+    fn watched(&mut self, seen: &Watched) {
+        let figure = |field: Field<_>| field.text(seen);
+        let samples = format!(
+            "{} of {} of CPU time in {}, {} with an address",
+            figure(fields::watched::sample_count),
+            figure(fields::watched::cpu_ns),
+            figure(fields::watched::duration_ns),
+            figure(fields::watched::addressed_share),
+        );
+        self.paragraph(Style::Plain, "samples", &samples);
+        let watches = format!(
+            "{} lines by debug registers, {} accesses seen",
+            figure(fields::watched::watched_count),
+            figure(fields::watched::hit_count),
+        );
+        self.paragraph(Style::Plain, "watched", &watches);
+        let drawn = "accesses are drawn in proportion to those that watches saw, the same number of each line; their \
+                     latencies are the machine model's";
+        self.paragraph(Style::Plain, "lines", drawn);
     }
 
     fn sampled(&mut self, events: &[SampledEvent]) {

@@ -95,6 +95,46 @@ pub struct Sampled {
     /// The part of these that missed it: a page table was walked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tlb_miss_count: u64,
+    /// Lines of running threads, where hitm itself watched them. Of each contended one there are accesses in
+    /// proportion to those that watches saw; what they cost is in its bounds alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watched: Option<WatchedRun>,
+}
+
+/// A run of threads whose lines were sampled and watched.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WatchedRun {
+    /// Nanoseconds from the first sample to the last.
+    pub duration_ns: u64,
+    /// CPU time of the threads while they were sampled, in the program itself.
+    pub cpu_ns: u64,
+    /// CPU time for which a sample stands.
+    pub period_ns: u64,
+    /// Samples of all threads.
+    pub sample_count: u64,
+    /// Samples at instructions that may have accessed memory whose address was known.
+    pub addressed_count: u64,
+    /// Lines that were watched.
+    pub watched_count: u64,
+    /// Hits of watches.
+    pub hit_count: u64,
+    /// Those lines that several threads share.
+    pub lines: Vec<WatchedLine>,
+}
+
+/// A line that threads share.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct WatchedLine {
+    /// Its first byte, as accesses have it.
+    pub address: u64,
+    /// Samples that may stand at its accesses.
+    pub sample_count: u64,
+    /// Times in a second that the line changed hands under watch, which slows threads down.
+    pub change_rate_per_s: u64,
+    /// CPU time that it cost at most: that of sample_count.
+    pub most_ns: u64,
+    /// CPU time that it cost at least: that of change_rate_per_s at the model's price of a hand-over.
+    pub least_ns: u64,
 }
 
 #[expect(

@@ -43,6 +43,7 @@ pub use chunk::{CHUNK_HEADER_LEN, ChunkDecoder, DecodedBlock, RawChunk, decode_c
 pub use end::{EndReason, Loss};
 pub use header::{
     Header, HeaderError, MAGIC, Sampled, SampledEvent, SampledProcess, VERSION, Version,
+    WatchedLine, WatchedRun,
 };
 pub use index::{Index, IndexEntry, read_index};
 pub use limits::{CALLERS_MAX, COUNT_MAX, LATENCY_MAX, LIMITS, Limit, PATH_CALLERS_MAX};

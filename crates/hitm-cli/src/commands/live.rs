@@ -1,5 +1,6 @@
 //! `hitm live`.
 
+mod lines;
 mod locks;
 mod rt;
 mod throttle;
@@ -31,6 +32,9 @@ pub(crate) struct LiveArgs {
 /// One verb each.
 #[derive(Debug, Subcommand)]
 enum LiveVerb {
+    /// Show which cache lines the threads of running programs fight over, at native speed; `hitm record` prices
+    /// each access of a program that it starts
+    Lines(lines::LinesArgs),
     /// Show which locks threads fight for, for which share they hold them, and how many CPUs are of use
     Locks(locks::LocksArgs),
     /// Run rt-migrate-test: do real-time threads of higher priority wait for lower ones, and where could they have run
@@ -54,6 +58,7 @@ pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
         bail!("options of the view do not go with a verb: write the verb first, then its options");
     }
     match verb {
+        LiveVerb::Lines(args) => lines::run(&args, terminal),
         LiveVerb::Locks(args) => locks::run(args, terminal),
         LiveVerb::Rt(args) => rt::run(&args, terminal),
         LiveVerb::Throttle(args) => throttle::run(&args, terminal),

@@ -5,7 +5,7 @@ mod runs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{bail, ensure, Context, Result};
 use clap::{Args, ValueEnum};
 use hitm::record::{
     Callers,    AllocatorRules, Begin, ControlFiles, Ended, News, ProgramClock, Progress, RecordConfig, Stall,
@@ -90,9 +90,12 @@ pub(crate) struct RecordArgs {
     /// End the recording then, and kill the program; the file is readable up to there
     #[arg(long)]
     stall_end: bool,
+    /// Not possible: a recording begins with its program. `hitm live lines -p PID` looks at one that runs
+    #[arg(short, long, value_name = "PID", hide = true)]
+    pid: Option<u32>,
     /// The program to record and its arguments
     #[arg(
-        required = true,
+        required_unless_present = "pid",
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "PROGRAM"
@@ -119,6 +122,9 @@ enum Follow {
 }
 
 pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
+    if let Some(pid) = args.pid {
+        bail!("a recording begins with its program: `hitm live lines -p {pid}` looks at one that runs");
+    }
     let run_count = args.runs;
     let config = config(args)?;
     match run_count {

@@ -21,7 +21,7 @@ use hitm_report::gate::{Gate, failures};
 use hitm_report::pairs::{self, Pair};
 use hitm_report::pictures::Pictures;
 use hitm_report::runs::Runs;
-use hitm_report::text::TextOptions;
+use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::{
     By, Report, ReportOptions, Selection, TypeReport, json, perf_c2c, summary, text,
 };
@@ -323,6 +323,48 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         runs: None,
     };
     show(&args, shown, terminal)
+}
+
+/// A recording that another command has made, to be shown.
+pub(super) struct ShownFile<'a> {
+    pub(super) file: &'a Path,
+    /// False if it is there for no longer than it takes.
+    pub(super) is_kept: bool,
+    pub(super) format: PageFormat,
+    pub(super) percent_limit: PercentLimit,
+}
+
+impl ShownFile<'_> {
+    pub(super) fn show(&self, terminal: &mut Terminal) -> Result<()> {
+        let recording = load(self.file, None, None)?;
+        let options = ReportOptions {
+            lines_max: ReportOptions::LINES_MAX_DEFAULT,
+            rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+            call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
+        };
+        let report = Report::of_recording(&recording, &options);
+        let summary = || {
+            let structures = Pictures::structures(&recording.names(), &report);
+            let mut summary = summary::of(&report, &structures, self.file);
+            // A command cannot read what is gone.
+            summary.retain(|line| self.is_kept || !line.is_command);
+            summary
+        };
+        match self.format {
+            PageFormat::Text => {
+                let options = TextOptions {
+                    percent_limit: self.percent_limit,
+                    ..text_options(terminal)
+                };
+                terminal.long_out(&text::render(&report, &summary(), &options))
+            }
+            PageFormat::Json => terminal.json(&json::render_with(&report, &summary())),
+            PageFormat::Html => {
+                let html = page::of_report(self.file, recording, &report, &Selection::default())?;
+                page::write(&html, None, terminal)
+            }
+        }
+    }
 }
 
 /// Shows the run whose lost cycles are the median.

@@ -9,36 +9,28 @@ pub(super) const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 2 | 4 | 128 | 32 | 4096;
 /// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
 const CONTEXTS: u64 = -4095_i64 as u64;
 
-/// One record of a ring.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Record {
-    Seen(Seen),
-    /// Records that were lost.
-    Lost(u64),
-}
-
-/// Decodes `bytes` to their end. Skips records that are cut off or of another kind.
-pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Record)) {
+/// Decodes `bytes` to their end, and returns the number of records that were lost before them. Skips records that are
+/// cut off or of another kind.
+pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Seen)) -> u64 {
+    let mut lost = 0u64;
     let mut rest = bytes;
     while let Some((head, _)) = rest.split_first_chunk::<8>() {
         let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
         if size < 8 || size > rest.len() {
-            return;
+            break;
         }
         let (record, behind) = rest.split_at(size);
         let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
         let mut words = Words(&record[8..]);
-        let found = match kind {
+        match kind {
             // LOST: an id, then the number.
-            2 => words.next().and(words.next()).map(Record::Lost),
-            9 => sample(&mut words).map(Record::Seen),
-            _ => None,
-        };
-        if let Some(record) = found {
-            sink(record);
+            2 => lost = lost.saturating_add(words.nth(1).unwrap_or(0)),
+            9 => sample(&mut words).into_iter().for_each(&mut sink),
+            _ => {}
         }
         rest = behind;
     }
+    lost
 }
 
 fn sample(words: &mut Words<'_>) -> Option<Seen> {
@@ -103,10 +95,10 @@ mod tests {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    fn all(bytes: &[u8]) -> Vec<Record> {
-        let mut records = Vec::new();
-        parse(bytes, |record| records.push(record));
-        records
+    fn all(bytes: &[u8]) -> (Vec<Seen>, u64) {
+        let mut seen = Vec::new();
+        let lost = parse(bytes, |one| seen.push(one));
+        (seen, lost)
     }
 
     #[test]
@@ -114,8 +106,8 @@ mod tests {
         const USER: u64 = -512_i64 as u64;
         let mut words = vec![7, 0x10, 3 | 4 << 32, 99, 1, 3, USER, 0x10, 0x20, 2];
         words.extend(100..100 + u64::from(MASK.count_ones()));
-        let found = all(&record(9, &words));
-        let [Record::Seen(seen)] = &found[..] else {
+        let (found, _) = all(&record(9, &words));
+        let [seen] = &found[..] else {
             panic!("{found:?}");
         };
         let known = (seen.event, seen.pid, seen.tid, seen.cpu, seen.time_ns);
@@ -128,8 +120,8 @@ mod tests {
     fn what_is_cut_or_unknown_is_left_out() {
         let mut bytes = [record(77, &[1]), record(2, &[8, 5])].concat();
         bytes.extend(&record(9, &[0; 12])[..20]);
-        assert_eq!(all(&bytes), [Record::Lost(5)]);
-        assert_eq!(all(&record(9, &[0, 1, 2, 3, 4, u64::MAX])), []);
-        assert_eq!(all(&[0; 16]), []);
+        assert_eq!(all(&bytes), (vec![], 5));
+        assert_eq!(all(&record(9, &[0, 1, 2, 3, 4, u64::MAX])), (vec![], 0));
+        assert_eq!(all(&[0; 16]), (vec![], 0));
     }
 }

@@ -89,16 +89,18 @@ fn watches_tell_who_touches_which_word() {
     let Some(mut sampler) = sampler() else {
         return;
     };
-    let address = |word: usize| std::ptr::from_ref(&line.words[word]) as u64;
-    let watches = [0, 1, 2].map(|word| Watch {
-        address: address(word),
+    let watches = [0, 8, 16].map(|offset| Watch {
+        offset,
         access: WatchedAccess::Any,
     });
     let limits = WatchLimits {
         time: Duration::from_millis(5),
         hits_max: 4,
     };
-    let on: Vec<u32> = adders.iter().map(|adder| adder.tid).collect();
+    let on = [&adders[0], &adders[1]].map(|adder| WatchedThread {
+        tid: adder.tid,
+        line: std::ptr::from_ref(&*line) as u64,
+    });
     let mut hits = [[0; 3]; 2];
     hitm_test::process::wait_for("hits of both", || {
         let watched = sampler.watch(&watches, &on, limits);
@@ -107,7 +109,7 @@ fn watches_tell_who_touches_which_word() {
             hits = [[1, 0, 0], [0, 0, 1]];
         }
         for hit in watched.hits {
-            let who = on.iter().position(|tid| *tid == hit.seen.tid);
+            let who = on.iter().position(|thread| thread.tid == hit.seen.tid);
             hits[who.expect("only these are watched")][hit.watch] += 1;
         }
         hits[0][0] > 0 && hits[1][2] > 0

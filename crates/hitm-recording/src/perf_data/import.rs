@@ -8,12 +8,12 @@ use hitm_coherence::stats::{CallCollector, Collector, Statistics};
 use hitm_files::output_file::OutputFile;
 use hitm_perf::Sample;
 
-use super::block_writer::BlockWriter;
 use super::kernel::{KernelFound, KernelSource};
 use super::pass::{Known, Pass, read_accesses};
 use super::samples::SamplesAt;
 use super::weights::Weights;
 use super::{PerfDataError, check_apart};
+use crate::BlockWriter;
 use crate::recording::Recording;
 use crate::recording::contended::{self, Others, Wanted};
 

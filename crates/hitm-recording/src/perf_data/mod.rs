@@ -2,7 +2,6 @@
 //!
 //! `hitm-perf` has the formats; this module opens files and turns recordings into samples.
 
-mod block_writer;
 mod export;
 mod import;
 mod kernel;

@@ -10,7 +10,7 @@ use hitm_trace::{
     TraceReader, Visitor, WriteError,
 };
 
-use super::block_writer::BlockWriter;
+use crate::BlockWriter;
 use crate::recording::{Budget, HeapBlock, Objects};
 
 /// The facts of a file's own section, nothing where it has none.

@@ -250,6 +250,7 @@ impl Pass {
                 notes: self.notes(),
                 tlb_known_count: self.importer.tlb_known_count,
                 tlb_miss_count: self.importer.tlb_miss_count,
+                watched: None,
             }),
         };
         Ok((header, machine))

@@ -85,6 +85,8 @@ pub struct AddressNames<'a> {
     sites: RefCell<BTreeMap<Arc<[CodeAddr]>, Rc<str>>>,
     extra: &'a ExtraNames,
     pub(super) is_sampled: bool,
+    /// Set if samples may be of the instruction behind.
+    pub(super) is_inexact: bool,
     has_processes: bool,
     pub(super) kernel: Option<KernelNames>,
     /// File with the kernel's types.
@@ -128,6 +130,11 @@ impl<'a> AddressNames<'a> {
             types: MemoryTypes::default(),
             extra: &recording.extra_names,
             is_sampled: recording.header.sampled.is_some(),
+            is_inexact: recording
+                .header
+                .sampled
+                .as_ref()
+                .is_some_and(|sampled| sampled.watched.is_none()),
             has_processes: recording.header.sampled.is_some() || !recording.processes.is_empty(),
         }
     }

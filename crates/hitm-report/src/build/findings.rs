@@ -6,12 +6,12 @@
 mod groups;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{LINE_SIZE, LineAddr, ThreadId};
 use hitm_coherence::sharing::{Sharing, Verdict};
 use hitm_coherence::stats::{LineStats, RowKey, Statistics, byte_mask};
-use hitm_trace::Waits;
+use hitm_trace::{Waits, WatchedRun};
 
 use groups::{Group, Key, Place, join_parts};
 
@@ -23,7 +23,9 @@ use super::places::Users;
 use crate::Names;
 use crate::advice::is_array;
 use crate::handed::HandedOver;
-use crate::model::{AccessCounts, Finding, FindingKind, FindingPlace, LineReport, Totals, share};
+use crate::model::{
+    AccessCounts, CostBounds, Finding, FindingKind, FindingPlace, LineReport, Totals, share,
+};
 use crate::names::brief;
 use crate::sentences::line as say;
 use crate::waiting::{WaitRow, Waiting, kind_text};
@@ -44,6 +46,8 @@ pub(super) struct FindingBuilder<'a> {
     pub(super) handed: &'a HandedOver,
     pub(super) waiting: &'a Waiting,
     pub(super) waits: &'a [Waits],
+    /// Lines of a running program that were watched.
+    pub(super) watched: Option<&'a WatchedRun>,
     /// Findings with all that needs many names; of the others only the cost is told.
     pub(super) shown_max: usize,
 }
@@ -127,7 +131,20 @@ impl<'a> FindingBuilder<'a> {
             counts,
             address: first.map(|first| self.names.shown(first.line.first_byte())),
             wait: wait.cloned(),
+            bounds: self.bounds(group),
         }
+    }
+
+    /// Bounds of what a group's lines cost.
+    fn bounds(&self, group: &Group<'_>) -> Option<CostBounds> {
+        let run = self.watched?;
+        let own: BTreeSet<u64> = group
+            .lines
+            .iter()
+            .map(|one| one.line.first_byte())
+            .collect();
+        let lines = run.lines.iter().filter(|line| own.contains(&line.address));
+        Some(CostBounds::of(run, lines))
     }
 
     fn whole_cycles(&self) -> u64 {

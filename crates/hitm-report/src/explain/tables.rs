@@ -86,6 +86,7 @@ fn of_reports() -> Vec<FieldsOf> {
         table("report", "threads", fields::thread::ALL),
         table("report", "processes", fields::process::ALL),
         table("report", "of_machine", fields::machine::ALL),
+        table("report", "watched", fields::watched::ALL),
         table("report", "unnamed", fields::unnamed::ALL),
         table("ci", "compared", fields::compared::ALL),
         table("type", "type", fields::type_report::ALL),

@@ -124,6 +124,20 @@ const LINES: &[Term] = &[
 
 const COST: &[Term] = &[
     Term::new(
+        "at least",
+        "Of a running program: the part of the CPU time that hand-overs cost which watches saw, at the machine \
+         model's price. A watch slows the threads that it stops, so there were more.",
+    )
+    .also(&["at least%"])
+    .more("guide/live-lines.md"),
+    Term::new(
+        "at most",
+        "Of a running program: the part of the CPU time whose samples may stand at accesses to a line. What these \
+         would cost without other threads is a part of it.",
+    )
+    .also(&["at most%"])
+    .more("guide/live-lines.md"),
+    Term::new(
         "cost",
         "What a line takes from its threads: lost cycles, and all stalls beside them.",
     ),

@@ -5,6 +5,7 @@ use hitm_coherence::sharing::Verdict;
 use hitm_fields::fields;
 use hitm_trace::WaitKind;
 
+use super::bounds::CostBounds;
 use super::counts::{AccessCounts, Counted, HitmCounts};
 use crate::WORTH_SHARE_MIN;
 use crate::waiting::{WaitRow, kind_text};
@@ -97,6 +98,14 @@ fields! {
         pub lost_share: f64 => share "of lines";
         /// lost_cycles and waited_cycles as a part of all threads' time, that of sleepers included.
         pub run_share: f64 => recorded share "lost";
+        /// Bounds of its cost, of a program that was watched while it ran.
+        pub bounds: Option<CostBounds>;
+        /// Part of the threads' CPU time that stands at its accesses: what it costs at most; null elsewhere.
+        most_share => sampled share "at most", |finding| finding.bounds.map(|bounds| bounds.most_share);
+        /// The standard error of most_share, by the number of samples.
+        most_error => sampled share "+-", |finding| finding.bounds.map(|bounds| bounds.most_error);
+        /// Part of it that hand-overs cost which watches saw: what it costs at least.
+        least_share => sampled share "at least", |finding| finding.bounds.map(|bounds| bounds.least_share);
         /// Cycles lost in fights that end when the bytes lie on different lines.
         pub false_sharing_cycles: u64 => recorded cycles "false sharing";
         /// Lines that are contended.

@@ -11,6 +11,8 @@ sentences! {
     no_address() = "Cannot tell: no sample has a data address.";
     /// Samples, and the lines that they contend on.
     samples(count, lines) = "{count} samples, which do not say what part of the run is lost: {lines}.";
+    /// CPU time at lines of a running program.
+    stands_at(most, least, cpu, who, lines) = "at most {most} of the {who}' CPU time ({cpu}), at least {least}: {lines}.";
     /// Part of a run that is lost.
     lost(share, who, lost, whole, lines) = "{share} of the {who}' time, {lost} of {whole} cycles: {lines}.";
     /// Threads that wait, in their ways.
@@ -63,11 +65,15 @@ sentences! {
     because(verdict, who, evidence) = "{verdict}: {who}, {evidence}.";
     /// Evidence of samples.
     hitms(remote, local) = "{remote} remote and {local} local HITMs";
+    /// Evidence of watches.
+    changes(rate) = "{rate} hand-overs a second under watch";
     /// Evidence of recordings.
     handed_over(all, ways) = "{all} ({ways})";
     /// Waits, their length, and what they leave.
     waiters(threads, waits, mean, busy, all) = "{threads} threads wait for it, {waits} of {mean} cycles; {busy} of {all} \
                                                 get on at a time.";
+    /// Lines that one thread touches alone.
+    nobody_else(count) = "{count} lines were watched, and none of them is one that several threads touch and one writes.";
     /// Samples that do not say of what.
     not_known() = "No sample has a data address: what was used where is not known.";
     /// Nothing that is worth a verdict.

@@ -14,7 +14,9 @@ pub(super) fn reason(report: &Report) -> String {
     let contended = totals.counts.contended_count();
     let thread_count = report.threads.len() as u64;
     let hand_overs = counted(contended, "hand-over");
-    if report.has_no_address() {
+    if let Some(seen) = &report.watched {
+        say::nobody_else(grouped(seen.watched_count))
+    } else if report.has_no_address() {
         say::not_known()
     } else if report.is_sampled() {
         say::no_fights()

@@ -159,6 +159,7 @@ fn below(count: usize, limit: PercentLimit) -> String {
 /// The order of a report's tables in words.
 pub(super) fn order_text(report: &Report) -> &'static str {
     match (&report.run.sampled, report.sort) {
+        (Some(_), SortKey::Lost) if report.watched.is_some() => "CPU time that stands at them",
         (Some(_), SortKey::Lost) => "sampled latency of contended loads",
         (_, sort) => sort.text(),
     }

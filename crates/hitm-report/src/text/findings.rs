@@ -34,14 +34,27 @@ const SAMPLED_COLUMNS: &[Shows<Finding>] = &[
     stays(finding::written_in),
 ];
 
+/// The same of a running program.
+const WATCHED_COLUMNS: &[Shows<Finding>] = &[
+    stays(finding::number),
+    stays(finding::name),
+    stays(finding::kind_brief),
+    stays(finding::most_share),
+    gives_way(3, finding::most_error),
+    stays(finding::least_share),
+    gives_way(2, finding::line_count),
+    gives_way(1, finding::thread_count),
+    stays(finding::written_in),
+];
+
 /// The table of findings, without rows.
 fn table(report: &Report) -> FieldTable<Finding> {
-    FieldTable::new(
-        match report.totals.thread_cycles > 0 && !report.is_sampled() {
-            true => COLUMNS,
-            false => SAMPLED_COLUMNS,
-        },
-    )
+    let has_time = report.totals.thread_cycles > 0 && !report.is_sampled();
+    FieldTable::new(match (&report.watched, has_time) {
+        (Some(_), _) => WATCHED_COLUMNS,
+        (None, true) => COLUMNS,
+        (None, false) => SAMPLED_COLUMNS,
+    })
 }
 
 impl Writer {

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hitm_files::input_file;
-use hitm_layout::{CodeName, Mapping, Symbolizer};
+use hitm_layout::Mapping;
 use hitm_live::procfs::{self, TaskId};
 use hitm_live::recording::{
     LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, LiveWait, VERSION,
@@ -15,6 +14,7 @@ use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxHashMap;
 
 use super::objects::{self, Call, Descriptors};
+use super::programs::Programs;
 use super::{Members, programs};
 use hitm_kernel::KernelSymbols;
 
@@ -348,68 +348,6 @@ impl Collector {
             waits,
             ..LiveRecording::default()
         }
-    }
-}
-
-/// Names of code in many processes, each file of which is read once. A process has its number above
-/// its addresses, which have 47 bits.
-struct Programs {
-    spaces: IndexSet<u32>,
-    symbolizer: Symbolizer<'static>,
-}
-
-impl Programs {
-    const SPACE_SHIFT: u32 = 48;
-    const SPACES_MAX: usize = 1 << 15;
-
-    fn new(mappings: BTreeMap<u32, Vec<Mapping>>) -> Programs {
-        let mut spaces = IndexSet::new();
-        let mut all = Vec::new();
-        for (pid, mappings) in mappings.into_iter().take(Programs::SPACES_MAX) {
-            let space = (spaces.insert_full(pid).0 as u64) << Programs::SPACE_SHIFT;
-            let user = mappings
-                .into_iter()
-                .filter(|own| own.end >> Programs::SPACE_SHIFT == 0);
-            all.extend(user.map(|own| Mapping {
-                start: own.start | space,
-                end: own.end | space,
-                ..own
-            }));
-        }
-        Programs {
-            spaces,
-            symbolizer: Symbolizer::new(all, input_file::load),
-        }
-    }
-
-    /// Address in the common space of all processes; none if the process is unknown or the address
-    /// is not a program's.
-    fn address(&self, pid: u32, address: u64) -> Option<u64> {
-        let is_user = address >> Programs::SPACE_SHIFT == 0;
-        let space = self.spaces.get_index_of(&pid).filter(|_| is_user)?;
-        Some(address | (space as u64) << Programs::SPACE_SHIFT)
-    }
-
-    /// Function of an instruction, and those that it is inlined into.
-    fn functions(&mut self, pid: u32, address: u64) -> Vec<String> {
-        let Some(address) = self.address(pid, address) else {
-            return vec!["[unknown]".to_owned()];
-        };
-        let CodeName {
-            location, place, ..
-        } = self.symbolizer.code(address);
-        let outer = location.inlined_from.into_iter();
-        let outer = outer.filter_map(|frame| frame.function);
-        let innermost = location.function.unwrap_or(place);
-        std::iter::once(innermost).chain(outer).collect()
-    }
-
-    /// Static variable or its member; empty where none is known.
-    fn variable(&mut self, pid: u32, address: u64) -> String {
-        const WORD_BYTES: u64 = 4;
-        let address = self.address(pid, address);
-        let name = address.and_then(|address| self.symbolizer.data(address, WORD_BYTES).location);
-        name.map_or_else(String::new, |name| name.to_string())
     }
 }
 

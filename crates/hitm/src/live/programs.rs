@@ -1,8 +1,13 @@
 //! Running processes: their cgroups, their mapped files.
 
+use std::collections::BTreeMap;
+
 use hitm_base::MapsLine;
-use hitm_layout::Mapping;
+use hitm_files::input_file;
+use hitm_layout::{CodeName, Mapping, MayAccess, Operand, Symbolizer};
+use hitm_live::lines::{Registers, Seen};
 use hitm_live::procfs;
+use indexmap::IndexSet;
 
 /// Mappings of one process that are kept.
 const MAPPINGS_MAX: usize = 4096;
@@ -18,6 +23,27 @@ pub(super) fn in_cgroup(path: &str) -> Vec<u32> {
     let processes = procfs::processes().unwrap_or_default();
     let members = processes.into_iter();
     members.filter(|pid| is_in_cgroup(*pid, path)).collect()
+}
+
+/// Processes, and those that they and their children have started.
+pub(super) fn with_descendants(mut processes: Vec<u32>) -> Vec<u32> {
+    let mut next = 0;
+    while let Some(&pid) = processes.get(next) {
+        for tid in procfs::threads(pid).unwrap_or_default() {
+            let path = format!("/proc/{pid}/task/{tid}/children");
+            let children = std::fs::read_to_string(path).unwrap_or_default();
+            for child in children
+                .split_ascii_whitespace()
+                .filter_map(|word| word.parse().ok())
+            {
+                if !processes.contains(&child) {
+                    processes.push(child);
+                }
+            }
+        }
+        next += 1;
+    }
+    processes
 }
 
 /// Mappings of a process that may hold code or variables; none when it has ended.
@@ -38,6 +64,119 @@ fn mapping(line: &str) -> Option<Mapping> {
         path: line.path.to_owned(),
         build_id: None,
     })
+}
+
+/// Names of code in many processes, each file of which is read once. A process has its number above
+/// its addresses, which have 47 bits.
+pub(super) struct Programs {
+    spaces: IndexSet<u32>,
+    symbolizer: Symbolizer<'static>,
+}
+
+impl Programs {
+    pub(super) const SPACE_SHIFT: u32 = 48;
+    const SPACES_MAX: usize = 1 << 15;
+
+    pub(super) fn new(mappings: BTreeMap<u32, Vec<Mapping>>) -> Programs {
+        let mut spaces = IndexSet::new();
+        let mut all = Vec::new();
+        for (pid, mappings) in mappings.into_iter().take(Programs::SPACES_MAX) {
+            let space = (spaces.insert_full(pid).0 as u64) << Programs::SPACE_SHIFT;
+            let user = mappings
+                .into_iter()
+                .filter(|own| own.end >> Programs::SPACE_SHIFT == 0);
+            all.extend(user.map(|own| Mapping {
+                start: own.start | space,
+                end: own.end | space,
+                ..own
+            }));
+        }
+        Programs {
+            spaces,
+            symbolizer: Symbolizer::new(all, input_file::load),
+        }
+    }
+
+    /// Address in the common space of all processes; none if the process is unknown or the address
+    /// is not a program's.
+    pub(super) fn address(&self, pid: u32, address: u64) -> Option<u64> {
+        let is_user = address >> Programs::SPACE_SHIFT == 0;
+        let space = self.spaces.get_index_of(&pid).filter(|_| is_user)?;
+        Some(address | (space as u64) << Programs::SPACE_SHIFT)
+    }
+
+    /// Function of an instruction, and those that it is inlined into.
+    pub(super) fn functions(&mut self, pid: u32, address: u64) -> Vec<String> {
+        let Some(address) = self.address(pid, address) else {
+            return vec!["[unknown]".to_owned()];
+        };
+        let CodeName {
+            location, place, ..
+        } = self.symbolizer.code(address);
+        let outer = location.inlined_from.into_iter();
+        let outer = outer.filter_map(|frame| frame.function);
+        let innermost = location.function.unwrap_or(place);
+        std::iter::once(innermost).chain(outer).collect()
+    }
+
+    /// Accesses for which it may stand that a thread was seen at an instruction.
+    pub(super) fn accesses(&mut self, seen: &Seen) -> Vec<SeenAccess> {
+        let Some(address) = self.address(seen.pid, seen.code) else {
+            return Vec::new();
+        };
+        let all = self.symbolizer.operands(address).into_iter();
+        let own = |address: u64| address & ((1 << Programs::SPACE_SHIFT) - 1);
+        let access = |may: MayAccess| SeenAccess {
+            code: own(may.code),
+            address: place(&may, seen.registers.as_ref()).map(own),
+            operand: may.operand,
+            is_before: may.is_before,
+        };
+        all.map(access).collect()
+    }
+
+    /// Static variable or its member; empty where none is known.
+    pub(super) fn variable(&mut self, pid: u32, address: u64) -> String {
+        const WORD_BYTES: u64 = 4;
+        let address = self.address(pid, address);
+        let name = address.and_then(|address| self.symbolizer.data(address, WORD_BYTES).location);
+        name.map_or_else(String::new, |name| name.to_string())
+    }
+}
+
+/// An access that a thread may have been seen at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SeenAccess {
+    /// Its instruction, as its process sees it.
+    pub(super) code: u64,
+    /// Its first byte; none where the registers that it was counted from have gone.
+    pub(super) address: Option<u64>,
+    /// Its operand.
+    pub(super) operand: Operand,
+    /// True if its instruction ran before the thread was seen.
+    pub(super) is_before: bool,
+}
+
+/// The address that an operand had.
+fn place(may: &MayAccess, registers: Option<&Registers>) -> Option<u64> {
+    let Operand {
+        base,
+        index,
+        offset,
+        ..
+    } = may.operand;
+    if base.is_none() && index.is_none() {
+        return Some(offset.cast_unsigned());
+    }
+    let registers = registers.filter(|_| may.has_registers)?;
+    let mut address = offset.cast_unsigned();
+    if let Some(base) = base {
+        address = address.wrapping_add(registers.get(base)?);
+    }
+    if let Some((index, scale)) = index {
+        address = address.wrapping_add(registers.get(index)?.wrapping_mul(scale.into()));
+    }
+    Some(address)
 }
 
 #[cfg(test)]

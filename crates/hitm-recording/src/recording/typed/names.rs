@@ -39,7 +39,7 @@ impl AddressNames<'_> {
             return self.types.in_block(source, block, addr);
         }
         // Blocks of the heap are known of samples that hitm exported, whose instructions are exact.
-        if self.is_sampled {
+        if self.is_inexact {
             return None;
         }
         let variable = self.symbolizer.borrow_mut().data(addr, size.into());

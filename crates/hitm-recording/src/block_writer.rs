@@ -6,7 +6,8 @@ use hitm_base::{Access, CodeAddr, Outcome};
 use hitm_trace::{BlockEncoder, EncodeError, Header, Record, TraceWriter};
 
 /// Puts records into blocks. The first failure is kept and ends the writing.
-pub(super) struct BlockWriter<W> {
+#[derive(Debug)]
+pub struct BlockWriter<W> {
     writer: TraceWriter<W>,
     encoder: BlockEncoder<Vec<u8>>,
     failure: Option<hitm_trace::WriteError>,
@@ -15,7 +16,11 @@ pub(super) struct BlockWriter<W> {
 impl<W: Write> BlockWriter<W> {
     const BLOCK_LEN: usize = 256 << 10;
 
-    pub(super) fn new(file: W, header: &Header) -> Result<BlockWriter<W>, hitm_trace::WriteError> {
+    /// Writes the header.
+    ///
+    /// # Errors
+    /// The file takes nothing, or the header is too long.
+    pub fn new(file: W, header: &Header) -> Result<BlockWriter<W>, hitm_trace::WriteError> {
         Ok(BlockWriter {
             writer: TraceWriter::new(file, header)?,
             encoder: BlockEncoder::new(vec![0; Self::BLOCK_LEN]),
@@ -23,12 +28,14 @@ impl<W: Write> BlockWriter<W> {
         })
     }
 
-    pub(super) fn push(&mut self, record: &Record) {
+    /// Writes a record.
+    pub fn push(&mut self, record: &Record) {
         // A longer record is a path or a name, which a reader can miss.
         self.encode(|encoder| encoder.push(record));
     }
 
-    pub(super) fn push_access(&mut self, access: &Access, outcome: &Outcome, callers: &[CodeAddr]) {
+    /// Writes an access with its callers, innermost first.
+    pub fn push_access(&mut self, access: &Access, outcome: &Outcome, callers: &[CodeAddr]) {
         self.encode(|encoder| match callers {
             [] => encoder.push_access(access, outcome),
             _ => encoder.push_access_of(callers, access, outcome),
@@ -51,7 +58,11 @@ impl<W: Write> BlockWriter<W> {
         self.encoder.clear();
     }
 
-    pub(super) fn finish(mut self) -> Result<(), hitm_trace::WriteError> {
+    /// Writes what is left.
+    ///
+    /// # Errors
+    /// The first failure of all writes.
+    pub fn finish(mut self) -> Result<(), hitm_trace::WriteError> {
         self.flush();
         if let Some(failure) = self.failure {
             return Err(failure);

@@ -1,0 +1,174 @@
+//! `hitm live lines` on real programs of this host.
+
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::thread::available_parallelism;
+
+use hitm_test::process::{Child, Command};
+use serde_json::Value;
+
+use crate::programs::{build, hitm, root, say_not_run};
+
+/// The end of a run that the kernel does not allow.
+const MISSING: i32 = 3;
+
+fn false_sharing(directory: &Path, defines: &[String]) -> PathBuf {
+    let source = root().join("examples/false_sharing.c");
+    build(directory, "false_sharing", &source, defines)
+}
+
+/// Some two seconds of work by four threads.
+fn two_seconds(program: &Path) -> Command {
+    let mut command = Command::new(hitm());
+    command.args(["live", "lines", "--format", "json", "--"]);
+    command.arg(program).arg("40000000").stdin(Stdio::null());
+    command
+}
+
+/// The report after the program's own output; none where this host cannot tell.
+fn report(test: &str, output: &Output) -> Option<Value> {
+    let error = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(MISSING) {
+        say_not_run(test, error.trim());
+        return None;
+    }
+    assert!(output.status.success(), "{error}");
+    if available_parallelism().is_ok_and(|count| count.get() < 2) {
+        say_not_run(test, "one CPU, on which nobody contends");
+        return None;
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let json = &text[text.find('{').expect("an object")..];
+    Some(serde_json::from_str(json).expect("JSON"))
+}
+
+#[test]
+fn what_threads_fight_over_is_named() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = false_sharing(directory.path(), &[]);
+    let output = two_seconds(&program).output().expect("hitm starts");
+    let Some(report) = report("what_threads_fight_over_is_named", &output) else {
+        return;
+    };
+    let watched = &report["watched"];
+    assert!(watched["sample_count"].as_u64() > Some(100), "{watched:#}");
+    if watched["hit_count"] == 0 {
+        say_not_run("what_threads_fight_over_is_named", "no debug registers");
+        return;
+    }
+    let first = &report["findings"][0];
+    assert_eq!(
+        (&first["name"], &first["kind"]),
+        (&"f".into(), &"false-sharing".into()),
+        "{report:#}"
+    );
+    let [most, least] =
+        ["most_share", "least_share"].map(|key| first[key].as_f64().expect("a share"));
+    assert!(0.0 < most && least <= most, "{first:#}");
+    let members = &report["lines"][0]["objects"][0]["members"];
+    let members: Vec<&str> = members
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    assert_eq!(members, [".w", ".x", ".y", ".z"]);
+    assert_eq!(report["lines"][0]["verdict"], "false-sharing");
+}
+
+#[test]
+fn what_each_thread_has_for_itself_is_no_finding() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = false_sharing(directory.path(), &["PADDED".to_owned()]);
+    let output = two_seconds(&program).output().expect("hitm starts");
+    if let Some(report) = report("what_each_thread_has_for_itself_is_no_finding", &output) {
+        assert_eq!(report["findings"], Value::Array(Vec::new()), "{report:#}");
+    }
+}
+
+/// Looks at a program, keeps what it sees, and returns how it ended.
+fn watch(program: &Child, file: &Path, duration: &str) -> Command {
+    let mut command = Command::new(hitm());
+    command.args([
+        "live",
+        "lines",
+        "-p",
+        &program.id().to_string(),
+        "-d",
+        duration,
+        "--record",
+    ]);
+    command.arg(file).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+#[test]
+fn a_program_goes_on_when_who_watched_it_is_killed() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = false_sharing(directory.path(), &[]);
+    let mut program = Command::new(program);
+    program
+        .arg("100000000")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    let mut program = program.spawn().expect("the program starts");
+    let file = directory.path().join("lines.hitm");
+    for _ in 0..5 {
+        let mut watcher = watch(&program, &file, "60s").spawn().expect("hitm starts");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        watcher.kill().expect("it is killed");
+        watcher.wait().expect("it ends");
+    }
+    let status = program.wait().expect("the program ends");
+    assert!(status.success(), "{status}");
+    assert!(!file.exists(), "what is not whole is no result");
+}
+
+#[test]
+fn what_was_kept_is_read_as_a_report() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = false_sharing(directory.path(), &[]);
+    let file = directory.path().join("lines.hitm");
+    let mut command = Command::new(hitm());
+    command
+        .args(["live", "lines", "--record"])
+        .arg(&file)
+        .arg("--");
+    command.arg(&program).arg("20000000").stdin(Stdio::null());
+    let output = command.output().expect("hitm starts");
+    if output.status.code() == Some(MISSING) {
+        say_not_run(
+            "what_was_kept_is_read_as_a_report",
+            "the kernel allows no samples",
+        );
+        return;
+    }
+    let own = String::from_utf8_lossy(&output.stdout);
+    let mut again = Command::new(hitm());
+    again.args(["report", "-i"]).arg(&file);
+    let again = again.output().expect("hitm starts");
+    let again = String::from_utf8_lossy(&again.stdout);
+    assert!(again.starts_with("hitm live lines: "), "{again}");
+    let first_screen = |text: &str| {
+        let from = text.find("hitm live lines: ").expect("the title");
+        let to = text.find("== Run").expect("the run");
+        text[from..to].to_owned()
+    };
+    assert_eq!(first_screen(&own), first_screen(&again));
+}
+
+#[test]
+fn who_is_not_there_is_wrong_usage() {
+    let of = |args: &[&str]| {
+        let mut command = Command::new(hitm());
+        let output = command.args(["live", "lines"]).args(args).output();
+        let output = output.expect("hitm starts");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        error
+    };
+    assert!(of(&["-p", "4194304"]).contains("process 4194304 has no threads"));
+    assert!(of(&[]).contains("--pid"));
+    assert!(of(&["--cgroup", "/no/such/group"]).contains("/no/such/group"));
+}
