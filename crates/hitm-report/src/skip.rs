@@ -9,7 +9,7 @@ use crate::by::{EmptyPattern, glob};
 
 /// Functions that are skipped without being asked for. Names as reports have them; `*` stands for any
 /// characters.
-const ALWAYS: [&str; 58] = [
+const ALWAYS: &[&str] = &[
     // The C library: locks, allocation.
     "*pthread_mutex_*",
     "*pthread_rwlock_*",
@@ -74,6 +74,59 @@ const ALWAYS: [&str; 58] = [
     "runtime.unlock*",
     "sync.(*",
     "internal/sync.(*",
+    // Linux: spinning locks, their queues and what debuggers and hypervisors put in front of them.
+    "spin_lock*",
+    "spin_trylock*",
+    "spin_unlock*",
+    "_raw_read_*",
+    "_raw_spin_*",
+    "_raw_write_*",
+    "__raw_read_*",
+    "__raw_spin_*",
+    "__raw_write_*",
+    "do_raw_*lock*",
+    "*queued_spin_*",
+    "queued_read_*",
+    "queued_write_*",
+    "lockref_*",
+    // Linux: locks that sleep.
+    "mutex_lock*",
+    "mutex_trylock*",
+    "mutex_unlock*",
+    "mutex_spin_on_owner",
+    "mutex_can_spin_on_owner",
+    "mutex_optimistic_spin",
+    "__mutex_*lock*",
+    "ww_mutex_*",
+    "__ww_mutex_*",
+    "osq_lock*",
+    "osq_unlock*",
+    "osq_wait_next*",
+    "down_read*",
+    "__down_read*",
+    "down_write*",
+    "__down_write*",
+    "up_read*",
+    "__up_read*",
+    "up_write*",
+    "__up_write*",
+    "downgrade_write*",
+    "rwsem_*",
+    "percpu_down_*",
+    "percpu_up_*",
+    "percpu_rwsem_*",
+    "__percpu_down_*",
+    "__percpu_up_*",
+    "down_interruptible",
+    "down_killable",
+    "down_trylock",
+    "down_timeout",
+    "rt_mutex_*",
+    "__rt_mutex_*",
+    "rt_read_*lock*",
+    "rt_spin_*lock*",
+    "rt_write_*lock*",
+    "rtlock_slow*",
 ];
 
 /// Names that match all of a function's name: `my_lock`, `*_trylock`.
@@ -136,6 +189,62 @@ pub(crate) fn is_of_runtime(function: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn locks_of_linux_are_skipped_and_their_users_are_not() {
+        let skipped = SkippedFunctions::default();
+        for name in [
+            "_raw_spin_lock",
+            "_raw_spin_lock_irqsave",
+            "_raw_spin_unlock_irqrestore",
+            "_raw_read_lock",
+            "_raw_write_lock_bh",
+            "do_raw_spin_lock",
+            "queued_spin_lock_slowpath",
+            "native_queued_spin_lock_slowpath",
+            "__pv_queued_spin_lock_slowpath",
+            "queued_read_lock_slowpath",
+            "queued_write_lock_slowpath",
+            "spin_lock",
+            "lockref_get_not_zero",
+            "mutex_lock",
+            "mutex_lock_killable",
+            "__mutex_lock.constprop.0",
+            "__mutex_unlock_slowpath.isra.0",
+            "mutex_spin_on_owner",
+            "osq_lock",
+            "down_read",
+            "down_read_trylock",
+            "__down_read_common",
+            "down_write_killable",
+            "up_read",
+            "up_write",
+            "rwsem_down_read_slowpath",
+            "rwsem_down_write_slowpath",
+            "rwsem_spin_on_owner",
+            "percpu_down_write",
+            "__percpu_down_read",
+            "rt_mutex_lock",
+            "rt_spin_lock",
+            "rtlock_slowlock_locked",
+            "__ww_mutex_lock_slowpath",
+        ] {
+            assert!(skipped.contains(name), "{name}");
+        }
+        for name in [
+            "try_to_wake_up",
+            "futex_wait_queue",
+            "lock_sock_nested",
+            "start_mutex_test",
+            "group_read",
+            "setup_write",
+            "shutdown_read",
+            "wake_up_read_waiters",
+            "mutex_is_locked",
+        ] {
+            assert!(!skipped.contains(name), "{name}");
+        }
+    }
 
     #[test]
     fn locks_atomics_and_allocation_are_skipped() {
