@@ -10,6 +10,7 @@ use hitm_coherence::sharing::Verdict;
 use serde_json::{Value, json};
 
 pub use terms::GROUPS;
+pub(crate) use terms::{ASLEEP, CALLED_BY, HANDED_OVER, SPINNING, TO_WAIT};
 
 /// Words of one subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +59,15 @@ impl Term {
     /// The word and its other spellings.
     pub fn spellings(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.also.iter().copied())
+    }
+
+    /// The meaning without its capital and its full stop, to stand in a sentence or a title.
+    pub(crate) fn clause(&self) -> String {
+        let mut clause = self.meaning.trim_end_matches('.').to_owned();
+        if let Some(first) = clause.get_mut(..1) {
+            first.make_ascii_lowercase();
+        }
+        clause
     }
 
     const fn of_verdict(verdict: Verdict) -> Term {

@@ -25,6 +25,7 @@ use hitm_base::{grouped, printable};
 
 use crate::Printout;
 use crate::fields::{self, Field};
+use crate::glossary::CALLED_BY;
 use crate::model::{LineReport, ProcessSummary, Report, SampledEvent, ThreadSummary, Watched, Who};
 use crate::summary::SummaryLine;
 pub use by::PercentLimit;
@@ -243,7 +244,7 @@ impl Writer {
                 None => self.sampled(events),
             }
             if report.has_call_chains {
-                self.paragraph(Style::Plain, "called by", calls::LEGEND);
+                self.paragraph(Style::Plain, "called by", &CALLED_BY.clause());
             }
             return;
         }

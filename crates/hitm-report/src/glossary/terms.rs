@@ -36,6 +36,44 @@ pub const GROUPS: &[Group] = &[
     },
 ];
 
+// Words whose meaning other texts quote.
+
+pub(crate) const ASLEEP: Term =
+    Term::new("asleep", "A thread that sleeps for a lock in the kernel.")
+        .more("models/recording.md#waiting");
+
+pub(crate) const CALLED_BY: Term = Term::new(
+    "called by",
+    "The calls that led to a row's function, innermost first, with their part of what the row lost, or of its samples \
+     where it lost nothing.",
+)
+.also(&["call paths", "callers", "caller"])
+.more("models/recording.md#callers");
+
+pub(crate) const HANDED_OVER: Term = Term::new(
+    "handed over",
+    "Lines that pass from CPU to CPU, each too rarely for a verdict.",
+)
+.also(&[
+    "taken by",
+    "By kind of object",
+    "By function that took them",
+]);
+
+pub(crate) const SPINNING: Term = Term::new(
+    "spinning",
+    "A thread that looks again and again at what another one is to change.",
+)
+.also(&["spins"])
+.more("models/recording.md#waiting");
+
+pub(crate) const TO_WAIT: Term = Term::new(
+    "waiting",
+    "Threads that spin or sleep until another one lets them go on.",
+)
+.also(&["wait", "waits", "By what they waited for"])
+.more("models/recording.md#waiting");
+
 const LINES: &[Term] = &[
     Term::new(
         "cache line",
@@ -236,12 +274,7 @@ const REPORTS: &[Term] = &[
     Term::new("baseline", "An earlier recording, or several, that a gate compares members with.")
         .also(&["compared"])
         .more("formats/ci.md"),
-    Term::new(
-        "called by",
-        "The calls that led to a row's function, innermost first, with their part of what the row lost.",
-    )
-    .also(&["call paths", "callers", "caller"])
-    .more("models/recording.md#callers"),
+    CALLED_BY,
     Term::new(
         "dearest source lines",
         "The lines of the program's source that lose most cycles, over all cache lines; with their text where the host \
@@ -265,8 +298,7 @@ const REPORTS: &[Term] = &[
     .also(&["fold", "Fold to"]),
     Term::new("gate", "A condition that ends `hitm report` with exit code 1: `--fail-on` or `--baseline`.")
         .more("formats/ci.md"),
-    Term::new("handed over", "Lines that pass from CPU to CPU, each too rarely for a verdict.")
-        .also(&["taken by", "By kind of object", "By function that took them"]),
+    HANDED_OVER,
     Term::new("in window", "Cycles lost in the window of time that is chosen on the page."),
     Term::new(
         "incomplete",
@@ -302,11 +334,22 @@ const REPORTS: &[Term] = &[
     .also(&["objects", "objects of the line"])
     .more("models/types.md"),
     Term::new(
+        "picture",
+        "The users of each 8 bytes of a finding's costliest line: the number of the thread that writes them, `**` for \
+         several, `r` where threads only read them, a dot where nobody uses them.",
+    )
+    .also(&["**", "writer of each 8 bytes"]),
+    Term::new(
         "quiet line",
         "A line that changed hands too rarely for a verdict, or that lost too little of the run: counted only.",
     )
     .also(&["quiet", "quiet lines"]),
-    Term::new("R, W, L", "R reads, W writes, L locked operations.").also(&["R", "W", "L"]),
+    Term::new(
+        "R, W, L",
+        "R reads, W writes, L locked operations. In the picture of a finding's line `r` stands for bytes that threads \
+         only read.",
+    )
+    .also(&["R", "W", "L"]),
     Term::new("row", "Accesses of one instruction, in one way, to one place in a line.")
         .also(&["rows", "Accesses by place, operation, thread and instruction"]),
     Term::new(
@@ -344,7 +387,7 @@ const REPORTS: &[Term] = &[
 ];
 
 const WAITING: &[Term] = &[
-    Term::new("asleep", "A thread that sleeps for a lock in the kernel.").more("models/recording.md#waiting"),
+    ASLEEP,
     Term::new(
         "bound",
         "The most times faster that many threads can be than one, `1/u`, when they hold one lock for a share \
@@ -356,12 +399,8 @@ const WAITING: &[Term] = &[
     Term::new("hold share", "The share of its working time for which a thread holds a lock, `u`.")
         .also(&["u"])
         .more("live.md"),
-    Term::new("spinning", "A thread that looks again and again at what another one is to change.")
-        .also(&["spins"])
-        .more("models/recording.md#waiting"),
-    Term::new("waiting", "Threads that spin or sleep until another one lets them go on.")
-        .also(&["wait", "waits", "By what they waited for"])
-        .more("models/recording.md#waiting"),
+    SPINNING,
+    TO_WAIT,
 ];
 
 const RECORDING: &[Term] = &[

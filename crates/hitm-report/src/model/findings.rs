@@ -8,6 +8,7 @@ use hitm_trace::WaitKind;
 use super::bounds::CostBounds;
 use super::counts::{AccessCounts, Counted, HitmCounts};
 use crate::WORTH_SHARE_MIN;
+use crate::glossary::{ASLEEP, HANDED_OVER, SPINNING};
 use crate::waiting::{WaitRow, kind_text};
 
 /// Kind of contention that costs most of a finding.
@@ -48,17 +49,17 @@ impl FindingKind {
             }
             FindingKind::HandedOver => [
                 "Lines that are handed over",
-                "Many lines of an object pass from thread to thread, each too rarely for a fight.",
+                HANDED_OVER.meaning,
                 "Let one thread do both, keep the two on CPUs that share a cache, or pass less.",
             ],
             FindingKind::Waited(WaitKind::Spinning) => [
                 "Threads spin",
-                "Threads look again and again at a word that another one is to change.",
+                SPINNING.meaning,
                 "Let the word change sooner: do less until then, or spread the work evenly.",
             ],
             FindingKind::Waited(WaitKind::Asleep) => [
                 "Threads sleep for a lock",
-                "Threads sleep until another one gives a lock back.",
+                ASLEEP.meaning,
                 "Hold it for less time, or lock smaller parts of the data.",
             ],
         }

@@ -6,10 +6,6 @@ use super::table::shorten;
 use crate::fields::call_path;
 use crate::model::{CallPath, RowReport};
 
-/// Explanation of the call paths, written once.
-pub(super) const LEGEND: &str = "the calls that led to a row's function, innermost first, with their part \
-                                 of what the row lost, or of its samples where it lost nothing";
-
 /// The widest function in a path.
 const FUNCTION_WIDTH_MAX: usize = 40;
 /// Columns that a note's indentation and its share take.

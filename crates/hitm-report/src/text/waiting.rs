@@ -5,6 +5,7 @@ use super::style::Style;
 use super::table::FieldTable;
 use crate::WORTH_SHARE_MIN;
 use crate::fields::{Field, wait_row, waiting};
+use crate::glossary::TO_WAIT;
 use crate::waiting::{WaitRow, Waiting};
 
 /// Rows that text shows, and the least part of the threads' time that each needs.
@@ -28,7 +29,7 @@ impl Writer {
         if waiting.run_share() < WORTH_SHARE_MIN {
             return;
         }
-        self.title("Waiting: threads that spin or sleep until another one lets them go on");
+        self.title(&format!("Waiting: {}", TO_WAIT.clause()));
         let figure = |field: Field<_>| field.text(waiting);
         let text = format!(
             "  spinning {}, asleep for locks {} of {} cycles, {}",
