@@ -106,7 +106,6 @@ pub fn report(
     });
     page["report"] = data::report(report);
     page["pictures"] = data::pictures(pictures);
-    page["glossary"] = glossary::json();
     page["advice"] = advice.iter().map(LineAdvice::json).collect();
     page["sources"] = data::sources(report, sources);
     html(page)
@@ -130,7 +129,8 @@ fn style() -> String {
 }
 
 /// The file around the data of a page, which has a `title`.
-fn html(page: Value) -> String {
+fn html(mut page: Value) -> String {
+    page["glossary"] = glossary::json();
     let page = data::shown(page);
     let title = page["title"].as_str().unwrap_or("hitm");
     let script = format!("(() => {{\n'use strict';\n{}}})();\n", SCRIPTS.concat());

@@ -7,7 +7,6 @@ use super::{PAGE_SCHEMA, html};
 use crate::fields::{
     side, whatif_line, whatif_member, whatif_move, whatif_object, whatif_run, whatif_thread,
 };
-use crate::glossary;
 use crate::side_by_side::SideBySide;
 use crate::whatif::WhatifView;
 
@@ -111,7 +110,6 @@ impl Comparison {
         html(json!({
             "schema": PAGE_SCHEMA,
             "kind": "comparison",
-            "glossary": glossary::json(),
             "title": self.title,
             "subtitle": self.subtitle,
             "labels": self.labels,

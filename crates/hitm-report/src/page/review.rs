@@ -9,7 +9,6 @@ use crate::fields::{
     review, review_cost, review_coverage, review_line, review_member, review_rename, review_type,
     review_unmatched, review_worse,
 };
-use crate::glossary;
 use crate::review::lines;
 
 /// The page of `hitm review`.
@@ -18,7 +17,6 @@ pub fn review(review: &Review) -> String {
     html(json!({
         "schema": PAGE_SCHEMA,
         "kind": "review",
-        "glossary": glossary::json(),
         "title": format!("hitm review: {before} -> {after}"),
         "review": item(review::ALL, review),
         "types": review.types.iter().map(of_type).collect::<Vec<_>>(),

@@ -71,10 +71,9 @@ const PAGES = { report: reportPage, comparison: comparisonPage, sweep: sweepPage
 
 function start() {
   const data = JSON.parse(document.getElementById('data').textContent);
-  const glossary = data.glossary || [];
-  readWords(glossary);
+  readWords(data.glossary);
   const content = PAGES[data.kind](data).filter(Boolean);
-  if (glossary.length > 0) content.push(wordsPart(glossary));
+  content.push(wordsPart(data.glossary));
   const [head, ...parts] = content;
   document.body.append(head, h('main', null, parts),
     h('footer', null, 'Made by hitm. This file asks for nothing from a network.'));
