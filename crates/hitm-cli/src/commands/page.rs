@@ -54,12 +54,13 @@ pub(super) fn write(html: &str, output: Option<&Path>, terminal: &mut Terminal) 
     Ok(())
 }
 
-/// The page of a recording at `input`, or of samples.
+/// The page of a recording at `input`, or of samples; with text of source files, if it `has_text`.
 pub(super) fn of_report(
     input: &Path,
     recording: Recording,
     report: &Report,
     selection: &Selection,
+    has_text: bool,
 ) -> Result<String> {
     let is_recording =
         perf_data::sample_format(input).is_none() && recording.header.sampled.is_none();
@@ -74,7 +75,12 @@ pub(super) fn of_report(
         false => None,
     };
     let (pictures, mut structures) = Pictures::build(&recording, report, counted.as_ref(), input);
-    let sources = sources(&recording, report, selection);
+    let mut sources = sources(&recording, report, selection);
+    if has_text {
+        sources
+            .iter_mut()
+            .for_each(|one| one.text = excerpt(&one.line));
+    }
     structures.truncate(if is_recording { ADVICE_MAX } else { 0 });
     let advice = match structures.is_empty() {
         true => Vec::new(),
@@ -83,17 +89,17 @@ pub(super) fn of_report(
     Ok(page::report(report, &pictures, &advice, &sources))
 }
 
-/// The source lines that lose most, with the text around them where this host has it.
+/// The source lines that lose most, without their text.
 fn sources(recording: &Recording, report: &Report, selection: &Selection) -> Vec<SourcePart> {
     let names = recording.names();
     let lines = report.source_lines(&recording.statistics, &names, selection, SOURCES_MAX);
-    let parts = lines.into_iter().map(|line| SourcePart {
-        text: excerpt(&line),
-        line,
-    });
+    let parts = lines
+        .into_iter()
+        .map(|line| SourcePart { line, text: None });
     parts.collect()
 }
 
+/// The text around a source line, where this host has it.
 fn excerpt(line: &SourceLine) -> Option<Excerpt> {
     let (file, number) = file_and_line(&line.source)?;
     let text = text_file::source_text(Path::new(file)).ok()?;

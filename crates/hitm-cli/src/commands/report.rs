@@ -45,6 +45,10 @@ pub(crate) struct ReportArgs {
     /// Write the page of `--format html` to a file instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Leave the text of source files out of the page of `--format html`, to give it away; names of files, functions
+    /// and members stay
+    #[arg(long)]
+    no_source: bool,
     /// Contended lines, and findings, to show [default: 20; all with --format sarif, junit and github]
     #[arg(long, value_name = "N")]
     top: Option<usize>,
@@ -80,7 +84,7 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_enum, requires = "perf_c2c")]
     display: Option<DisplayArg>,
     /// Look at the report in the terminal instead, as hitm view does
-    #[arg(long, conflicts_with_all = ["format", "output", "call_graph", "fail_on", "baseline", "type_name", "perf_c2c", "SelectArgs"])]
+    #[arg(long, conflicts_with_all = ["format", "output", "no_source", "call_graph", "fail_on", "baseline", "type_name", "perf_c2c", "SelectArgs"])]
     tui: bool,
     #[command(flatten)]
     select: SelectArgs,
@@ -287,6 +291,9 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         return view::show(&args.input, &args.kernel, args.top, terminal);
     }
     page::check_output(args.format.page(), args.output.as_deref(), terminal)?;
+    if args.no_source && args.format != ReportFormat::Html {
+        bail!("--no-source is for pages: expected --format html");
+    }
     if let Some(table) = table {
         return sweep::show(&args, &table, terminal);
     }
@@ -537,7 +544,10 @@ fn write(
         }
         ReportFormat::Json => terminal.json(&json::render_with(report, &summary().1))?,
         ReportFormat::Html => {
-            let html = page::of_report(shown.file, shown.recording, report, &args.select.selection())?;
+            let selection = args.select.selection();
+            let has_text = !args.no_source;
+            let html =
+                page::of_report(shown.file, shown.recording, report, &selection, has_text)?;
             page::write(&html, args.output.as_deref(), terminal)?;
         }
         ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => {

@@ -53,6 +53,27 @@ fn a_page_adds_up_to_its_report() {
     map(&page, &report);
     assert_eq!(page["advice"][0]["advice"]["type"], "foo");
     files(directory, &html);
+    source_text(directory, &html);
+}
+
+/// The text of a source file is in a page unless it is not wanted; then its lines are there without it.
+fn source_text(directory: &Path, html: &str) {
+    let text = "hash = private_work(options";
+    assert!(html.contains(text), "the page has the text of its source");
+    let args = ["report", "-i", "program.hitm", "--no-source"];
+    let (code, without, error) = output(directory, &[&args[..], &["--format", "html"]].concat());
+    assert_eq!((code, &*error), (0, ""));
+    assert!(!without.contains(text));
+    let [with, without] = [html, &without].map(|html| data(html)["sources"].clone());
+    assert_eq!(without["rows"], with["rows"]);
+    let texts = without["texts"].as_array().expect("a text for each line");
+    assert!(!texts.is_empty() && texts.iter().all(Value::is_null));
+    let (code, _, error) = output(directory, &args);
+    assert_eq!(code, 2);
+    assert_eq!(
+        error,
+        "hitm: error: --no-source is for pages: expected --format html\n"
+    );
 }
 
 /// Stacks have all that is lost, and their times have all of it again.
