@@ -101,6 +101,13 @@ impl Report {
         lines.map(|line| (line.line, line.rank)).collect()
     }
 
+    /// Places in `lines` of a finding's lines, the costliest first.
+    pub fn places_of(&self, finding: &Finding) -> Vec<usize> {
+        let lines = self.lines.iter().enumerate();
+        let own = lines.filter(|(_, line)| finding.lines.contains(&line.line));
+        own.map(|(place, _)| place).collect()
+    }
+
     /// Those that contend.
     pub fn who(&self) -> Who {
         let processes = &self.processes;

@@ -9,12 +9,13 @@ use crate::Printout;
 use crate::by::TotalRow;
 use crate::fields::{Field, line, row};
 pub use crate::live::screen::paragraph;
-use crate::model::{LineReport, Report, RowReport};
+use crate::model::{Finding, LineReport, Report, RowReport};
 use crate::pictures::LineMap;
+use crate::summary::{self, WHERE};
 use crate::text::by::total_table;
 use crate::text::style::Painter;
 use crate::text::table::{FieldTable, Shows, gives_way, pairs, stays};
-use crate::text::{calls, line_table};
+use crate::text::{calls, findings, line_table};
 pub use heat::{Figure, HEAT_MAX, Spot};
 pub use source::{Excerpt, SourceText, file_and_line};
 
@@ -39,6 +40,29 @@ pub struct Detail {
     pub text: Printout,
     /// Coloured parts, from the top down.
     pub spots: Vec<Spot>,
+}
+
+/// A row for each finding of a report, in at most `width` columns.
+pub fn finding_rows(report: &Report, width: usize) -> Printout {
+    rendered(&findings::all(report), width)
+}
+
+/// A finding in a few sentences, to stand above its lines.
+pub fn finding_detail(report: &Report, finding: &Finding, width: usize) -> Printout {
+    let mut detail = Printout::new();
+    let title = format!(
+        "Finding {}: {}, {}",
+        finding.number, finding.name, finding.kind_brief
+    );
+    detail.append(&paragraph(&title, width));
+    // Its name and its place are said.
+    let told = summary::of_finding(report, finding).into_iter();
+    for line in told.filter(|line| line.label != WHERE) {
+        detail.append(&paragraph(&format!("{}: {}", line.label, line.text), width));
+    }
+    let cost = format!("Cost: {}", findings::cost(finding, report.is_sampled()));
+    detail.append(&paragraph(&cost, width));
+    detail
 }
 
 /// A row for each of some lines of a report, in at most `width` columns.

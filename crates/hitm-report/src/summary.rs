@@ -35,37 +35,45 @@ fields! {
 /// ([`Pictures::structures`](crate::pictures::Pictures::structures)), `input` is the path of the recording.
 pub fn of(report: &Report, structures: &[Structure], input: &Path) -> Vec<SummaryLine> {
     let finding = report.first_finding();
-    let [place, reason, advice] = match finding {
-        Some(finding) => [
-            place(report, finding),
-            reason(report, finding),
-            finding.fix.clone(),
+    let mut lines = vec![answer(lost_label(report), lost(report, finding))];
+    lines.extend(match finding {
+        Some(finding) => of_finding(report, finding),
+        None => vec![
+            answer(WHERE, elsewhere(report)),
+            answer("Why", quiet::reason(report)),
+            answer("Do", quiet::advice(report)),
         ],
-        None => [
-            elsewhere(report),
-            quiet::reason(report),
-            quiet::advice(report),
-        ],
-    };
-    let answers = [
-        (lost_label(report), lost(report, finding)),
-        (WHERE, place),
-        ("Why", reason),
-        ("By", finding.map_or_else(String::new, by)),
-        ("Do", advice),
-        ("Next", next(report, finding, structures, input)),
+    });
+    lines.push(answer(NEXT, next(report, finding, structures, input)));
+    lines.retain(|line| !line.text.is_empty());
+    lines
+}
+
+/// A finding in a few sentences: where it is, why it costs, by whom, and what to do.
+pub fn of_finding(report: &Report, finding: &Finding) -> Vec<SummaryLine> {
+    let mut lines = vec![
+        answer(WHERE, place(report, finding)),
+        answer("Why", reason(report, finding)),
+        answer("By", by(finding)),
+        answer("Do", finding.fix.clone()),
     ];
-    let answers = answers.into_iter().filter(|(_, text)| !text.is_empty());
-    let lines = answers.map(|(label, text)| SummaryLine {
+    lines.retain(|line| !line.text.is_empty());
+    lines
+}
+
+fn answer(label: &'static str, text: String) -> SummaryLine {
+    SummaryLine {
         label,
         text,
-        is_command: label == "Next",
-    });
-    lines.collect()
+        is_command: label == NEXT,
+    }
 }
 
 /// Label of the place, which a table of findings says too.
 pub(crate) const WHERE: &str = "Where";
+
+/// Label of the command to type.
+const NEXT: &str = "Next";
 
 /// Samples do not say what is lost.
 fn lost_label(report: &Report) -> &'static str {

@@ -4,7 +4,7 @@
 
 pub(crate) mod by;
 pub(crate) mod calls;
-mod findings;
+pub(crate) mod findings;
 mod handed;
 mod line;
 pub(crate) mod name;

@@ -1,9 +1,10 @@
 //! `hitm view` and `hitm report --tui`: a recording in the terminal.
 //!
-//! [`state`] says what a key changes, [`draw`] shows it, [`work`] reads what a key asks for, and [`tui`](crate::tui)
-//! borrows the terminal. Figures are those of `hitm report` and `hitm whatif`.
+//! [`state`] says what a key changes, [`seek`] where a text or a source is, [`draw`] shows it, [`work`] reads what a
+//! key asks for, and [`tui`](crate::tui) borrows the terminal. Figures are those of `hitm report` and `hitm whatif`.
 
 mod draw;
+mod seek;
 mod state;
 mod work;
 
@@ -22,7 +23,7 @@ use work::Trial;
 
 /// Time between two looks at keys and at a replay.
 const PERIOD: Duration = Duration::from_millis(100);
-/// Contended lines that the view has, unless the user chooses. Those behind the first hundred lose little: assumed
+/// Findings and contended lines that the view has, unless the user chooses. Those behind the first hundred lose little: assumed
 /// 100 (20 to 1000), at some 50 us a line for names and map.
 const LINES_MAX_DEFAULT: usize = 100;
 
@@ -32,7 +33,7 @@ pub(crate) struct ViewArgs {
     /// The recording to look at; perf.data and the text of perf script are read as well
     #[arg(value_name = "RECORDING", default_value = "hitm.data")]
     input: PathBuf,
-    /// Contended lines to have in the view
+    /// Findings and contended lines to have in the view
     #[arg(long, value_name = "N", default_value_t = LINES_MAX_DEFAULT)]
     top: usize,
     #[command(flatten)]

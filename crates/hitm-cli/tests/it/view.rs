@@ -56,7 +56,9 @@ fn a_recording_is_looked_at_and_run_again() {
     let mut other = Pty::start(&mut Command::new("true"), SIZE);
     other.end();
     let mut pty = Pty::start(&mut on_terminal(directory, &["view", "program.hitm"]), SIZE);
-    screen_with(&pty, &["[1 Lines]", "false sharing"]);
+    screen_with(&pty, &["[1 Findings]", "false sharing"]);
+    pty.press("\r");
+    screen_with(&pty, &["> finding 1", "Why: False sharing"]);
     pty.press("\r");
     // Each thread has bytes of its own: a staircase of reads and writes.
     let map = screen_with(&pty, &["lost cycles: 9 is", ".RW9", "f.w", "f.z"]);
@@ -72,7 +74,7 @@ fn a_recording_is_looked_at_and_run_again() {
     pty.wait_for("lost cycles: 9 is");
     pty.press("w-m no-such-machine\r");
     pty.wait_for("cannot use the machine 'no-such-machine'");
-    pty.press("4");
+    pty.press("5");
     pty.wait_for("touch_own_member");
     pty.press("/main\r?");
     pty.wait_for("R reads, W writes, L locked");
@@ -89,7 +91,9 @@ fn the_report_opens_it(directory: &Path) {
     let args = ["report", "-i", "program.hitm", "--tui"];
     let mut command = on_terminal(directory, &args);
     let mut pty = Pty::start(command.env("NO_COLOR", "1"), SIZE);
-    pty.wait_for("[1 Lines]");
+    pty.wait_for("[1 Findings]");
+    pty.press("2");
+    pty.wait_for("[2 Lines]");
     pty.press("\r");
     pty.wait_for("lost cycles: 9 is");
     assert!(!has_colors(&pty), "colours with NO_COLOR");

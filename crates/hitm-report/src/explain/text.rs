@@ -1,13 +1,12 @@
 //! Explanations as text.
 
-use hitm_fields::of_run;
-
 use super::{Condition, Evidence, Explained, Kind, Meaning, Recorded, figures, meaning, tables};
 use crate::Printout;
 use crate::fields::{Field, fight, finding, finding_place, line, row, run, totals, wait_row};
 use crate::glossary::GROUPS;
 use crate::model::{FightReport, Finding, RowReport};
 use crate::sentences::explain as say;
+use crate::text::findings::cost;
 use crate::text::style::Style;
 use crate::text::table::{Align, Column, FieldTable, Shows, Table, gives_way, pairs, stays, wrap};
 use crate::text::{TextOptions, Writer};
@@ -30,16 +29,6 @@ const ROW_COLUMNS: &[Shows<RowReport>] = &[
     stays(row::lost_share),
     stays(row::threads),
     gives_way(2, row::function),
-];
-
-/// Figures of a finding.
-const FINDING: &[Field<Finding>] = &[
-    finding::lost_cycles,
-    finding::waited_cycles,
-    finding::run_share,
-    finding::line_count,
-    finding::handed_line_count,
-    finding::thread_count,
 ];
 
 /// Tables of a report whose figures the list has; those of other documents are looked up by name.
@@ -193,8 +182,11 @@ impl Writer {
     fn finding(&mut self, one: &Finding, is_sampled: bool) {
         self.title(&format!("Finding {}: {}", one.number, one.name));
         self.paragraph(Style::Bold, finding::fix.title, &one.fix);
-        let figures: Vec<Field<_>> = of_run(FINDING, is_sampled).copied().collect();
-        self.paragraph(Style::Plain, "cost", &pairs(one, &figures));
+        self.paragraph(
+            Style::Plain,
+            finding::cost_cycles.title,
+            &cost(one, is_sampled),
+        );
         let places = one.places.iter();
         let places = places.map(|place| {
             let share = finding_place::lost_share.text(place);

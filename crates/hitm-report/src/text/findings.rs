@@ -1,9 +1,10 @@
 //! The first screen: what is lost, the dearest findings, and the first of them with its picture, reason and remedy.
 
 use hitm_base::grouped;
+use hitm_fields::of_run;
 
 use super::style::Style;
-use super::table::{FieldTable, Shows, gives_way, stays, wrap};
+use super::table::{FieldTable, Shows, gives_way, pairs, stays, wrap};
 use super::{TextOptions, Writer};
 use crate::fields::{Field, finding, run};
 use crate::model::{Finding, Report};
@@ -11,6 +12,16 @@ use crate::summary::{SummaryLine, WHERE};
 
 /// Findings of the first screen.
 const FIRST_MAX: usize = 3;
+
+/// Figures of a finding.
+const FINDING: &[Field<Finding>] = &[
+    finding::lost_cycles,
+    finding::waited_cycles,
+    finding::run_share,
+    finding::line_count,
+    finding::handed_line_count,
+    finding::thread_count,
+];
 
 /// Columns of findings.
 const COLUMNS: &[Shows<Finding>] = &[
@@ -173,4 +184,17 @@ impl Writer {
         );
         self.sentence(Style::Plain, &text);
     }
+}
+
+/// The table of all findings.
+pub(crate) fn all(report: &Report) -> FieldTable<Finding> {
+    let mut table = table(report);
+    report.findings.iter().for_each(|one| table.push(one));
+    table
+}
+
+/// Cost of a finding in figures.
+pub(crate) fn cost(finding: &Finding, is_sampled: bool) -> String {
+    let figures: Vec<Field<_>> = of_run(FINDING, is_sampled).copied().collect();
+    pairs(finding, &figures)
 }

@@ -1,7 +1,8 @@
 //! The view as lines of a screen.
 
-use hitm_report::LineReport;
+use hitm_base::grouped;
 use hitm_report::screen::{self, Spot};
+use hitm_report::{Finding, LineReport, Report};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 
@@ -11,10 +12,12 @@ use crate::tui::{Lines, Look, lines, list, paint};
 const KEYS: &str =
     "Tab 1 2 3 table  Enter in  Esc out  s source  w what if  / find  ? help  q quit";
 const LINE_KEYS: &str = "Left Right member  f figure  s source  w what if  Esc out  ? help  q quit";
+/// Rows that a table below the text of a finding has room for, its head one of them.
+const ROWS_MIN: usize = 4;
 const HELP: &[&str] = &[
-    "Tab, 1, 2, 3 ..  lines, objects, types, functions, callers by lost cycles",
+    "Tab, 1, 2, 3 ..  findings, lines, objects, types, functions, callers",
     "Up, Down, k, j   select a row, or scroll a text; also PageUp, PageDown, Home, End",
-    "Enter            a line closely: its bytes by thread; of a name its lines",
+    "Enter            a finding or a name: its lines; a line: its bytes by thread",
     "Left, Right      another member of the line, with the accesses to it",
     "f                figure of the bytes: lost cycles, HITM, reads, writes, locked",
     "s                source of the costliest access, with cycles beside its lines",
@@ -172,12 +175,21 @@ fn page_body(state: &mut State, page: &mut Page, width: usize, room: usize) -> B
     Body { lines, spots }
 }
 
+/// Rows of a list, below the finding that they are of.
 fn list_lines(state: &State, shown: &mut List, width: usize, room: usize) -> Lines {
+    let count = state.count(&shown.items);
     let report = &state.subject.report;
-    if state.count(&shown.items) == 0 {
-        return vec![("No line is contended.".to_owned(), Look::Plain)];
+    let mut all = Lines::new();
+    if let Some(finding) = shown.finding {
+        all = finding_lines(report, &report.findings[finding], count, width);
+        all.truncate(room.saturating_sub(ROWS_MIN));
     }
     let table = match &shown.items {
+        Items::Findings if count == 0 => {
+            screen::paragraph("Nothing costs time that one change would cure.", width)
+        }
+        _ if count == 0 => screen::paragraph("No line is contended.", width),
+        Items::Findings => screen::finding_rows(report, width),
         Items::Lines(places) => {
             let lines: Vec<&LineReport> =
                 places.iter().map(|place| &report.lines[*place]).collect();
@@ -185,5 +197,23 @@ fn list_lines(state: &State, shown: &mut List, width: usize, room: usize) -> Lin
         }
         Items::Names(number) => screen::total_rows(report, &report.totals_by[*number].rows, width),
     };
-    list(&table, shown.index, &mut shown.top, room)
+    let room = room - all.len();
+    match count {
+        0 => all.extend(lines(&table, Look::Plain)),
+        _ => all.extend(list(&table, shown.index, &mut shown.top, room)),
+    }
+    all
+}
+
+/// A finding in sentences, of whose lines `shown` follow.
+fn finding_lines(report: &Report, finding: &Finding, shown: usize, width: usize) -> Lines {
+    let detail = screen::finding_detail(report, finding, width);
+    let mut all: Lines = lines(&detail, Look::Plain).collect();
+    if shown < finding.lines.len() {
+        let [shown, count] = [shown, finding.lines.len()].map(|count| grouped(count as u64));
+        let text = format!("Lines of it in this view: {shown} of {count}, more with --top");
+        all.push((text, Look::Plain));
+    }
+    all.push((String::new(), Look::Plain));
+    all
 }

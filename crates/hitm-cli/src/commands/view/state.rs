@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hitm_report::pictures::LineMap;
 use hitm_report::screen::Figure;
 use hitm_report::summary::SummaryLine;
-use hitm_report::{By, LineReport, Printout, Report, RowReport};
+use hitm_report::{By, Printout, Report};
 
 use crate::tui::Key;
 
@@ -23,6 +23,8 @@ pub(super) struct Subject {
 /// Things that a list has a row for each of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Items {
+    /// The findings that the view has.
+    Findings,
     /// Lines, by their places in the report.
     Lines(Vec<usize>),
     /// Names of the table of totals with this number.
@@ -34,6 +36,8 @@ pub(super) enum Items {
 pub(super) struct List {
     pub(super) title: String,
     pub(super) items: Items,
+    /// The finding that the lines are of, by its place in the report.
+    pub(super) finding: Option<usize>,
     pub(super) index: usize,
     /// The first row on the screen.
     pub(super) top: usize,
@@ -44,6 +48,7 @@ impl List {
         List {
             title: title.to_owned(),
             items,
+            finding: None,
             index: 0,
             top: 0,
         }
@@ -53,7 +58,7 @@ impl List {
 /// A screen above the tables.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Page {
-    /// Lines of one name.
+    /// Lines of one name or of a finding.
     List(List),
     /// A line closely.
     Line {
@@ -103,7 +108,7 @@ pub(super) struct State {
     /// The last message; empty for none.
     pub(super) told: String,
     /// The text that was last searched for.
-    searched: String,
+    pub(super) searched: String,
     /// Columns and rows that the last screen had room for.
     pub(super) width: usize,
     pub(super) room: usize,
@@ -112,10 +117,13 @@ pub(super) struct State {
 }
 
 impl State {
-    /// A view that begins with the lines.
+    /// A view that begins with the findings.
     pub(super) fn new(subject: Subject) -> State {
         let all = (0..subject.report.lines.len()).collect();
-        let mut tabs = vec![List::new("Lines", Items::Lines(all))];
+        let mut tabs = vec![
+            List::new("Findings", Items::Findings),
+            List::new("Lines", Items::Lines(all)),
+        ];
         for (number, totals) in subject.report.totals_by.iter().enumerate() {
             tabs.push(List::new(title(totals.by), Items::Names(number)));
         }
@@ -152,13 +160,14 @@ impl State {
     /// Rows of a list.
     pub(super) fn count(&self, items: &Items) -> usize {
         match items {
+            Items::Findings => self.subject.report.findings.len(),
             Items::Lines(places) => places.len(),
             Items::Names(number) => self.subject.report.totals_by[*number].rows.len(),
         }
     }
 
     /// The list on the screen; none when a page covers it.
-    fn list(&mut self) -> Option<&mut List> {
+    pub(super) fn list(&mut self) -> Option<&mut List> {
         match self.pages.last_mut() {
             None => self.tabs.get_mut(self.tab),
             Some(Page::List(list)) => Some(list),
@@ -242,11 +251,12 @@ impl State {
         self.pages.clear();
     }
 
-    /// Opens the selected row: a line, or the lines of a name.
+    /// Opens the selected row: a line, or the lines of a finding or a name.
     fn enter(&mut self) {
         let Some(list) = self.list() else { return };
         let index = list.index;
         let page = match list.items.clone() {
+            Items::Findings => self.finding_page(index),
             Items::Lines(places) => places.get(index).map(|line| self.line_page(*line)),
             Items::Names(number) => self.lines_of(number, index),
         };
@@ -261,6 +271,16 @@ impl State {
             place: first.unwrap_or(0),
             scroll: 0,
         }
+    }
+
+    fn finding_page(&self, index: usize) -> Option<Page> {
+        let report = &self.subject.report;
+        let finding = report.findings.get(index)?;
+        let title = format!("finding {}", finding.number);
+        Some(Page::List(List {
+            finding: Some(index),
+            ..List::new(&title, Items::Lines(report.places_of(finding)))
+        }))
     }
 
     /// The lines of a name; tells when the view has none.
@@ -315,105 +335,6 @@ impl State {
             list.index = index.saturating_add_signed(by).min(last);
         }
     }
-
-    /// Goes to the next place with the text that is searched for, or to the one before.
-    fn find(&mut self, is_forward: bool) {
-        if self.searched.is_empty() {
-            return self.tell("/ searches");
-        }
-        let (at, texts) = match self.pages.last() {
-            Some(Page::Line { scroll, .. } | Page::Text { scroll, .. }) => {
-                (*scroll, self.drawn.clone())
-            }
-            Some(Page::List(list)) => (list.index, self.texts(&list.items)),
-            None => {
-                let list = &self.tabs[self.tab];
-                (list.index, self.texts(&list.items))
-            }
-        };
-        let count = texts.len();
-        let mut order = (1..=count).map(|step| match is_forward {
-            true => (at + step) % count,
-            false => (at + count - step % count) % count,
-        });
-        let found = order.find(|place| texts[*place].to_lowercase().contains(&self.searched));
-        let Some(found) = found else {
-            let told = format!("not found: {}", self.searched);
-            return self.tell(&told);
-        };
-        self.told.clear();
-        match self.pages.last_mut() {
-            Some(Page::Line { scroll, .. } | Page::Text { scroll, .. }) => *scroll = found,
-            _ => {
-                if let Some(list) = self.list() {
-                    list.index = found;
-                }
-            }
-        }
-    }
-
-    /// Everything that a search finds a row by.
-    fn texts(&self, items: &Items) -> Vec<String> {
-        let report = &self.subject.report;
-        match items {
-            Items::Names(number) => {
-                let rows = report.totals_by[*number].rows.iter();
-                rows.map(|row| row.name.clone()).collect()
-            }
-            Items::Lines(places) => places
-                .iter()
-                .map(|place| searched_text(&report.lines[*place]))
-                .collect(),
-        }
-    }
-
-    /// Asks for the source of the costliest access of what is selected.
-    fn source(&mut self) -> Action {
-        let lines = &self.subject.report.lines;
-        let found = match self.pages.last() {
-            Some(Page::Line { line, place, .. }) => {
-                let map = self.subject.maps.get(*line);
-                let selected = map.and_then(|map| map.boxes.get(*place));
-                let rows = &lines[*line].rows;
-                let of_place = selected.and_then(|one| {
-                    let end = one.offset.saturating_add(one.size_bytes);
-                    costliest(
-                        rows.iter()
-                            .filter(|row| (one.offset..end).contains(&row.offset)),
-                    )
-                });
-                of_place.or_else(|| costliest(rows.iter()))
-            }
-            Some(Page::Text { .. }) => None,
-            Some(Page::List(list)) => self.source_of(list),
-            None => self.source_of(&self.tabs[self.tab]),
-        };
-        match found {
-            Some(source) => Action::Source(source),
-            None => {
-                self.tell(
-                    "no source line is known: programs with debug information (-g) have some",
-                );
-                Action::None
-            }
-        }
-    }
-
-    fn source_of(&self, list: &List) -> Option<String> {
-        let subject = &self.subject;
-        let lines = &subject.report.lines;
-        match &list.items {
-            Items::Lines(places) => costliest(lines[*places.get(list.index)?].rows.iter()),
-            Items::Names(number) => {
-                let totals = &subject.report.totals_by[*number];
-                let name = &totals.rows.get(list.index)?.name;
-                let places = subject.places[*number].get(name)?.iter();
-                let rows = places.flat_map(|place| &lines[*place].rows);
-                let of_name = |row: &&RowReport| totals.by != By::Function || row.function == *name;
-                costliest(rows.filter(of_name))
-            }
-        }
-    }
 }
 
 const fn title(by: By) -> &'static str {
@@ -438,23 +359,4 @@ fn hottest(map: &LineMap) -> Option<usize> {
         cells.map(|cell| cell.lost_cycles).sum()
     };
     accessed.rev().max_by_key(|place| lost(*place))
-}
-
-/// Source line of the row that lost most, of those that have one.
-fn costliest<'a>(rows: impl Iterator<Item = &'a RowReport>) -> Option<String> {
-    let known = rows.filter(|row| row.source_short.contains(':'));
-    let row = known.max_by_key(|row| (row.lost_cycles, row.access_count))?;
-    Some(row.source.clone())
-}
-
-fn searched_text(line: &LineReport) -> String {
-    let mut text = format!("{:#x} {} {}", line.address, line.name(), line.verdict_text);
-    for row in &line.rows {
-        let parts = [&row.member, &row.function, &row.source];
-        for part in parts.into_iter().chain(&row.threads) {
-            text.push(' ');
-            text.push_str(part);
-        }
-    }
-    text
 }

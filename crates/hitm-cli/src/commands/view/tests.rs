@@ -81,15 +81,99 @@ fn typed(text: &str) -> Vec<Key> {
 }
 
 #[test]
+fn findings_fit_80_columns() {
+    check(view(), SMALL, expect![[r#"
+        hitm view: ./packed 100000 on toy-4s
+        Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
+        it.
+        [1 Findings]  2 Lines   3 Objects   4 Types   5 Functions
+          # what                  kind               lost% lines written in
+        > 1 f                     false sharing       17.4     1 packed.c:30 bump
+          2 account.lock          lock with its data   2.8     1 packed.c:50 account_add
+          3 slots (heap)[] (48 B) false sharing        0.8     1 packed.c:70..nt_in_slot
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+        Tab 1 2 3 table  Enter in  Esc out  s source  w what if  / find  ? help  q quit
+    "#]]);
+    let mut state = view();
+    state.subject.report.findings.clear();
+    assert!(screen(&mut state, SMALL).contains("Nothing costs time"));
+    state.key(Key::Enter);
+    assert!(state.pages.is_empty());
+}
+
+#[test]
+fn a_finding_is_told_above_its_lines() {
+    check(view_after(&[Key::Enter]), SMALL, expect![[r#"
+        hitm view: ./packed 100000 on toy-4s
+        Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
+        it.
+        [1 Findings] > finding 1
+        Finding 1: f, false sharing
+        Why: False sharing: 4 threads, 3,500 hand-overs (2,000 loads, 1,500 upgrades).
+        By: bump (packed.c:30) 100.0%
+        Do: Give f.w, f.y and f.z, which different threads write, a cache line each,
+        away from f.x, which is only read (align to 64 bytes), and assert the offsets at
+        compile time: the false sharing that this ends costs 695,000 cycles.
+        Cost: lost cycles 695,000, waited 0, lost 17.4%, lines 1, handed 0, threads 4
+
+          #     line object verdict       lost cycles lost% run% rmt HITM lcl HITM
+        > 1 0x4040c0 f      false sharing     695,000  83.0 17.4    2,000        0
+
+
+
+
+
+
+
+
+
+        Tab 1 2 3 table  Enter in  Esc out  s source  w what if  / find  ? help  q quit
+    "#]]);
+    let mut state = view();
+    let of_first = &mut state.subject.report.findings[0].lines;
+    of_first.extend_from_within(..);
+    state.key(Key::Enter);
+    let shown = screen(&mut state, SMALL);
+    assert!(shown.contains("view: 1 of 2, more with --top"), "{shown}");
+    // What threads wait for may have no contended line.
+    let mut state = view();
+    state.subject.report.findings[1].lines.clear();
+    state.key(Key::Down);
+    state.key(Key::Enter);
+    let shown = screen(&mut state, SMALL);
+    assert!(shown.contains("No line is contended."), "{shown}");
+    state.key(Key::Enter);
+    assert_eq!(state.pages.len(), 1);
+    assert_eq!(
+        state.key(Key::Character('s')),
+        Action::Source("examples/packed.c:50".into())
+    );
+}
+
+#[test]
 fn lines_fit_80_columns() {
     check(
-        view(),
+        view_after(&[Key::Character('2')]),
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
             it.
-            [1 Lines]  2 Objects   3 Types   4 Functions
+             1 Findings  [2 Lines]  3 Objects   4 Types   5 Functions
               #       line object       verdict            lost cycles lost% rmt HITM
             > 1   0x4040c0 f            false sharing          695,000  83.0    2,000
               2   0x404100 account      lock with its data     110,000  13.1      400
@@ -117,13 +201,13 @@ fn lines_fit_80_columns() {
 #[test]
 fn a_line_is_a_heat_map_of_its_bytes() {
     check(
-        view_after(&[Key::Enter]),
+        view_after(&[Key::Enter, Key::Enter]),
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
             it.
-            [1 Lines] > line 1
+            [1 Findings] > finding 1 > line 1
             Line 1: 0x4040c0 f, 695,000 lost cycles (83.0%), false sharing
 
             byte            0       8       10      18      20      28      30      38
@@ -148,6 +232,7 @@ fn a_line_is_a_heat_map_of_its_bytes() {
     );
     // The reads of another member.
     let keys = [
+        Key::Character('2'),
         Key::Enter,
         Key::Right,
         Key::Character('f'),
@@ -159,7 +244,7 @@ fn a_line_is_a_heat_map_of_its_bytes() {
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of it.
-            [1 Lines] > line 1
+            [2 Lines] > line 1
             Line 1: 0x4040c0 f, 695,000 lost cycles (83.0%), false sharing
 
             byte             0       8       10      18      20      28      30      38
@@ -214,13 +299,13 @@ fn a_line_is_a_heat_map_of_its_bytes() {
 #[test]
 fn names_lead_to_their_lines() {
     check(
-        view_after(&[Key::Character('4')]),
+        view_after(&[Key::Character('5')]),
         SMALL,
         expect![[r#"
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
             it.
-             1 Lines   2 Objects   3 Types  [4 Functions]
+             1 Findings   2 Lines   3 Objects   4 Types  [5 Functions]
               lost cycles lost% run% rmt HITM lcl HITM accesses lines name
             >     525,000  62.7 13.1    1,500        0    6,000     1 bump
                   170,000  20.3  4.2      500        0      500     1 read_x
@@ -243,7 +328,7 @@ fn names_lead_to_their_lines() {
             Tab 1 2 3 table  Enter in  Esc out  s source  w what if  / find  ? help  q quit
         "#]],
     );
-    let keys = [Key::Character('4'), Key::Down, Key::Enter];
+    let keys = [Key::Character('5'), Key::Down, Key::Enter];
     check(
         view_after(&keys),
         SMALL,
@@ -251,7 +336,7 @@ fn names_lead_to_their_lines() {
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
             it.
-            [4 Functions] > read_x
+            [5 Functions] > read_x
               #     line object verdict       lost cycles lost% run% rmt HITM lcl HITM
             > 1 0x4040c0 f      false sharing     695,000  83.0 17.4    2,000        0
 
@@ -285,10 +370,10 @@ fn help_and_prompts() {
             hitm view: ./packed 100000 on toy-4s
             Lost: 20.9% of the threads' time, 837,710 of 4,000,000 cycles: f causes 83.0% of
             it.
-            [1 Lines]  2 Objects   3 Types   4 Functions
-            Tab, 1, 2, 3 ..  lines, objects, types, functions, callers by lost cycles
+            [1 Findings]  2 Lines   3 Objects   4 Types   5 Functions
+            Tab, 1, 2, 3 ..  findings, lines, objects, types, functions, callers
             Up, Down, k, j   select a row, or scroll a text; also PageUp, PageDown, Home, En
-            Enter            a line closely: its bytes by thread; of a name its lines
+            Enter            a finding or a name: its lines; a line: its bytes by thread
             Left, Right      another member of the line, with the accesses to it
             f                figure of the bytes: lost cycles, HITM, reads, writes, locked
             s                source of the costliest access, with cycles beside its lines
@@ -336,6 +421,7 @@ fn a_search_finds_members_functions_and_text() {
     );
     assert_eq!(state.key(Key::Enter), Action::None);
     // In a text it continues from line to line, and wraps round.
+    assert_eq!(state.key(Key::Enter), Action::None);
     screen(&mut state, Size::new(80, 10));
     for key in search("advice") {
         state.key(key);
@@ -352,7 +438,7 @@ fn sources_are_those_of_the_selection() {
         state.key(Key::Character('s')),
         Action::Source("examples/packed.c:30".into())
     );
-    let mut state = view_after(&[Key::Enter, Key::Right]);
+    let mut state = view_after(&[Key::Enter, Key::Enter, Key::Right]);
     assert_eq!(
         state.key(Key::Character('s')),
         Action::Source("examples/packed.c:21".into())
@@ -377,16 +463,17 @@ fn keys_go_in_and_out() {
     assert_eq!(state.key(Key::Interrupt), Action::Quit);
     state.key(Key::Escape);
     state.key(Key::BackTab);
-    assert_eq!(state.tab, 3);
+    assert_eq!(state.tab, 4);
     state.key(Key::Tab);
     assert_eq!(state.tab, 0);
 }
 
 #[test]
 fn every_size_is_drawn() {
-    let pages: [&[Key]; 4] = [
+    let pages: [&[Key]; 5] = [
         &[],
         &[Key::Enter],
+        &[Key::Enter, Key::Enter],
         &[Key::Character('3')],
         &[Key::Character('?')],
     ];
@@ -405,9 +492,18 @@ fn no_name_acts_on_the_terminal() {
     report.lines[0].rows[0].function = "evil\x1b[2J\n".into();
     report.run.command = vec!["\x1b]0;x\x07".into()];
     state.subject.maps[0].seats[0].name = "evil\x1b[2J\n".into();
+    report.findings[0].name = "evil\x1b[2J\n".into();
+    report.findings[0].fix = "evil\x1b[2J\n".into();
+    no_escape_is_shown(&mut state);
     state.key(Key::Enter);
+    no_escape_is_shown(&mut state);
+    state.key(Key::Enter);
+    no_escape_is_shown(&mut state);
+}
+
+fn no_escape_is_shown(state: &mut State) {
     for size in [SMALL, Size::new(160, 50)] {
-        let shown = screen(&mut state, size);
+        let shown = screen(state, size);
         assert!(!shown.contains(['\x1b', '\x07']), "{shown}");
         assert!(shown.contains("\\x1b"), "{shown}");
     }
@@ -415,7 +511,7 @@ fn no_name_acts_on_the_terminal() {
 
 #[test]
 fn heat_has_one_of_sixteen_colours_or_none() {
-    let mut state = view_after(&[Key::Enter]);
+    let mut state = view_after(&[Key::Enter, Key::Enter]);
     let grounds = |backend: &TestBackend| -> Vec<Color> {
         let cells = backend.buffer().content().iter();
         cells.map(|cell| cell.bg).collect()

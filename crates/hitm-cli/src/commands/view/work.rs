@@ -36,14 +36,17 @@ pub(super) fn subject(recording: &Recording, input: &Path, lines_max: usize) -> 
         by,
         ..Selection::default()
     };
-    let report = Report::of_selection(recording, &options, &selection);
+    let mut report = Report::of_selection(recording, &options, &selection);
     let (pictures, _) = Pictures::build(recording, &report, None, input);
     let names = recording.names();
     let tables = report.totals_by.iter();
     let places = tables
         .map(|totals| report.places_by(&recording.statistics, &names, totals.by, &selection));
+    let places = places.collect();
+    // Of the rest only the cost is known.
+    report.findings.retain(|finding| finding.is_shown);
     Subject {
-        places: places.collect(),
+        places,
         maps: pictures.maps,
         summary: pictures.summary,
         report,
