@@ -367,7 +367,7 @@ impl ShownFile<'_> {
             }
             PageFormat::Json => terminal.json(&json::render_with(&report, &summary())),
             PageFormat::Html => {
-                let html = page::of_report(self.file, recording, &report, &Selection::default())?;
+                let html = page::of_report(self.file, recording, &report, &Selection::default(), true)?;
                 page::write(&html, None, terminal)
             }
         }

@@ -27,7 +27,7 @@ use hitm_base::Architecture;
 
 use self::function::Analysis;
 pub(crate) use self::operands::OperandIndex;
-pub use self::operands::{MayAccess, Operand};
+pub use self::operands::{CodeBytes, MayAccess, Operand};
 pub(crate) use self::types::Types;
 use crate::dwarf::{CodeIndex, DieRef, DwarfFile, FunctionLocals, VariableIndex};
 use crate::elf::Elf;
@@ -184,6 +184,14 @@ fn decode_range(elf: &Elf, range: Range<u64>, max: usize) -> Option<Vec<insn::In
         Architecture::X86_64 => x86::decode(code, begin, max),
         Architecture::Aarch64 => aarch64::decode(code, begin, max),
     })
+}
+
+/// The instructions of machine code.
+fn decode_code(architecture: Architecture, code: &[u8], begin: u64) -> Vec<insn::Insn> {
+    match architecture {
+        Architecture::X86_64 => x86::decode(code, begin, INSNS_MAX),
+        Architecture::Aarch64 => aarch64::decode(code, begin, INSNS_MAX),
+    }
 }
 
 #[cfg(test)]

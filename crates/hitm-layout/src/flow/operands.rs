@@ -12,7 +12,7 @@ use std::sync::Arc;
 use hitm_base::Architecture;
 
 use super::insn::{Access, Effect, Insn, Next, Place, REGISTERS, Reg, ZERO};
-use super::{INSNS_MAX, decode_range};
+use super::{INSNS_MAX, decode_code, decode_range};
 use crate::elf::Elf;
 
 /// Rows of all functions that are kept, 48 bytes each.
@@ -265,30 +265,78 @@ impl Registers {
 /// What is known of an address of no known function: its own instruction, and the one that most ways to
 /// decode the bytes before it end with.
 fn without_function(elf: &Elf, vaddr: u64) -> Vec<MayAccess> {
-    /// Most bytes of an instruction.
-    const INSN_MAX: u64 = 16;
-    let own = elf.loaded_from(vaddr, INSN_MAX);
-    let own = own.and_then(|bytes| decode_range(elf, vaddr..vaddr.saturating_add(bytes), 1));
+    let behind = elf.loaded_from(vaddr, INSN_BYTES_MAX).unwrap_or(0);
+    around_address(elf.architecture, vaddr, |range| {
+        let end = range.end.min(vaddr.saturating_add(behind));
+        decode_range(elf, range.start..end, INSNS_MAX)
+    })
+}
+
+/// Most bytes of an instruction.
+const INSN_BYTES_MAX: u64 = 16;
+
+/// Machine code that is in no file: what a compiler at run time has made.
+#[derive(Debug, Clone, Copy)]
+pub struct CodeBytes<'b> {
+    /// Address of the first byte.
+    pub begin: u64,
+    /// The code.
+    pub bytes: &'b [u8],
+}
+
+impl CodeBytes<'_> {
+    /// Bytes before and behind an address that [`CodeBytes::operands`] looks at.
+    pub const AROUND: u64 = 64;
+
+    /// The accesses for which a sample at an address of this host's code may stand, as [`ObjectFile::operands`] tells
+    /// them of a function that is not known.
+    ///
+    /// [`ObjectFile::operands`]: crate::ObjectFile::operands
+    pub fn operands(&self, address: u64) -> Vec<MayAccess> {
+        let architecture = match cfg!(target_arch = "aarch64") {
+            true => Architecture::Aarch64,
+            false => Architecture::X86_64,
+        };
+        around_address(architecture, address, |range| {
+            let place = |at: u64| usize::try_from(at.checked_sub(self.begin)?).ok();
+            let (from, to) = (place(range.start)?, place(range.end)?);
+            let code = self.bytes.get(from..to.min(self.bytes.len()))?;
+            Some(decode_code(architecture, code, range.start))
+        })
+    }
+}
+
+fn around_address(
+    architecture: Architecture,
+    address: u64,
+    decode: impl Fn(Range<u64>) -> Option<Vec<Insn>>,
+) -> Vec<MayAccess> {
+    let own = decode(address..address.saturating_add(INSN_BYTES_MAX));
     let Some(own) = own.and_then(|insns| insns.into_iter().next()) else {
         return Vec::new();
     };
-    let before = likely_before(elf, vaddr).filter(|before| before.next.follows());
+    let before = likely_before(architecture, address, decode);
+    let before = before.filter(|before| before.next.follows());
     let before: Vec<&Insn> = before.iter().collect();
     around(&before, &own, false).collect()
 }
 
 /// The instruction that most ways to decode the bytes before an address end with.
-fn likely_before(elf: &Elf, vaddr: u64) -> Option<Insn> {
-    let starts = match elf.architecture {
+fn likely_before(
+    architecture: Architecture,
+    address: u64,
+    decode: impl Fn(Range<u64>) -> Option<Vec<Insn>>,
+) -> Option<Insn> {
+    let starts = match architecture {
         // Decoding from a wrong byte meets the true instructions after a few.
-        Architecture::X86_64 => 32..64,
+        Architecture::X86_64 => 32..CodeBytes::AROUND,
         Architecture::Aarch64 => 4..5,
     };
     let ways = starts.end - starts.start;
     let mut found: Vec<Insn> = Vec::new();
     for back in starts {
-        let start = vaddr.checked_sub(back);
-        let insns = start.and_then(|start| decode_range(elf, start..vaddr, INSNS_MAX));
+        let start = address.checked_sub(back);
+        let insns = start.and_then(|start| decode(start..address));
         found.extend(insns.and_then(|mut insns| insns.pop()));
     }
     let agreeing = |insn: &Insn| found.iter().filter(|other| *other == insn).count() as u64;

@@ -1,10 +1,12 @@
 //! Running processes: their cgroups, their mapped files.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 
 use hitm_base::MapsLine;
 use hitm_files::input_file;
-use hitm_layout::{CodeName, Mapping, MayAccess, Operand, Symbolizer};
+use hitm_layout::{CodeBytes, CodeName, Mapping, MayAccess, Operand, Symbolizer};
 use hitm_live::lines::{Registers, Seen};
 use hitm_live::procfs;
 use indexmap::IndexSet;
@@ -124,7 +126,16 @@ impl Programs {
         let Some(address) = self.address(seen.pid, seen.code) else {
             return Vec::new();
         };
-        let all = self.symbolizer.operands(address).into_iter();
+        let mut all = self.symbolizer.operands(address);
+        if all.is_empty()
+            && self
+                .symbolizer
+                .code(address)
+                .path
+                .is_none_or(|path| path.is_empty())
+        {
+            all = generated(seen);
+        }
         let own = |address: u64| address & ((1 << Programs::SPACE_SHIFT) - 1);
         let access = |may: MayAccess| SeenAccess {
             code: own(may.code),
@@ -132,7 +143,7 @@ impl Programs {
             operand: may.operand,
             is_before: may.is_before,
         };
-        all.map(access).collect()
+        all.into_iter().map(access).collect()
     }
 
     /// Static variable or its member; empty where none is known.
@@ -155,6 +166,21 @@ pub(super) struct SeenAccess {
     pub(super) operand: Operand,
     /// True if its instruction ran before the thread was seen.
     pub(super) is_before: bool,
+}
+
+/// What is known of code that is in no file, by the memory of its process.
+fn generated(seen: &Seen) -> Vec<MayAccess> {
+    const BEHIND: usize = 16;
+    let begin = seen.code.saturating_sub(CodeBytes::AROUND);
+    let mut bytes = [0; CodeBytes::AROUND as usize + BEHIND];
+    // A process that has ended, or whose memory is not ours to read, has none.
+    let memory = File::open(format!("/proc/{}/mem", seen.pid));
+    let read = memory.and_then(|memory| memory.read_at(&mut bytes, begin));
+    let code = CodeBytes {
+        begin,
+        bytes: &bytes[..read.unwrap_or(0)],
+    };
+    code.operands(seen.code)
 }
 
 /// The address that an operand had.

@@ -350,3 +350,25 @@ proptest! {
         }
     }
 }
+
+/// Code in memory has no function and no file; what lies around the address is enough.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn code_in_memory_is_decoded_around_the_address() {
+    // 64 bytes of nop, then lock addl $1, (%rdi), then nops.
+    let mut bytes = vec![0x90; 64];
+    bytes.extend([0xf0, 0x83, 0x07, 0x01]);
+    bytes.extend([0x90; 16]);
+    let code = super::CodeBytes {
+        begin: 0x1000,
+        bytes: &bytes,
+    };
+    let found = code.operands(0x1044);
+    let [access] = &found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((access.code, access.operand.base), (0x1040, Some(5)));
+    assert!(access.is_before && access.operand.is_locked && !access.is_certain);
+    assert_eq!(code.operands(0x9000), []);
+    assert_eq!(code.operands(0), []);
+}

@@ -12,6 +12,8 @@ use super::watching::Changes;
 const LINES_MAX: usize = 1 << 16;
 /// Weight of a sample behind a locked operation: it seldom stands for another instruction.
 const LOCKED_WEIGHT: u64 = 4;
+/// Weight of a line at which several threads were sampled.
+const TOGETHER: f64 = 8.0;
 
 /// An access of one thread, by instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,7 +127,12 @@ impl Candidate {
     /// Its claim to be watched next: in proportion to its samples, and little where nobody else came.
     fn claim(&self) -> f64 {
         let alone = 16f64.powi(self.alone_rounds.min(8) as i32);
-        self.score as f64 / f64::from(1 + self.rounds) / alone
+        let together = if self.threads.len() > 1 {
+            TOGETHER
+        } else {
+            1.0
+        };
+        self.score as f64 * together / f64::from(1 + self.rounds) / alone
     }
 }
 
