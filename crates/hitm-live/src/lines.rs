@@ -90,7 +90,7 @@ pub struct Hit {
     pub seen: Seen,
 }
 
-/// What watches saw.
+/// Result of a turn of watches.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Watched {
     /// Hits by time.

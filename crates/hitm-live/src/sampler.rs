@@ -4,7 +4,7 @@
 //! the kernel allows it (`CAP_PERFMON`, or `kernel.perf_event_paranoid` of 0 or less), each CPU has
 //! one event. With `perf_event_paranoid` of 1 each thread of the chosen processes has one.
 
-mod record;
+pub(crate) mod record;
 pub(crate) mod ring;
 
 use std::collections::BTreeMap;

@@ -3,6 +3,7 @@
 mod lines;
 mod locks;
 mod rt;
+mod target;
 mod throttle;
 mod view;
 mod wakeups;

@@ -2,6 +2,7 @@
 
 use super::Seen;
 use super::registers::{MASK, Registers};
+use crate::sampler::record::Words;
 
 /// `IDENTIFIER | IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
 pub(super) const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 2 | 4 | 128 | 32 | 4096;
@@ -69,19 +70,6 @@ fn sample(words: &mut Words<'_>) -> Option<Seen> {
         callers,
         registers,
     })
-}
-
-/// Numbers at the front of bytes.
-struct Words<'a>(&'a [u8]);
-
-impl Iterator for Words<'_> {
-    type Item = u64;
-
-    fn next(&mut self) -> Option<u64> {
-        let (word, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*word))
-    }
 }
 
 #[cfg(test)]

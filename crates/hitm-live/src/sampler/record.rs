@@ -71,10 +71,10 @@ fn one(kind: u32, mut words: Words<'_>) -> Option<Record> {
     match kind {
         // LOST: an id, then the number. LOST_SAMPLES has no id.
         2 => {
-            words.u64()?;
-            Some(Record::Lost(words.u64()?))
+            words.next()?;
+            Some(Record::Lost(words.next()?))
         }
-        13 => Some(Record::Lost(words.u64()?)),
+        13 => Some(Record::Lost(words.next()?)),
         3 => {
             let (pid, tid) = words.pair()?;
             let name = words.0.split(|byte| *byte == 0).next()?;
@@ -93,9 +93,9 @@ fn one(kind: u32, mut words: Words<'_>) -> Option<Record> {
 
 /// Decodes a sample of `IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
 fn sample(mut words: Words<'_>) -> Option<RawSample> {
-    words.u64()?;
+    words.next()?;
     let (pid, tid) = words.pair()?;
-    let time_ns = words.u64()?;
+    let time_ns = words.next()?;
     let (cpu, _) = words.pair()?;
     let mut sample = RawSample {
         pid,
@@ -105,8 +105,8 @@ fn sample(mut words: Words<'_>) -> Option<RawSample> {
         ..RawSample::default()
     };
     let mut is_user = false;
-    for _ in 0..words.u64()? {
-        let address = words.u64()?;
+    for _ in 0..words.next()? {
+        let address = words.next()?;
         if address >= CONTEXTS {
             is_user = address == CONTEXT_USER;
         } else if is_user {
@@ -116,26 +116,30 @@ fn sample(mut words: Words<'_>) -> Option<RawSample> {
         }
     }
     // A task without a user part, such as a kernel thread, has no registers.
-    let has_registers = words.u64().is_some_and(|abi| abi != 0);
+    let has_registers = words.next().is_some_and(|abi| abi != 0);
     if has_registers && !sample.kernel.is_empty() {
-        sample.argument = words.u64();
+        sample.argument = words.next();
     }
     Some(sample)
 }
 
 /// Numbers at the front of bytes.
-struct Words<'a>(&'a [u8]);
+pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
 
 impl Words<'_> {
-    fn u64(&mut self) -> Option<u64> {
+    fn pair(&mut self) -> Option<(u32, u32)> {
+        let both = self.next()?;
+        Some((both as u32, (both >> 32) as u32))
+    }
+}
+
+impl Iterator for Words<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
         let (word, rest) = self.0.split_first_chunk()?;
         self.0 = rest;
         Some(u64::from_le_bytes(*word))
-    }
-
-    fn pair(&mut self) -> Option<(u32, u32)> {
-        let both = self.u64()?;
-        Some((both as u32, (both >> 32) as u32))
     }
 }
 

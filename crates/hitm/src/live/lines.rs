@@ -10,13 +10,11 @@ mod told;
 mod watching;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter};
-use std::path::Path;
+use std::io;
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hitm_files::output_file::OutputFile;
 use hitm_live::lines::{LineSampler, Seen};
 use hitm_live::procfs;
 use thiserror::Error;
@@ -79,9 +77,6 @@ pub enum LinesError {
     /// The model of this host is none.
     #[error("the model of this host: {0}")]
     Model(#[from] hitm_base::machine::MachineError),
-    /// The file cannot be written.
-    #[error(transparent)]
-    Output(#[from] hitm_files::output_file::OutputError),
     /// The recording cannot be written.
     #[error("cannot write the recording: {0}")]
     Write(#[from] hitm_trace::WriteError),
@@ -107,7 +102,7 @@ struct SampledTask {
     cpus: BTreeMap<u32, u64>,
 }
 
-/// What was seen.
+/// Result of an observation.
 struct Observed {
     args: Vec<String>,
     processes: Vec<u32>,
@@ -198,16 +193,23 @@ impl Observed {
     }
 }
 
-/// Observes until the time is over, the threads end, or a signal comes, and writes the recording. Returns the exit
-/// code of a program that was started and has ended.
+/// The end of an observation.
+#[derive(Debug)]
+pub struct LinesEnded {
+    /// The recording, as the bytes of its file.
+    pub recording: Vec<u8>,
+    /// Exit code of the program, if one was started and has ended.
+    pub exit_code: Option<u8>,
+}
+
+/// Observes until the time is over, the threads end, or a signal comes.
 ///
 /// # Errors
-/// The kernel does not allow it, the target is not there, or the recording cannot be written.
+/// The kernel does not allow it, or the target is not there.
 pub fn record_lines(
     config: &LinesConfig,
-    to: &Path,
     progress: &mut dyn FnMut(LiveProgress),
-) -> Result<Option<u8>, LinesError> {
+) -> Result<LinesEnded, LinesError> {
     let signals = Signals::catch();
     let file = hitm_machine::host()?;
     let machine = HostMachine {
@@ -219,11 +221,12 @@ pub fn record_lines(
     let mut watch = Watch::begin(config, members, child)?;
     watch.run(config.duration, &signals, progress);
     let exit_code = watch.exit_code;
-    let observed = watch.finish();
-    let mut output = OutputFile::create(to)?;
-    told::write(&observed, &machine, BufWriter::new(&mut output))?;
-    output.commit()?;
-    Ok(exit_code)
+    let mut recording = Vec::new();
+    told::write(&watch.finish(), &machine, &mut recording)?;
+    Ok(LinesEnded {
+        recording,
+        exit_code,
+    })
 }
 
 /// Gets ahead of the threads that are looked at where that is allowed: with hundreds of them on few CPUs, rings would

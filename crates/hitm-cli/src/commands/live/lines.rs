@@ -1,32 +1,24 @@
 //! `hitm live lines`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use hitm::live::{LinesConfig, LiveProgress, LiveTarget, record_lines};
+use hitm_files::output_file;
+use hitm_report::text::PercentLimit;
 
-use crate::commands::duration::duration;
+use super::target::TargetArgs;
 use crate::commands::select::percent;
 use crate::commands::{PageFormat, report};
 use crate::progress::Spinner;
 use crate::{Exit, Terminal};
-use hitm_report::text::PercentLimit;
 
 /// Options of `hitm live lines`.
 #[derive(Debug, Args)]
 pub(crate) struct LinesArgs {
-    /// Look at this process and what it starts
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["cgroup", "command"],
-          required_unless_present_any = ["cgroup", "command"], value_parser = clap::value_parser!(u32).range(1..))]
-    pid: Option<u32>,
-    /// Look at the processes of this cgroup and of those below it
-    #[arg(long, value_name = "PATH", conflicts_with = "command")]
-    cgroup: Option<String>,
-    /// For how long, as 10s, 500ms or 2m; until the program ends when one is started [default: 10s]
-    #[arg(short, long, value_name = "TIME", value_parser = duration)]
-    duration: Option<Duration>,
+    #[command(flatten)]
+    target: TargetArgs,
     /// Samples in a second of each thread's CPU time
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 999,
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
@@ -40,36 +32,31 @@ pub(crate) struct LinesArgs {
     /// Form of the result; docs/formats/report.md has the JSON
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     format: PageFormat,
-    /// A program to start and to look at, and its arguments
-    #[arg(last = true, value_name = "PROGRAM")]
-    command: Vec<String>,
 }
 
 impl LinesArgs {
-    fn config(&self) -> LinesConfig {
-        const DURATION_DEFAULT: Duration = Duration::from_secs(10);
-        let target = match (self.pid, &self.cgroup) {
-            (Some(pid), _) => LiveTarget::Process(pid),
-            (None, Some(path)) => LiveTarget::Cgroup(path.clone()),
-            (None, None) => LiveTarget::Program(self.command.clone()),
-        };
-        let is_program = matches!(target, LiveTarget::Program(_));
-        LinesConfig {
-            target,
-            duration: self.duration.or((!is_program).then_some(DURATION_DEFAULT)),
-            frequency: self.frequency,
+    fn config(&self) -> Result<LinesConfig> {
+        let target = self.target.target();
+        if target == LiveTarget::System {
+            bail!("nothing to look at: expected --pid, --cgroup or a program");
         }
+        Ok(LinesConfig {
+            target,
+            duration: self.target.duration(),
+            frequency: self.frequency,
+        })
     }
 }
 
 pub(super) fn run(args: &LinesArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let spinner = Spinner::start("sampling");
+    let ended = record_lines(&args.config()?, &mut |progress| spinner.say(&text(progress)))?;
+    spinner.finish();
+    // The report reads a file, as of any recording.
     let folder = tempfile::tempdir()?;
     let temporary = folder.path().join("lines.hitm");
     let file = args.record.as_ref().unwrap_or(&temporary);
-    let spinner = Spinner::start("sampling");
-    let say = &mut |progress| spinner.say(&text(progress));
-    let exit_code = record_lines(&args.config(), file, say)?;
-    spinner.finish();
+    output_file::write(file, &ended.recording)?;
     let shown = report::ShownFile {
         file,
         is_kept: args.record.is_some(),
@@ -77,7 +64,7 @@ pub(super) fn run(args: &LinesArgs, terminal: &mut Terminal) -> Result<Exit> {
         percent_limit: args.percent_limit,
     };
     shown.show(terminal)?;
-    Ok(exit_code.map_or(Exit::Done, Exit::OfProgram))
+    Ok(ended.exit_code.map_or(Exit::Done, Exit::OfProgram))
 }
 
 fn text(progress: LiveProgress) -> String {

@@ -96,7 +96,7 @@ impl Touches {
     }
 }
 
-/// What is known of a line.
+/// Samples and watches of a line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Candidate {
     /// Samples that may stand at its accesses.

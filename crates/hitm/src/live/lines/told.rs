@@ -1,4 +1,4 @@
-//! What was seen of a program's lines, as a recording.
+//! The lines of a running program as a recording.
 //!
 //! A recording has accesses, and watches tell rates. So each shared line gets accesses drawn by chance in proportion
 //! to their rates, on the CPUs that their threads ran on, which the coherence engine prices on this host's model. The
