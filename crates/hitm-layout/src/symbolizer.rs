@@ -194,6 +194,11 @@ impl<'l> Symbolizer<'l> {
         accesses
     }
 
+    /// Returns true if a runtime address lies in a mapped file that can be read.
+    pub fn is_in_file(&mut self, address: u64) -> bool {
+        self.place(address).is_ok()
+    }
+
     /// The use of the result of the call that returns to a runtime address, and the path of the file that
     /// has the type.
     pub fn result_use(&mut self, code: u64) -> Option<(String, ResultUse)> {

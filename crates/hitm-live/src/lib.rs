@@ -4,6 +4,7 @@
 //! down by a test. No model of a machine is loaded here.
 
 pub mod cgroups;
+mod clock;
 mod hold_share;
 pub mod lines;
 pub mod locks;

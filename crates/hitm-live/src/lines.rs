@@ -17,8 +17,9 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::time::{Duration, Instant};
 
-pub use registers::{RegisterValue, Registers};
+pub use registers::Registers;
 
+use crate::clock::monotonic_ns;
 use crate::procfs;
 use crate::sampler::ring::{Attributes, Event, Ring, kind};
 
@@ -160,6 +161,11 @@ impl LineSampler {
         self.period_ns
     }
 
+    /// Processes that are followed.
+    pub fn processes(&self) -> &[u32] {
+        &self.processes
+    }
+
     /// Threads with a clock, by their processes.
     pub fn threads(&self) -> impl Iterator<Item = SampledThread> + '_ {
         let threads = self.threads.iter();
@@ -170,7 +176,7 @@ impl LineSampler {
     }
 
     /// Adds processes to those that are followed.
-    pub fn add_processes(&mut self, processes: impl Iterator<Item = u32>) {
+    pub fn add_processes(&mut self, processes: Vec<u32>) {
         for pid in processes {
             if !self.processes.contains(&pid) {
                 self.processes.push(pid);
@@ -260,18 +266,19 @@ impl LineSampler {
                     Ok((id, file)) => {
                         open.insert(id, OpenWatch { number, file });
                     }
+                    // It has ended.
+                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => break,
                     Err(_) => refused = true,
                 }
             }
             watched.refused_count += u64::from(refused);
         }
-        // Clock samples up to here are those of the time before.
-        let begun_ns = now_ns();
+        let begun_ns = monotonic_ns();
         let start = Instant::now();
         open.values().for_each(|watch| watch.arm(limits.hits_max));
         std::thread::sleep(limits.time.saturating_sub(start.elapsed()));
         open.values().for_each(OpenWatch::disarm);
-        let ended_ns = now_ns();
+        let ended_ns = monotonic_ns();
         self.drain(|_, seen| {
             if let Some(watch) = open.get(&seen.event) {
                 let watch = watch.number;
@@ -292,17 +299,6 @@ pub struct WatchLimits {
     pub time: Duration,
     /// Hits of one watch of one thread.
     pub hits_max: u32,
-}
-
-/// The clock that samples have their times from.
-pub fn now_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel writes into the given structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Flags of all events: exclude_kernel, exclude_hv, exclude_callchain_kernel, use_clockid.

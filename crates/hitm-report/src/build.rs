@@ -131,6 +131,16 @@ impl ReportOptions {
     pub const ROWS_MAX_DEFAULT: usize = 16;
 }
 
+impl Default for ReportOptions {
+    fn default() -> ReportOptions {
+        ReportOptions {
+            lines_max: ReportOptions::LINES_MAX_DEFAULT,
+            rows_max: ReportOptions::ROWS_MAX_DEFAULT,
+            call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
+        }
+    }
+}
+
 impl Report {
     /// Places in [`Report::lines`] by the names of the accesses to them, of one kind of name: those of a row of
     /// [`TotalsBy`] that the report shows.

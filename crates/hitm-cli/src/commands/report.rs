@@ -344,12 +344,7 @@ pub(super) struct ShownFile<'a> {
 impl ShownFile<'_> {
     pub(super) fn show(&self, terminal: &mut Terminal) -> Result<()> {
         let recording = load(self.file, None, None)?;
-        let options = ReportOptions {
-            lines_max: ReportOptions::LINES_MAX_DEFAULT,
-            rows_max: ReportOptions::ROWS_MAX_DEFAULT,
-            call_paths_max: ReportOptions::CALL_PATHS_MAX_DEFAULT,
-        };
-        let report = Report::of_recording(&recording, &options);
+        let report = Report::of_recording(&recording, &ReportOptions::default());
         let summary = || {
             let structures = Pictures::structures(&recording.names(), &report);
             let mut summary = summary::of(&report, &structures, self.file);

@@ -262,7 +262,7 @@ impl Registers {
     }
 }
 
-/// What is known of an address of no known function: its own instruction, and the one that most ways to
+/// Accesses at an address of no known function: those of its own instruction, and of the one that most ways to
 /// decode the bytes before it end with.
 fn without_function(elf: &Elf, vaddr: u64) -> Vec<MayAccess> {
     let behind = elf.loaded_from(vaddr, INSN_BYTES_MAX).unwrap_or(0);

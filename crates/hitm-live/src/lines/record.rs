@@ -2,35 +2,21 @@
 
 use super::Seen;
 use super::registers::{MASK, Registers};
-use crate::sampler::record::Words;
+use crate::sampler::record::{CONTEXTS, Words, each};
 
 /// `IDENTIFIER | IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
 pub(super) const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 2 | 4 | 128 | 32 | 4096;
-
-/// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
-const CONTEXTS: u64 = -4095_i64 as u64;
 
 /// Decodes `bytes` to their end, and returns the number of records that were lost before them. Skips records that are
 /// cut off or of another kind.
 pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Seen)) -> u64 {
     let mut lost = 0u64;
-    let mut rest = bytes;
-    while let Some((head, _)) = rest.split_first_chunk::<8>() {
-        let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
-        if size < 8 || size > rest.len() {
-            break;
-        }
-        let (record, behind) = rest.split_at(size);
-        let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        let mut words = Words(&record[8..]);
-        match kind {
-            // LOST: an id, then the number.
-            2 => lost = lost.saturating_add(words.nth(1).unwrap_or(0)),
-            9 => sample(&mut words).into_iter().for_each(&mut sink),
-            _ => {}
-        }
-        rest = behind;
-    }
+    each(bytes, |kind, mut words| match kind {
+        // LOST: an id, then the number.
+        2 => lost = lost.saturating_add(words.nth(1).unwrap_or(0)),
+        9 => sample(&mut words).into_iter().for_each(&mut sink),
+        _ => {}
+    });
     lost
 }
 
@@ -75,13 +61,7 @@ fn sample(words: &mut Words<'_>) -> Option<Seen> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
-        let size = 8 + 8 * words.len() as u64;
-        let head = u64::from(kind) | size << 48;
-        let words = [&[head], words].concat();
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
+    use crate::sampler::record::record;
 
     fn all(bytes: &[u8]) -> (Vec<Seen>, u64) {
         let mut seen = Vec::new();

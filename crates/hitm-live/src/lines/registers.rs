@@ -45,24 +45,6 @@ impl Registers {
     pub fn stack(&self) -> u64 {
         self.0[if cfg!(target_arch = "aarch64") { 31 } else { 7 }]
     }
-
-    /// The registers with these numbers and values, and zeros.
-    pub fn with(values: &[RegisterValue]) -> Registers {
-        let mut registers = Registers::default();
-        for value in values {
-            registers.0[usize::from(value.number) % 32] = value.value;
-        }
-        registers
-    }
-}
-
-/// A register and its value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RegisterValue {
-    /// DWARF's number.
-    pub number: u8,
-    /// The value.
-    pub value: u64,
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::time::Duration;
 use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig, Sample};
 
 use super::{Place, RtError, RtRun, allowed_cpus};
+use crate::clock::monotonic_ns;
 
 /// The C library's barrier: leaving it takes no lock that a thread of lower priority could hold.
 struct Barrier(Box<UnsafeCell<libc::pthread_barrier_t>>);
@@ -161,8 +162,9 @@ impl Test {
                 source: io::Error::from_raw_os_error(refused),
             });
         }
-        let begin = nanos();
-        let has_time = |duration: Duration| u128::from(nanos() - begin) < duration.as_nanos();
+        let begin = monotonic_ns();
+        let has_time =
+            |duration: Duration| u128::from(monotonic_ns() - begin) < duration.as_nanos();
         loop {
             let (samples, places) = self.iteration();
             run.results.iterations.push(samples);
@@ -178,7 +180,7 @@ impl Test {
     /// Lets the threads reach the barrier, opens it, and waits until all are done.
     fn iteration(&self) -> (Vec<Sample>, Vec<Place>) {
         thread::sleep(Duration::from_nanos(self.config.sleep.0 as u64));
-        let opened = nanos();
+        let opened = monotonic_ns();
         self.start.wait();
         self.end.wait();
         let micros = |time: &AtomicU64| time.load(Ordering::Acquire).saturating_sub(opened) / 1000;
@@ -213,12 +215,12 @@ impl Test {
             if self.is_over.load(Ordering::Acquire) {
                 return;
             }
-            let start = nanos();
+            let start = monotonic_ns();
             let first_cpu = current_cpu();
             let mut loops = 0;
             let mut now = start;
             while now - start < busy {
-                now = nanos();
+                now = monotonic_ns();
                 loops += 1;
             }
             notes.start.store(start, Ordering::Release);
@@ -246,14 +248,4 @@ fn become_fifo(prio: u8) -> io::Result<()> {
 fn current_cpu() -> u32 {
     // SAFETY: the call only answers; it cannot fail on Linux.
     u32::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0)
-}
-
-fn nanos() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call fills the time in.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

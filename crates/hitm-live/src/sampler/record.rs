@@ -1,7 +1,5 @@
 //! Decodes records of the kernel's perf rings (include/uapi/linux/perf_event.h, Linux 6.12).
 
-/// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
-const CONTEXTS: u64 = -4095_i64 as u64;
 const CONTEXT_USER: u64 = -512_i64 as u64;
 
 /// One record of a ring.
@@ -50,8 +48,18 @@ pub struct RawSample {
     pub argument: Option<u64>,
 }
 
+/// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
+pub(crate) const CONTEXTS: u64 = -4095_i64 as u64;
+
 /// Decodes `bytes` to their end. Skips records that are cut off or of an unknown kind.
 pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Record)) {
+    each(bytes, |kind, words| {
+        one(kind, words).into_iter().for_each(&mut sink)
+    });
+}
+
+/// Passes kind and content of each record to `sink`, up to one that is cut off.
+pub(crate) fn each<'b>(bytes: &'b [u8], mut sink: impl FnMut(u32, Words<'b>)) {
     let mut rest = bytes;
     while let Some((head, _)) = rest.split_first_chunk::<8>() {
         let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
@@ -60,9 +68,7 @@ pub(super) fn parse(bytes: &[u8], mut sink: impl FnMut(Record)) {
         }
         let (record, behind) = rest.split_at(size);
         let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        if let Some(record) = one(kind, Words(&record[8..])) {
-            sink(record);
-        }
+        sink(kind, Words(&record[8..]));
         rest = behind;
     }
 }
@@ -124,7 +130,7 @@ fn sample(mut words: Words<'_>) -> Option<RawSample> {
 }
 
 /// Numbers at the front of bytes.
-pub(crate) struct Words<'a>(pub(crate) &'a [u8]);
+pub(crate) struct Words<'a>(&'a [u8]);
 
 impl Words<'_> {
     fn pair(&mut self) -> Option<(u32, u32)> {
@@ -143,16 +149,18 @@ impl Iterator for Words<'_> {
     }
 }
 
+/// A record as the kernel writes it.
+#[cfg(test)]
+pub(crate) fn record(kind: u32, words: &[u64]) -> Vec<u8> {
+    let size = 8 + 8 * words.len() as u64;
+    let head = u64::from(kind) | size << 48;
+    let words = [&[head], words].concat();
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn record(kind: u32, words: &[u64]) -> Vec<u8> {
-        let size = 8 + 8 * words.len() as u64;
-        let head = u64::from(kind) | size << 48;
-        let words = [&[head], words].concat();
-        words.iter().flat_map(|word| word.to_le_bytes()).collect()
-    }
 
     fn all(bytes: &[u8]) -> Vec<Record> {
         let mut records = Vec::new();

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::layout::{self, LIBRARY, WORD, header, thread};
 use super::{Observation, ShimError};
+use crate::clock::monotonic_ns;
 
 /// The variable by which glibc's loader takes libraries to preload.
 const PRELOAD: &str = "LD_PRELOAD";
@@ -200,9 +201,9 @@ impl Clock {
                 nanos: 1,
             };
         }
-        let (first_ticks, first_nanos) = (counter(), monotonic());
+        let (first_ticks, first_nanos) = (counter(), monotonic_ns());
         std::thread::sleep(MEASURED);
-        let (ticks, nanos) = (counter(), monotonic());
+        let (ticks, nanos) = (counter(), monotonic_ns());
         Clock {
             is_monotonic: false,
             ticks: ticks.saturating_sub(first_ticks).max(1),
@@ -212,20 +213,10 @@ impl Clock {
 
     fn now(self) -> u64 {
         match self.is_monotonic {
-            true => monotonic(),
+            true => monotonic_ns(),
             false => counter(),
         }
     }
-}
-
-fn monotonic() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the call fills the time in.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Returns true when the time-stamp counter runs at one rate in all states of the CPU: bit 8 of EDX of

@@ -28,7 +28,7 @@ fields! {
     }
 }
 
-/// What a finding costs in CPU time.
+/// Bounds of a finding's cost in CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CostBounds {
     /// Part of it that stands at its accesses.

@@ -105,7 +105,6 @@ struct SampledTask {
 /// Result of an observation.
 struct Observed {
     args: Vec<String>,
-    processes: Vec<u32>,
     memory: Memory,
     programs: Programs,
     threads: BTreeMap<u32, SampledTask>,
@@ -123,9 +122,9 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(target: &LiveTarget, processes: Vec<u32>, period_ns: u64) -> Observed {
+    fn new(target: &LiveTarget, processes: &[u32], period_ns: u64) -> Observed {
         let mut memory = Memory::default();
-        memory.read(&processes);
+        memory.read(processes);
         Observed {
             args: match target {
                 LiveTarget::Program(command) => command.clone(),
@@ -133,7 +132,6 @@ impl Observed {
             },
             programs: Programs::new(memory.mappings()),
             memory,
-            processes,
             threads: BTreeMap::new(),
             candidates: Candidates::default(),
             period_ns,
@@ -182,10 +180,10 @@ impl Observed {
     }
 
     /// Reads the mappings again. Files are read again where there are new ones.
-    fn look(&mut self) {
+    fn look(&mut self, processes: &[u32]) {
         self.is_stale = false;
         let before = self.memory.mappings();
-        self.memory.read(&self.processes);
+        self.memory.read(processes);
         let mappings = self.memory.mappings();
         if mappings != before {
             self.programs = Programs::new(mappings);
@@ -230,8 +228,7 @@ pub fn record_lines(
 }
 
 /// Gets ahead of the threads that are looked at where that is allowed: with hundreds of them on few CPUs, rings would
-/// fill before they are read. It comes after the program has
-/// begun, which has the usual priority.
+/// fill before they are read. A program that was started has begun, and keeps the usual priority.
 fn hurry() {
     const NICE: libc::c_int = -10;
     // SAFETY: a system call without memory. Where it is not allowed nothing changes.
@@ -257,8 +254,7 @@ impl Watch {
         members: Members,
         mut child: Option<Child>,
     ) -> Result<Watch, LinesError> {
-        let processes = processes(&members);
-        let opened = LineSampler::open(processes.clone(), config.frequency);
+        let opened = LineSampler::open(processes(&members), config.frequency);
         let sampler = opened.map_err(|source| {
             // An unobserved run of the program is of no use.
             if let Some(child) = &mut child {
@@ -276,7 +272,7 @@ impl Watch {
         }
         let now = Instant::now();
         Ok(Watch {
-            observed: Observed::new(&config.target, processes, sampler.period_ns()),
+            observed: Observed::new(&config.target, sampler.processes(), sampler.period_ns()),
             members,
             child,
             exit_code: None,
@@ -325,14 +321,8 @@ impl Watch {
         let since = self.looked.elapsed();
         if since >= LOOK_EVERY || self.observed.is_stale && since >= LOOK_WHEN_STALE {
             self.looked = Instant::now();
-            let processes = processes(&self.members);
-            self.sampler.add_processes(processes.iter().copied());
-            for pid in processes {
-                if !self.observed.processes.contains(&pid) {
-                    self.observed.processes.push(pid);
-                }
-            }
-            self.observed.look();
+            self.sampler.add_processes(processes(&self.members));
+            self.observed.look(self.sampler.processes());
         }
         // A thread without a clock is left out; the others go on.
         self.left_out = self.sampler.follow().or(self.left_out.take());
@@ -362,7 +352,7 @@ impl Watch {
             memory: &observed.memory,
             programs: &mut observed.programs,
         };
-        watcher.round(line, candidate);
+        observed.candidates.refused_count += watcher.round(line, candidate);
     }
 
     fn finish(mut self) -> Observed {
@@ -381,6 +371,10 @@ impl Watch {
             let count = self.sampler.left_out_count;
             note(count, &format!("threads were left out: {why}"));
         }
+        note(
+            observed.candidates.refused_count,
+            "times the kernel refused to watch a thread",
+        );
         note(
             observed.candidates.left_out_count,
             "samples are of lines beyond the limit",

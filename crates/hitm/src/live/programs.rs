@@ -99,6 +99,11 @@ impl Programs {
         }
     }
 
+    /// The processes, by their numbers.
+    pub(super) fn processes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.spaces.iter().copied()
+    }
+
     /// Address in the common space of all processes; none if the process is unknown or the address
     /// is not a program's.
     pub(super) fn address(&self, pid: u32, address: u64) -> Option<u64> {
@@ -126,16 +131,10 @@ impl Programs {
         let Some(address) = self.address(seen.pid, seen.code) else {
             return Vec::new();
         };
-        let mut all = self.symbolizer.operands(address);
-        if all.is_empty()
-            && self
-                .symbolizer
-                .code(address)
-                .path
-                .is_none_or(|path| path.is_empty())
-        {
-            all = generated(seen);
-        }
+        let all = match self.symbolizer.is_in_file(address) {
+            true => self.symbolizer.operands(address),
+            false => generated(seen),
+        };
         let own = |address: u64| address & ((1 << Programs::SPACE_SHIFT) - 1);
         let access = |may: MayAccess| SeenAccess {
             code: own(may.code),
@@ -168,7 +167,7 @@ pub(super) struct SeenAccess {
     pub(super) is_before: bool,
 }
 
-/// What is known of code that is in no file, by the memory of its process.
+/// Accesses at code that is in no file, by the memory of its process.
 fn generated(seen: &Seen) -> Vec<MayAccess> {
     const BEHIND: usize = 16;
     let begin = seen.code.saturating_sub(CodeBytes::AROUND);

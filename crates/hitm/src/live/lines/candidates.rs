@@ -142,6 +142,8 @@ pub(super) struct Candidates {
     pub(super) lines: IndexMap<Line, Candidate>,
     /// Samples of lines that found no room.
     pub(super) left_out_count: u64,
+    /// Threads that could not be watched, turn by turn.
+    pub(super) refused_count: u64,
 }
 
 impl Candidates {

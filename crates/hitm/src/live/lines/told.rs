@@ -54,14 +54,15 @@ pub(super) fn write<W: Write>(
     let teller = Teller {
         observed,
         machine,
-        programs: &observed.programs,
         threads: threads(observed),
     };
     let told = teller.shared();
     let mut watched = teller.run();
+    // Lines know nothing of each other, so that one directory does for all.
+    let mut directory = Directory::new(machine.machine.clone(), Capacity::Infinite);
     let mut accesses = Vec::new();
     for one in &told {
-        let mut priced = teller.priced(one);
+        let mut priced = teller.priced(one, &mut directory);
         watched.lines.push(teller.bounds(one, hand_over(&priced)));
         scale(&mut priced, teller.most_ns(one));
         accesses.extend(priced);
@@ -103,7 +104,6 @@ fn threads(observed: &Observed) -> BTreeMap<u32, ThreadId> {
 struct Teller<'a> {
     observed: &'a Observed,
     machine: &'a HostMachine,
-    programs: &'a Programs,
     threads: BTreeMap<u32, ThreadId>,
 }
 
@@ -125,7 +125,8 @@ impl Teller<'_> {
     }
 
     fn address(&self, line: Line) -> u64 {
-        self.programs
+        self.observed
+            .programs
             .address(line.pid, line.address)
             .unwrap_or(line.address)
     }
@@ -150,14 +151,12 @@ impl Teller<'_> {
     }
 
     /// Accesses to a line in proportion to their rates, priced.
-    fn priced(&self, told: &Told<'_>) -> Vec<Priced> {
-        let mut directory = Directory::new(self.machine.machine.clone(), Capacity::Infinite);
-        let drawn = self.drawn(told);
+    fn priced(&self, told: &Told<'_>, directory: &mut Directory) -> Vec<Priced> {
+        let drawn = self.drawn(told).into_iter();
         let mut clock = Cycles::ZERO;
-        let drawn = drawn.into_iter();
         drawn
             .map(|(access, callers)| {
-                let outcome = price(&mut directory, &access, &mut clock);
+                let outcome = price(directory, &access, &mut clock);
                 Priced {
                     access,
                     outcome,
@@ -183,8 +182,14 @@ impl Teller<'_> {
             });
             let rate = found.unwrap_or(&told.rates[0]);
             let touch = rate.touch;
-            let code =
-                |address| CodeAddr(self.programs.address(touch.pid, address).unwrap_or(address));
+            let code = |address| {
+                CodeAddr(
+                    self.observed
+                        .programs
+                        .address(touch.pid, address)
+                        .unwrap_or(address),
+                )
+            };
             let access = Access {
                 time: Cycles(number as u64 * step_ns),
                 addr: self.address(told.line) + u64::from(touch.offset),
@@ -250,9 +255,9 @@ impl Teller<'_> {
 
     fn header(&self, watched: WatchedRun) -> Header {
         let observed = self.observed;
-        let processes = observed.processes.iter().map(|pid| SampledProcess {
-            pid: *pid,
-            name: procfs::comm(*pid).unwrap_or_default(),
+        let processes = observed.programs.processes().map(|pid| SampledProcess {
+            pid,
+            name: procfs::comm(pid).unwrap_or_default(),
             ..SampledProcess::default()
         });
         let event = |name: &str, sample_count, period_ns| SampledEvent {
@@ -319,7 +324,10 @@ impl Teller<'_> {
                 contention_stall: Cycles(lost),
             }));
         }
-        records.extend(memory_records(&self.observed.memory, self.programs));
+        records.extend(memory_records(
+            &self.observed.memory,
+            &self.observed.programs,
+        ));
         records
     }
 }

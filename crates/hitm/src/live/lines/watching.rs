@@ -33,20 +33,25 @@ pub(super) struct Watcher<'a> {
 
 impl Watcher<'_> {
     /// Watches both halves of a line: all accesses, and where there are some, the writes, which reads would hide.
-    pub(super) fn round(&mut self, line: Line, candidate: &mut Candidate) {
+    /// Returns how often a thread could not be watched.
+    pub(super) fn round(&mut self, line: Line, candidate: &mut Candidate) -> u64 {
         let on = self.threads(line, candidate);
         let mut seen = BTreeSet::new();
+        let mut refused_count = 0;
         for half in 0..2 {
             if self.is_idle(half, candidate) {
                 continue;
             }
             let any = self.turn(half, WatchedAccess::Any, &on, candidate);
-            seen.extend(any.iter().copied());
-            if !any.is_empty() {
-                self.turn(half, WatchedAccess::Write, &on, candidate);
+            refused_count += any.refused_count;
+            if !any.threads.is_empty() {
+                let write = self.turn(half, WatchedAccess::Write, &on, candidate);
+                refused_count += write.refused_count;
             }
+            seen.extend(any.threads);
         }
         candidate.watched(seen.len() < 2);
+        refused_count
     }
 
     /// Returns true if nobody has touched a half of the line yet, and it is not its turn to be looked at again.
@@ -79,14 +84,14 @@ impl Watcher<'_> {
         first
     }
 
-    /// Watches one half. Returns the threads that touched it.
+    /// Watches one half.
     fn turn(
         &mut self,
         half: u64,
         access: WatchedAccess,
         on: &[WatchedThread],
         candidate: &mut Candidate,
-    ) -> BTreeSet<u32> {
+    ) -> Turned {
         let offset = |word| (half * HALF_WORDS + word) * WORD_BYTES;
         let watches: Vec<Watch> = (0..HALF_WORDS)
             .map(|word| Watch {
@@ -122,7 +127,10 @@ impl Watcher<'_> {
         if !is_write {
             candidate.changes.add(&touched);
         }
-        touched.iter().map(|one| one.tid).collect()
+        Turned {
+            threads: touched.iter().map(|one| one.tid).collect(),
+            refused_count: watched.refused_count,
+        }
     }
 
     /// The accesses that a hit tells of: those of the instruction before, or else the word.
@@ -221,9 +229,16 @@ struct Hits {
     last_ns: u64,
 }
 
+/// Result of a turn.
+struct Turned {
+    /// Threads that touched the half.
+    threads: BTreeSet<u32>,
+    refused_count: u64,
+}
+
 /// A thread at a line.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Touched {
+struct Touched {
     tid: u32,
     time_ns: u64,
     writes: bool,
