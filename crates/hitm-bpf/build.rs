@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 5] = ["probe", "futex", "locks", "throttle", "wakeups"];
+const PROGRAMS: [&str; 6] = ["probe", "futex", "locks", "peek", "throttle", "wakeups"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_programs)");

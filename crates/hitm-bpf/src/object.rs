@@ -29,6 +29,7 @@ pub(crate) mod image {
     image!(PROBE, "probe");
     image!(FUTEX, "futex");
     image!(LOCKS, "locks");
+    image!(PEEK, "peek");
     image!(THROTTLE, "throttle");
     image!(WAKEUPS, "wakeups");
 }
@@ -39,6 +40,7 @@ pub(crate) mod image {
     pub(crate) const PROBE: Option<&[u8]> = None;
     pub(crate) const FUTEX: Option<&[u8]> = None;
     pub(crate) const LOCKS: Option<&[u8]> = None;
+    pub(crate) const PEEK: Option<&[u8]> = None;
     pub(crate) const THROTTLE: Option<&[u8]> = None;
     pub(crate) const WAKEUPS: Option<&[u8]> = None;
 }
@@ -148,6 +150,24 @@ impl Object {
             }
         };
         attached.map_err(|error: ProgramError| Error::attach(program, &error))
+    }
+
+    /// Loads a program that is run by us, and attached to nothing.
+    pub(crate) fn load_raw(&mut self, program: &str) -> Result<(), Error> {
+        let loaded = self.programs.program_mut(program);
+        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
+        let raw: Result<&mut RawTracePoint, ProgramError> = loaded.try_into();
+        let done = raw.and_then(RawTracePoint::load);
+        done.map_err(|error| Error::load(program, &error))
+    }
+
+    /// A program that [`Object::load_raw`] has loaded.
+    pub(crate) fn raw(&self, program: &str) -> Result<&RawTracePoint, Error> {
+        let loaded = self.programs.program(program);
+        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
+        loaded
+            .try_into()
+            .map_err(|error| Error::load(program, &error))
     }
 
     /// A table by its name in the object.

@@ -2,6 +2,7 @@
 
 mod futex;
 mod locks;
+mod peek;
 mod wakeups;
 
 /// Runs `test` where BPF programs work; names the reason elsewhere.
