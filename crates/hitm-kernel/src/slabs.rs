@@ -90,13 +90,20 @@ pub(super) fn slab_at(slabs: &[Slab], address: u64) -> Option<&Slab> {
     slabs[..after].last().filter(|slab| address < slab.end)
 }
 
-/// Returns the descriptor of the first page, for a page that is not the first.
-fn head_of(descriptor: u64, compound: u64) -> Option<u64> {
+/// Returns the descriptor of the first page, for a page that is not the first. `descriptors` are the addresses of all.
+fn head_of(descriptor: u64, compound: u64, descriptors: &Range<u64>) -> Option<u64> {
     let rest = compound & !1;
-    (compound & 1 == 1).then(|| match PAGE_DESCRIPTORS.contains(&rest) {
+    (compound & 1 == 1).then(|| match descriptors.contains(&rest) {
         true => rest,
         false => descriptor & rest,
     })
+}
+
+/// Start of the direct map and of the descriptors, which address randomisation moves.
+#[derive(Debug, Clone, Copy)]
+struct Bases {
+    direct_map: u64,
+    descriptors: u64,
 }
 
 /// A page by its descriptor.
@@ -117,7 +124,11 @@ impl PageDescriptor<'_> {
 
     /// Returns the descriptor of the first page of the same block, if this is a further page.
     pub(super) fn head(&self) -> Option<u64> {
-        head_of(self.address, self.word(COMPOUND_HEAD_OFFSET))
+        head_of(
+            self.address,
+            self.word(COMPOUND_HEAD_OFFSET),
+            &PAGE_DESCRIPTORS,
+        )
     }
 }
 
@@ -196,37 +207,97 @@ impl Walker<'_> {
     pub fn caches(&mut self, types: &BTreeMap<String, String>) -> Option<BTreeMap<u64, Cache>> {
         let head = self.symbols.address("slab_caches")?;
         let link = self.member_offset("kmem_cache", "list")?;
-        let (name_at, size_at) = (
-            self.member_offset("kmem_cache", "name")?,
-            self.member_offset("kmem_cache", "size")?,
-        );
-        // An order and a number of objects in one word (mm/slub.c: `OO_SHIFT`).
-        let shape_at = self.member_offset("kmem_cache", "oo")?;
         let mut caches = BTreeMap::new();
         let mut at = self.pointer(head)?;
         while at != head && caches.len() < super::walk::LIST_MAX {
-            let cache = at.wrapping_sub(link);
-            let name = self.pointer(cache + name_at)?;
-            let name = self.text(name)?;
-            let size = self.memory.read(cache + size_at, 4).ok()?;
-            let own = types.get(&name).unwrap_or(&name);
-            let is_type = self.has_layout(own);
-            let type_name = if is_type { own.clone() } else { String::new() };
-            let shape = word(&self.memory.read(cache + shape_at, 4).ok()?);
-            caches.insert(
-                cache,
-                Cache {
-                    address: cache,
-                    name,
-                    type_name,
-                    stride_bytes: word(&size),
-                    slab_pages: 1 << (shape >> SHAPE_ORDER_SHIFT).min(SLAB_ORDER_MAX),
-                    slab_objects: shape & ((1 << SHAPE_ORDER_SHIFT) - 1),
-                },
-            );
+            let address = at.wrapping_sub(link);
+            caches.insert(address, self.cache(address, types)?);
             at = self.pointer(at)?;
         }
         Some(caches)
+    }
+
+    /// The cache whose descriptor is at an address.
+    fn cache(&mut self, address: u64, types: &BTreeMap<String, String>) -> Option<Cache> {
+        let name = self.cache_name(address)?;
+        let size_at = self.member_offset("kmem_cache", "size")?;
+        // An order and a number of objects in one word (mm/slub.c: `OO_SHIFT`).
+        let shape_at = self.member_offset("kmem_cache", "oo")?;
+        let size = self.memory.read(address + size_at, 4).ok()?;
+        let shape = word(&self.memory.read(address + shape_at, 4).ok()?);
+        let own = types.get(&name).unwrap_or(&name);
+        let is_type = self.has_layout(own);
+        let type_name = if is_type { own.clone() } else { String::new() };
+        Some(Cache {
+            address,
+            name,
+            type_name,
+            stride_bytes: word(&size),
+            slab_pages: 1 << (shape >> SHAPE_ORDER_SHIFT).min(SLAB_ORDER_MAX),
+            slab_objects: shape & ((1 << SHAPE_ORDER_SHIFT) - 1),
+        })
+    }
+
+    fn cache_name(&mut self, address: u64) -> Option<String> {
+        let name_at = self.member_offset("kmem_cache", "name")?;
+        let name = self.pointer(address.wrapping_add(name_at))?;
+        self.text(name)
+    }
+
+    /// The slab that holds the byte at an address, by its page's descriptor alone; none for other memory. The kernel
+    /// may run, so that a slab may be another one's a moment later.
+    pub fn slab_of(&mut self, address: u64, types: &BTreeMap<String, String>) -> Option<Slab> {
+        let bases = self.bases()?;
+        let (start, cache) = self.cache_of(address, bases)?;
+        // Descriptors of caches lie in a slab, too: other pages have other words in the place of theirs.
+        let (_, of_caches) = self.cache_of(cache, bases)?;
+        if self.cache_name(of_caches)? != "kmem_cache" {
+            return None;
+        }
+        let cache = self.cache(cache, types)?;
+        // A slab is smaller than its cache prefers when memory is short; it has the byte all the same.
+        let end = start + cache.slab_pages * PAGE_BYTES;
+        Some(Slab {
+            start,
+            end: end.max((address | (PAGE_BYTES - 1)).saturating_add(1)),
+            cache: cache.name,
+            type_name: cache.type_name,
+            stride_bytes: cache.stride_bytes,
+        })
+    }
+
+    /// Start of the block of pages that holds a byte of the direct map, and the word at which a slab has its cache.
+    fn cache_of(&mut self, address: u64, bases: Bases) -> Option<(u64, u64)> {
+        let offset = self.slab_cache_offset()?;
+        let page = address.checked_sub(bases.direct_map)? / PAGE_BYTES;
+        let all = bases.descriptors..bases.descriptors + PAGES_MAX * PAGE_DESCRIPTOR_BYTES;
+        let own = bases.descriptors + page.checked_mul(PAGE_DESCRIPTOR_BYTES)?;
+        if page >= PAGES_MAX {
+            return None;
+        }
+        let compound = self.pointer(own + COMPOUND_HEAD_OFFSET)?;
+        let first = head_of(own, compound, &all).filter(|first| all.contains(first));
+        let first = first.unwrap_or(own);
+        let start = (first - bases.descriptors) / PAGE_DESCRIPTOR_BYTES * PAGE_BYTES;
+        Some((bases.direct_map + start, self.pointer(first + offset)?))
+    }
+
+    /// Where this kernel has its memory: by its variables, or as it is without address randomisation. None when it is
+    /// randomised, and its variables are not listed.
+    fn bases(&mut self) -> Option<Bases> {
+        const TEXT: u64 = 0xffff_ffff_8100_0000;
+        let direct_map = self.variable_word("page_offset_base");
+        let descriptors = self.variable_word("vmemmap_base");
+        match direct_map.zip(descriptors) {
+            Some((direct_map, descriptors)) => Some(Bases {
+                direct_map,
+                descriptors,
+            }),
+            None => (self.symbols.address("_text")? == TEXT).then_some(Bases {
+                direct_map: DIRECT_MAP,
+                descriptors: PAGE_DESCRIPTORS.start,
+            }),
+        }
     }
 
     /// Reads a short text that ends with a zero byte.
@@ -274,10 +345,13 @@ mod tests {
     fn further_pages_lead_to_the_first_by_pointer_or_mask() {
         let head = PAGE_DESCRIPTORS.start + 8 * PAGE_DESCRIPTOR_BYTES;
         let third = head + 2 * PAGE_DESCRIPTOR_BYTES;
-        assert_eq!(head_of(third, head | 1), Some(head));
+        assert_eq!(head_of(third, head | 1, &PAGE_DESCRIPTORS), Some(head));
         // Four pages: the mask keeps all but the address bits within four descriptors.
-        assert_eq!(head_of(third, !0xff | 1), Some(head));
+        assert_eq!(head_of(third, !0xff | 1, &PAGE_DESCRIPTORS), Some(head));
         // A pointer to a cache: the first page itself.
-        assert_eq!(head_of(head, 0xffff_8880_0100_0040), None);
+        assert_eq!(
+            head_of(head, 0xffff_8880_0100_0040, &PAGE_DESCRIPTORS),
+            None
+        );
     }
 }

@@ -8,25 +8,26 @@
 //! Prior work: Featherlight (Chabbi et al., PPoPP 2018) and ComDetective (Sasongko et al., SC 2019)
 //! watch what samples of counters found.
 
+mod clocks;
+mod event;
 mod record;
 mod registers;
+mod watches;
 
-use std::collections::BTreeMap;
-use std::fs::File;
+use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::AsRawFd as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use registers::Registers;
 
-use crate::clock::monotonic_ns;
+use self::clocks::Clocks;
+use self::event::{Sight, Whom};
+use self::watches::{Bearer, OpenWatches};
 use crate::procfs;
-use crate::sampler::ring::{Attributes, Event, Ring, kind};
 
-/// Bytes of a thread's ring: what 20 ms have at 4,999 Hz.
-const RING_BYTES: usize = 32 << 10;
-/// Limit on threads that are followed.
-const THREADS_MAX: usize = 4096;
+/// CPUs have the clocks where there are up to this many for each thread. Assumed, 1 to 16: each clock costs its CPU
+/// some 5 us a tick, whoever runs there.
+const CPUS_A_THREAD: usize = 4;
 /// Callers of a sample.
 const CALLERS_MAX: u16 = 16;
 /// Words of eight bytes that a CPU's debug registers watch at a time.
@@ -104,192 +105,13 @@ pub struct Watched {
     pub refused_count: u64,
 }
 
-/// Clocks of the threads of some processes.
-#[derive(Debug)]
-pub struct LineSampler {
-    processes: Vec<u32>,
-    period_ns: u64,
-    threads: BTreeMap<u32, Thread>,
-    bytes: Vec<u8>,
-    /// Records that found no room in a ring.
-    pub lost_count: u64,
-    /// Threads without a clock: beyond the limit, or beyond the memory that the kernel allows for rings.
-    pub left_out_count: u64,
-}
-
-/// A thread with a clock.
+/// A thread that is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SampledThread {
     /// The thread.
     pub tid: u32,
     /// Its process.
     pub pid: u32,
-}
-
-/// A thread that is followed.
-#[derive(Debug)]
-struct Thread {
-    pid: u32,
-    ring: Ring,
-    clock: u64,
-}
-
-impl LineSampler {
-    /// Starts clocks of `frequency` samples in a second of CPU time for all threads of these
-    /// processes.
-    ///
-    /// # Errors
-    /// The kernel allows none of them.
-    pub fn open(processes: Vec<u32>, frequency: u32) -> io::Result<LineSampler> {
-        let mut sampler = LineSampler {
-            processes,
-            period_ns: 1_000_000_000 / u64::from(frequency.max(1)),
-            threads: BTreeMap::new(),
-            bytes: Vec::new(),
-            lost_count: 0,
-            left_out_count: 0,
-        };
-        let failure = sampler.follow();
-        match (sampler.threads.is_empty(), failure) {
-            (true, Some(error)) => Err(error),
-            _ => Ok(sampler),
-        }
-    }
-
-    /// Nanoseconds of CPU time between samples of a thread.
-    pub fn period_ns(&self) -> u64 {
-        self.period_ns
-    }
-
-    /// Processes that are followed.
-    pub fn processes(&self) -> &[u32] {
-        &self.processes
-    }
-
-    /// Threads with a clock, by their processes.
-    pub fn threads(&self) -> impl Iterator<Item = SampledThread> + '_ {
-        let threads = self.threads.iter();
-        threads.map(|(tid, thread)| SampledThread {
-            tid: *tid,
-            pid: thread.pid,
-        })
-    }
-
-    /// Adds processes to those that are followed.
-    pub fn add_processes(&mut self, processes: Vec<u32>) {
-        for pid in processes {
-            if !self.processes.contains(&pid) {
-                self.processes.push(pid);
-            }
-        }
-    }
-
-    /// Starts clocks of threads that have none, and ends those of threads that have ended. Returns
-    /// the first failure; the others are followed.
-    pub fn follow(&mut self) -> Option<io::Error> {
-        let mut failure = None;
-        let mut alive = Vec::new();
-        self.left_out_count = 0;
-        for pid in &self.processes {
-            // A process that ended has no threads any more.
-            for tid in procfs::threads(*pid).unwrap_or_default() {
-                alive.push(tid);
-                if self.threads.contains_key(&tid) {
-                    continue;
-                }
-                if self.threads.len() == THREADS_MAX {
-                    self.left_out_count += 1;
-                    let text = format!("{THREADS_MAX} threads are the limit");
-                    failure.get_or_insert_with(|| io::Error::other(text));
-                    continue;
-                }
-                match Thread::open(*pid, tid, self.period_ns) {
-                    Ok(thread) => {
-                        self.threads.insert(tid, thread);
-                    }
-                    // It ended between the listing and the open.
-                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                    Err(error) => {
-                        self.left_out_count += 1;
-                        failure.get_or_insert(error);
-                    }
-                }
-            }
-        }
-        alive.sort_unstable();
-        self.threads
-            .retain(|tid, _| alive.binary_search(tid).is_ok());
-        failure
-    }
-
-    /// Returns true while one of the threads lives.
-    pub fn is_alive(&self) -> bool {
-        !self.threads.is_empty()
-    }
-
-    /// Passes what clocks have seen to `sink`.
-    pub fn samples(&mut self, mut sink: impl FnMut(Seen)) {
-        self.drain(|clock, seen| {
-            if seen.event == clock {
-                sink(seen);
-            }
-        });
-    }
-
-    fn drain(&mut self, mut sink: impl FnMut(u64, Seen)) {
-        let lost = &mut self.lost_count;
-        for thread in self.threads.values_mut() {
-            self.bytes.clear();
-            thread.ring.read(&mut self.bytes);
-            let missing = record::parse(&self.bytes, |seen| sink(thread.clock, seen));
-            *lost = lost.saturating_add(missing);
-        }
-    }
-
-    /// Watches words of a line on the threads `on`, until `time` is over. Each watch of a thread ends after
-    /// `hits_max` hits. What clocks see meanwhile is dropped.
-    pub fn watch(
-        &mut self,
-        watches: &[Watch],
-        on: &[WatchedThread],
-        limits: WatchLimits,
-    ) -> Watched {
-        let mut watched = Watched::default();
-        let mut open: BTreeMap<u64, OpenWatch> = BTreeMap::new();
-        for WatchedThread { tid, line } in on {
-            let Some(thread) = self.threads.get(tid) else {
-                continue;
-            };
-            let mut refused = false;
-            for (number, watch) in watches.iter().take(WATCHES_MAX).enumerate() {
-                match thread.watch(*tid, line + watch.offset, watch.access) {
-                    Ok((id, file)) => {
-                        open.insert(id, OpenWatch { number, file });
-                    }
-                    // It has ended.
-                    Err(error) if error.raw_os_error() == Some(libc::ESRCH) => break,
-                    Err(_) => refused = true,
-                }
-            }
-            watched.refused_count += u64::from(refused);
-        }
-        let begun_ns = monotonic_ns();
-        let start = Instant::now();
-        open.values().for_each(|watch| watch.arm(limits.hits_max));
-        std::thread::sleep(limits.time.saturating_sub(start.elapsed()));
-        open.values().for_each(OpenWatch::disarm);
-        let ended_ns = monotonic_ns();
-        self.drain(|_, seen| {
-            if let Some(watch) = open.get(&seen.event) {
-                let watch = watch.number;
-                watched.hits.push(Hit { watch, seen });
-            }
-        });
-        watched.hits.sort_by_key(|hit| hit.seen.time_ns);
-        watched.begun_ns = begun_ns;
-        watched.ended_ns = ended_ns;
-        watched
-    }
 }
 
 /// Bounds of one turn of watches.
@@ -301,106 +123,176 @@ pub struct WatchLimits {
     pub hits_max: u32,
 }
 
-/// Flags of all events: exclude_kernel, exclude_hv, exclude_callchain_kernel, use_clockid.
-const FLAGS: u64 = 1 << 5 | 1 << 6 | 1 << 21 | 1 << 25;
-/// Flag of events that do not count before they are told to.
-const DISABLED: u64 = 1;
-
-/// Attributes of an event of this kind that takes a sample each `period`.
-fn attributes(of: u64, period: u64) -> Attributes {
-    let mut words = [0; 14];
-    words[0] = kind(of);
-    words[2] = period;
-    words[3] = record::SAMPLE_TYPE;
-    words[5] = FLAGS;
-    words[10] = registers::MASK;
-    words[11] = (libc::CLOCK_MONOTONIC as u64) << 32;
-    words[13] = u64::from(CALLERS_MAX) << 32;
-    words
+/// Code that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// The programs of the processes.
+    Programs,
+    /// These, and the kernel when it works for them.
+    WithKernel,
+    /// The kernel, whoever it works for.
+    WholeKernel,
 }
 
-impl Thread {
-    fn open(pid: u32, tid: u32, period_ns: u64) -> io::Result<Thread> {
-        const SOFTWARE: u64 = 1;
-        let event = Event {
-            attributes: attributes(SOFTWARE, period_ns),
-            task: tid as i32,
-            cpu: -1,
-        };
-        let file = event.open()?;
-        Ok(Thread {
-            pid,
-            clock: id_of(&file)?,
-            ring: Ring::of(file, RING_BYTES)?,
-        })
-    }
-
-    /// Opens a watch whose records go into the thread's ring.
-    fn watch(&self, tid: u32, address: u64, access: WatchedAccess) -> io::Result<(u64, File)> {
-        const BREAKPOINT: u64 = 5;
-        const EVERY_HIT: u64 = 1;
-        let kind = match access {
-            WatchedAccess::Write => 2,
-            WatchedAccess::Any => 3,
-        };
-        let mut attributes = attributes(BREAKPOINT, EVERY_HIT);
-        attributes[5] |= DISABLED;
-        attributes[6] = kind << 32;
-        attributes[7] = address;
-        attributes[8] = WORD_BYTES;
-        let event = Event {
-            attributes,
-            task: tid as i32,
-            cpu: -1,
-        };
-        let file = event.open()?;
-        let ring = self.ring.file().as_raw_fd();
-        ioctl(&file, SET_OUTPUT, ring as libc::c_ulong)?;
-        Ok((id_of(&file)?, file))
+impl Extent {
+    /// Returns true if the kernel is looked at, which takes `CAP_PERFMON` and clocks of all CPUs.
+    pub const fn has_kernel(self) -> bool {
+        matches!(self, Extent::WithKernel | Extent::WholeKernel)
     }
 }
 
-/// A watch of one thread.
+/// Returns true if an address is the kernel's.
+pub const fn is_kernels(address: u64) -> bool {
+    address >> 63 == 1
+}
+
+/// Clocks of some processes, and of the kernel.
 #[derive(Debug)]
-struct OpenWatch {
-    /// Number among the watched words.
-    number: usize,
-    file: File,
+pub struct LineSampler {
+    processes: BTreeSet<u32>,
+    extent: Extent,
+    clocks: Clocks,
 }
 
-impl OpenWatch {
-    /// Begins to count, up to `hits_max`.
-    fn arm(&self, hits_max: u32) {
-        // The thread may have ended.
-        let _ = ioctl(&self.file, REFRESH, hits_max.into());
+impl LineSampler {
+    /// Starts clocks of `frequency` samples in a second of CPU time: of these CPUs where the kernel allows it and
+    /// where they are not many more than threads, of all threads of these processes elsewhere.
+    ///
+    /// # Errors
+    /// The kernel allows none of them.
+    pub fn open(
+        processes: Vec<u32>,
+        extent: Extent,
+        cpus: &[u32],
+        frequency: u32,
+    ) -> io::Result<LineSampler> {
+        let period_ns = 1_000_000_000 / u64::from(frequency.max(1));
+        let threads = processes
+            .iter()
+            .filter_map(|pid| procfs::threads(*pid).ok());
+        let thread_count: usize = threads.map(|threads| threads.len()).sum();
+        let by_cpu = extent.has_kernel() || cpus.len() <= CPUS_A_THREAD * thread_count;
+        let clocks = match by_cpu {
+            true => Clocks::of_cpus(cpus, extent, period_ns),
+            false => Ok(Clocks::of_threads(period_ns)),
+        };
+        let clocks = match clocks {
+            Err(_) if !extent.has_kernel() => Clocks::of_threads(period_ns),
+            clocks => clocks?,
+        };
+        let mut sampler = LineSampler {
+            processes: processes.into_iter().collect(),
+            extent,
+            clocks,
+        };
+        let failure = sampler.follow();
+        match (sampler.is_alive(), failure) {
+            (false, Some(error)) => Err(error),
+            _ => Ok(sampler),
+        }
     }
 
-    fn disarm(&self) {
-        let _ = ioctl(&self.file, DISABLE, 0);
+    /// Nanoseconds of CPU time between samples of a thread.
+    pub fn period_ns(&self) -> u64 {
+        self.clocks.period_ns()
     }
-}
 
-/// `PERF_EVENT_IOC_*`.
-const DISABLE: libc::c_ulong = 0x2401;
-const REFRESH: libc::c_ulong = 0x2402;
-const SET_OUTPUT: libc::c_ulong = 0x2405;
-const ID: libc::c_ulong = 0x8008_2407;
-
-fn ioctl(event: &File, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
-    // SAFETY: these requests take a number.
-    match unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) } {
-        0.. => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+    /// Processes that are followed.
+    pub fn processes(&self) -> Vec<u32> {
+        self.processes.iter().copied().collect()
     }
-}
 
-/// The number that an event's records have.
-fn id_of(event: &File) -> io::Result<u64> {
-    let mut id = 0u64;
-    // SAFETY: the kernel writes eight bytes to the given place.
-    match unsafe { libc::ioctl(event.as_raw_fd(), ID as _, &raw mut id) } {
-        0.. => Ok(id),
-        _ => Err(io::Error::last_os_error()),
+    /// Threads that are followed.
+    pub fn threads(&self) -> impl Iterator<Item = SampledThread> + '_ {
+        self.clocks.threads()
+    }
+
+    /// Records that found no room in a ring.
+    pub fn lost_count(&self) -> u64 {
+        self.clocks.lost_count
+    }
+
+    /// Threads without a clock: beyond the limit, or beyond the memory that the kernel allows for rings.
+    pub fn left_out_count(&self) -> u64 {
+        self.clocks.left_out_count
+    }
+
+    /// Adds processes to those that are followed.
+    pub fn add_processes(&mut self, processes: Vec<u32>) {
+        self.processes.extend(processes);
+    }
+
+    /// Follows threads that are not yet, and leaves those that have ended. Returns the first failure; the others are
+    /// followed.
+    pub fn follow(&mut self) -> Option<io::Error> {
+        let processes = self.processes();
+        self.clocks.follow(&processes)
+    }
+
+    /// Returns true while one of the threads lives; the whole kernel always does.
+    pub fn is_alive(&self) -> bool {
+        self.extent == Extent::WholeKernel || self.threads().next().is_some()
+    }
+
+    /// Passes what clocks have seen to `sink`.
+    pub fn samples(&mut self, mut sink: impl FnMut(Seen)) {
+        let (processes, extent) = (&self.processes, self.extent);
+        self.clocks.drain(|drained| {
+            let is_ours = extent == Extent::WholeKernel || processes.contains(&drained.seen.pid);
+            if drained.is_of_clock && is_ours {
+                sink(drained.seen);
+            }
+        });
+    }
+
+    /// Watches words of a line on the threads `on`, until `time` is over. Each watch of a thread ends after
+    /// `hits_max` hits. What clocks see meanwhile is dropped.
+    pub fn watch(
+        &mut self,
+        watches: &[Watch],
+        on: &[WatchedThread],
+        limits: WatchLimits,
+    ) -> Watched {
+        let mut open = OpenWatches::default();
+        for WatchedThread { tid, line } in on {
+            if self.clocks.has_thread(*tid) {
+                let bearer = Bearer {
+                    whom: Whom::Thread(*tid),
+                    sight: Sight::Programs,
+                    ring: self.clocks.ring(*tid),
+                };
+                open.set(bearer, *line, watches);
+            }
+        }
+        self.turn(open, limits)
+    }
+
+    /// Watches words of a line of the kernel on all CPUs, whoever the kernel works for.
+    pub fn watch_kernel(&mut self, watches: &[Watch], line: u64, limits: WatchLimits) -> Watched {
+        let mut open = OpenWatches::default();
+        for (cpu, ring) in self.clocks.cpus() {
+            let bearer = Bearer {
+                whom: Whom::Cpu(cpu),
+                sight: Sight::Kernel,
+                ring: Some(ring),
+            };
+            open.set(bearer, line, watches);
+        }
+        self.turn(open, limits)
+    }
+
+    fn turn(&mut self, mut open: OpenWatches, limits: WatchLimits) -> Watched {
+        let mut watched = open.run(limits);
+        let mut hits = Vec::new();
+        self.clocks
+            .drain(|drained| hits.extend(open.hit(drained.seen)));
+        let mut others = Vec::new();
+        let lost = open.drain(|seen| others.push(seen));
+        self.clocks.lost_count = self.clocks.lost_count.saturating_add(lost);
+        hits.extend(others.into_iter().filter_map(|seen| open.hit(seen)));
+        hits.sort_by_key(|hit| hit.seen.time_ns);
+        watched.hits = hits;
+        watched
     }
 }
 

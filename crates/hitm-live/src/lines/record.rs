@@ -4,8 +4,12 @@ use super::Seen;
 use super::registers::{MASK, Registers};
 use crate::sampler::record::{CONTEXTS, Words, each};
 
-/// `IDENTIFIER | IP | TID | TIME | CPU | CALLCHAIN | REGS_USER`.
-pub(super) const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 2 | 4 | 128 | 32 | 4096;
+/// `IDENTIFIER | IP | TID | TIME | CPU | CALLCHAIN`.
+const SAMPLE_TYPE: u64 = 1 << 16 | 1 | 2 | 4 | 128 | 32;
+/// The same with `REGS_USER`.
+pub(super) const OF_PROGRAMS: u64 = SAMPLE_TYPE | 1 << 12;
+/// The same with `REGS_INTR`, which stands at the same place.
+pub(super) const OF_ALL_CODE: u64 = SAMPLE_TYPE | 1 << 18;
 
 /// Decodes `bytes` to their end, and returns the number of records that were lost before them. Skips records that are
 /// cut off or of another kind.

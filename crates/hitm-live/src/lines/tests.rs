@@ -48,47 +48,43 @@ impl Drop for Adder {
     }
 }
 
-fn sampler() -> Option<LineSampler> {
-    match LineSampler::open(vec![std::process::id()], 999) {
-        Ok(sampler) => Some(sampler),
-        Err(error) => {
-            eprintln!("NOT RUN: samples of this process: {error}");
-            None
-        }
-    }
+/// Samplers of this process, with clocks of its threads and of the CPUs, as far as the kernel allows them.
+fn samplers() -> Vec<LineSampler> {
+    let cpus: Vec<u32> = (0..std::thread::available_parallelism().unwrap().get() as u32).collect();
+    let open = |cpus: &[u32]| {
+        let opened = LineSampler::open(vec![std::process::id()], Extent::Programs, cpus, 999);
+        opened.inspect_err(|error| eprintln!("NOT RUN: samples of this process: {error}"))
+    };
+    [&[], &cpus[..]]
+        .into_iter()
+        .filter_map(|cpus| open(cpus).ok())
+        .collect()
 }
 
 #[test]
 fn clocks_see_threads_with_their_registers() {
     let line = Arc::new(Line::default());
     let adder = Adder::start(&line, 0);
-    let Some(mut sampler) = sampler() else {
-        return;
-    };
-    let mut found = None;
-    hitm_test::process::wait_for("a sample", || {
-        sampler.samples(|seen| {
-            if seen.tid == adder.tid {
-                found = Some(seen);
-            }
+    for mut sampler in samplers() {
+        let mut found = None;
+        hitm_test::process::wait_for("a sample", || {
+            sampler.samples(|seen| {
+                assert_eq!(seen.pid, std::process::id());
+                if seen.tid == adder.tid {
+                    found = Some(seen);
+                }
+            });
+            found.is_some()
         });
-        found.is_some()
-    });
-    let seen = found.expect("it was waited for");
-    assert_eq!(seen.pid, std::process::id());
-    assert!(
-        seen.registers
-            .is_some_and(|registers| registers.stack() > 0)
-    );
+        let registers = found.and_then(|seen| seen.registers);
+        assert!(registers.is_some_and(|registers| registers.stack() > 0));
+    }
 }
 
 #[test]
 fn watches_tell_who_touches_which_word() {
     let line = Arc::new(Line::default());
     let adders = [Adder::start(&line, 0), Adder::start(&line, 2)];
-    let Some(mut sampler) = sampler() else {
-        return;
-    };
     let watches = [0, 8, 16].map(|offset| Watch {
         offset,
         access: WatchedAccess::Any,
@@ -101,19 +97,44 @@ fn watches_tell_who_touches_which_word() {
         tid: adder.tid,
         line: std::ptr::from_ref(&*line) as u64,
     });
-    let mut hits = [[0; 3]; 2];
-    hitm_test::process::wait_for("hits of both", || {
-        let watched = sampler.watch(&watches, &on, limits);
-        if watched.refused_count > 0 {
-            eprintln!("NOT RUN: debug registers: the kernel refuses them");
-            hits = [[1, 0, 0], [0, 0, 1]];
-        }
-        for hit in watched.hits {
-            let who = on.iter().position(|thread| thread.tid == hit.seen.tid);
-            hits[who.expect("only these are watched")][hit.watch] += 1;
-        }
-        hits[0][0] > 0 && hits[1][2] > 0
+    for mut sampler in samplers() {
+        let mut hits = [[0; 3]; 2];
+        hitm_test::process::wait_for("hits of both", || {
+            let watched = sampler.watch(&watches, &on, limits);
+            if watched.refused_count > 0 {
+                eprintln!("NOT RUN: debug registers: the kernel refuses them");
+                hits = [[1, 0, 0], [0, 0, 1]];
+            }
+            for hit in watched.hits {
+                let who = on.iter().position(|thread| thread.tid == hit.seen.tid);
+                hits[who.expect("only these are watched")][hit.watch] += 1;
+            }
+            hits[0][0] > 0 && hits[1][2] > 0
+        });
+        // The other words are nobody's.
+        assert_eq!([hits[0][1], hits[0][2], hits[1][0], hits[1][1]], [0; 4]);
+    }
+}
+
+#[test]
+fn the_kernel_is_sampled() {
+    let cpus: Vec<u32> = (0..std::thread::available_parallelism().unwrap().get() as u32).collect();
+    let own = vec![std::process::id()];
+    let mut sampler = match LineSampler::open(own, Extent::WithKernel, &cpus, 4_999) {
+        Ok(sampler) => sampler,
+        Err(error) => return eprintln!("NOT RUN: samples of the kernel: {error}"),
+    };
+    let mut seen = None;
+    hitm_test::process::wait_for("a sample in the kernel", || {
+        // Reads a file, so that the kernel works.
+        let _ = std::fs::read("/proc/self/maps");
+        sampler.samples(|one| {
+            if is_kernels(one.code) {
+                seen = Some(one);
+            }
+        });
+        seen.is_some()
     });
-    // The other words are nobody's.
-    assert_eq!([hits[0][1], hits[0][2], hits[1][0], hits[1][1]], [0; 4]);
+    let registers = seen.and_then(|seen| seen.registers);
+    assert!(registers.is_some_and(|registers| is_kernels(registers.stack())));
 }

@@ -371,4 +371,8 @@ fn code_in_memory_is_decoded_around_the_address() {
     assert!(access.is_before && access.operand.is_locked && !access.is_certain);
     assert_eq!(code.operands(0x9000), []);
     assert_eq!(code.operands(0), []);
+    let in_function = code.operands_in_function(0x1044);
+    assert_eq!(in_function.len(), 1);
+    assert!(in_function[0].is_certain && in_function[0].operand == access.operand);
+    assert_eq!(code.operands_in_function(0x9000), []);
 }

@@ -1,0 +1,146 @@
+//! The perf events behind clocks and watches (perf_event_open(2)).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd as _;
+
+use super::{CALLERS_MAX, WORD_BYTES, WatchedAccess, record, registers};
+use crate::sampler::ring::{Attributes, Event, Ring, kind};
+
+/// Code in which events count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sight {
+    /// In programs.
+    Programs,
+    /// In programs and in the kernel.
+    Both,
+    /// In the kernel.
+    Kernel,
+}
+
+/// Bearer of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// A thread, on all CPUs.
+    Thread(u32),
+    /// A CPU, with all threads.
+    Cpu(u32),
+}
+
+impl Sight {
+    /// Flags of `struct perf_event_attr`: exclude_hv and use_clockid, and those that leave code out.
+    const fn flags(self) -> u64 {
+        const ALL: u64 = 1 << 6 | 1 << 25;
+        const EXCLUDE_USER: u64 = 1 << 4;
+        const EXCLUDE_KERNEL: u64 = 1 << 5;
+        const EXCLUDE_CALLCHAIN_KERNEL: u64 = 1 << 21;
+        ALL | match self {
+            Sight::Programs => EXCLUDE_KERNEL | EXCLUDE_CALLCHAIN_KERNEL,
+            Sight::Both => 0,
+            Sight::Kernel => EXCLUDE_USER,
+        }
+    }
+
+    /// Attributes of an event of this kind that takes a sample each `period`.
+    fn attributes(self, of: u64, period: u64) -> Attributes {
+        let mut words = [0; 14];
+        words[0] = kind(of);
+        words[2] = period;
+        words[5] = self.flags();
+        match self {
+            Sight::Programs => {
+                words[3] = record::OF_PROGRAMS;
+                words[10] = registers::MASK;
+            }
+            // Those of the interrupted code, wherever it was.
+            Sight::Both | Sight::Kernel => {
+                words[3] = record::OF_ALL_CODE;
+                words[12] = registers::MASK;
+            }
+        }
+        words[11] = (libc::CLOCK_MONOTONIC as u64) << 32;
+        words[13] = u64::from(CALLERS_MAX) << 32;
+        words
+    }
+
+    /// Opens a clock.
+    pub(super) fn clock(self, whom: Whom, period_ns: u64) -> io::Result<File> {
+        const SOFTWARE: u64 = 1;
+        const EXCLUDE_IDLE: u64 = 1 << 7;
+        let mut attributes = self.attributes(SOFTWARE, period_ns);
+        attributes[5] |= EXCLUDE_IDLE;
+        whom.open(attributes)
+    }
+
+    /// Opens a watch that does not count yet.
+    pub(super) fn watch(self, whom: Whom, address: u64, access: WatchedAccess) -> io::Result<File> {
+        const BREAKPOINT: u64 = 5;
+        const EVERY_HIT: u64 = 1;
+        const DISABLED: u64 = 1;
+        let kind = match access {
+            WatchedAccess::Write => 2,
+            WatchedAccess::Any => 3,
+        };
+        let mut attributes = self.attributes(BREAKPOINT, EVERY_HIT);
+        attributes[5] |= DISABLED;
+        attributes[6] = kind << 32;
+        attributes[7] = address;
+        attributes[8] = WORD_BYTES;
+        whom.open(attributes)
+    }
+}
+
+impl Whom {
+    fn open(self, attributes: Attributes) -> io::Result<File> {
+        let (task, cpu) = match self {
+            Whom::Thread(tid) => (tid as i32, -1),
+            Whom::Cpu(cpu) => (-1, cpu as i32),
+        };
+        let event = Event {
+            attributes,
+            task,
+            cpu,
+        };
+        event.open()
+    }
+}
+
+/// Puts an event's records into a ring of the same thread or CPU.
+pub(super) fn output_to(event: &File, ring: &Ring) -> io::Result<()> {
+    ioctl(event, SET_OUTPUT, ring.file().as_raw_fd() as libc::c_ulong)
+}
+
+/// Lets an event count, up to `hits_max`.
+pub(super) fn arm(event: &File, hits_max: u32) {
+    // The thread may have ended.
+    let _ = ioctl(event, REFRESH, hits_max.into());
+}
+
+/// Ends an event's counting.
+pub(super) fn disarm(event: &File) {
+    let _ = ioctl(event, DISABLE, 0);
+}
+
+/// `PERF_EVENT_IOC_*`.
+const DISABLE: libc::c_ulong = 0x2401;
+const REFRESH: libc::c_ulong = 0x2402;
+const SET_OUTPUT: libc::c_ulong = 0x2405;
+const ID: libc::c_ulong = 0x8008_2407;
+
+fn ioctl(event: &File, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: these requests take a number.
+    match unsafe { libc::ioctl(event.as_raw_fd(), request as _, argument) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// The number that an event's records have.
+pub(super) fn id_of(event: &File) -> io::Result<u64> {
+    let mut id = 0u64;
+    // SAFETY: the kernel writes eight bytes to the given place.
+    match unsafe { libc::ioctl(event.as_raw_fd(), ID as _, &raw mut id) } {
+        0.. => Ok(id),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

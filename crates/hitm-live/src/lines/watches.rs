@@ -1,0 +1,98 @@
+//! Open watches of one turn.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::time::Instant;
+
+use super::event::{self, Sight, Whom};
+use super::{Hit, Seen, WATCHES_MAX, Watch, WatchLimits, Watched, record};
+use crate::clock::monotonic_ns;
+use crate::sampler::ring::Ring;
+
+/// Bytes of the ring of a thread that has none: hits of one turn.
+const RING_BYTES: usize = 16 << 10;
+
+/// A watch of one thread or CPU.
+#[derive(Debug)]
+struct OpenWatch {
+    /// Number among the watched words.
+    number: usize,
+    file: File,
+}
+
+/// A thread or CPU to watch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bearer<'r> {
+    pub(super) whom: Whom,
+    pub(super) sight: Sight,
+    /// Its ring, if it has one.
+    pub(super) ring: Option<&'r Ring>,
+}
+
+/// Watches that are set together, by the numbers of their events.
+#[derive(Debug, Default)]
+pub(super) struct OpenWatches {
+    open: BTreeMap<u64, OpenWatch>,
+    /// Rings of those that found none.
+    rings: Vec<Ring>,
+    refused_count: u64,
+}
+
+impl OpenWatches {
+    /// Sets the watches of a line.
+    pub(super) fn set(&mut self, bearer: Bearer<'_>, line: u64, watches: &[Watch]) {
+        let mut own = None;
+        let mut is_refused = false;
+        for (number, watch) in watches.iter().take(WATCHES_MAX).enumerate() {
+            let opened = bearer
+                .sight
+                .watch(bearer.whom, line + watch.offset, watch.access)
+                .and_then(|file| {
+                    match bearer.ring.or(own.as_ref()) {
+                        Some(ring) => event::output_to(&file, ring)?,
+                        None => own = Some(Ring::of(file.try_clone()?, RING_BYTES)?),
+                    }
+                    Ok((event::id_of(&file)?, file))
+                });
+            match opened {
+                Ok((id, file)) => {
+                    self.open.insert(id, OpenWatch { number, file });
+                }
+                // It has ended.
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => break,
+                Err(_) => is_refused = true,
+            }
+        }
+        self.rings.extend(own);
+        self.refused_count += u64::from(is_refused);
+    }
+
+    /// Lets all count until the time is over.
+    pub(super) fn run(&self, limits: WatchLimits) -> Watched {
+        let begun_ns = monotonic_ns();
+        let start = Instant::now();
+        let files = || self.open.values().map(|watch| &watch.file);
+        files().for_each(|file| event::arm(file, limits.hits_max));
+        std::thread::sleep(limits.time.saturating_sub(start.elapsed()));
+        files().for_each(event::disarm);
+        Watched {
+            hits: Vec::new(),
+            begun_ns,
+            ended_ns: monotonic_ns(),
+            refused_count: self.refused_count,
+        }
+    }
+
+    /// The hit that a record tells of, if one of these watches made it.
+    pub(super) fn hit(&self, seen: Seen) -> Option<Hit> {
+        let watch = self.open.get(&seen.event)?.number;
+        Some(Hit { watch, seen })
+    }
+
+    /// Passes on what is in the rings of those that found none, and returns the number of records that were lost.
+    pub(super) fn drain(&mut self, mut sink: impl FnMut(Seen)) -> u64 {
+        let mut bytes = Vec::new();
+        self.rings.iter_mut().for_each(|ring| ring.read(&mut bytes));
+        record::parse(&bytes, &mut sink)
+    }
+}
