@@ -38,9 +38,9 @@ impl KernelSymbols {
             image: None,
         };
         let start = list.address("_text").or(list.address("_stext"));
-        list.image = start
-            .zip(list.address("_end"))
-            .map(|(start, end)| start..end);
+        // Without CONFIG_KALLSYMS_ALL code alone is listed.
+        let end = list.address("_end").or(list.address("_einittext"));
+        list.image = start.zip(end).map(|(start, end)| start..end);
         list
     }
 
@@ -79,12 +79,23 @@ impl KernelSymbols {
         Some((name, address - start))
     }
 
+    /// Address of the first symbol behind an address: the end of the function there.
+    pub fn next(&self, address: u64) -> Option<u64> {
+        let next = self.symbols.partition_point(|(start, _)| *start <= address);
+        self.symbols.get(next).map(|(start, _)| *start)
+    }
+
     /// Returns true if a symbol is at this very address.
     pub fn begins_at(&self, address: u64) -> bool {
         let found = self
             .symbols
             .binary_search_by_key(&address, |(start, _)| *start);
         found.is_ok()
+    }
+
+    /// Addresses of the kernel's image, as far as its symbols reach.
+    pub fn image(&self) -> Option<Range<u64>> {
+        self.image.clone()
     }
 
     /// Returns the symbol of the kernel's image at or before an address inside it.
@@ -109,6 +120,10 @@ mod tests {
         assert_eq!(symbols.at(0xffff_ffff_8100_0104), Some(("f", 4)));
         assert_eq!(symbols.in_image(0xffff_ffff_8100_0104), Some(("f", 4)));
         assert_eq!(symbols.in_image(0xffff_ffff_8300_0000), None);
+        assert_eq!(
+            symbols.next(0xffff_ffff_8100_0100),
+            Some(0xffff_ffff_8200_0000)
+        );
         assert_eq!(symbols.at(5), None);
         let moved = symbols.shifted(0x20_0000);
         assert_eq!(moved.in_image(0xffff_ffff_8120_0104), Some(("f", 4)));

@@ -6,6 +6,7 @@
 pub mod cgroups;
 mod clock;
 mod hold_share;
+pub mod kernel;
 pub mod lines;
 pub mod locks;
 pub mod options;

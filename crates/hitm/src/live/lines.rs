@@ -5,6 +5,8 @@
 //! names and verdicts as any other.
 
 mod candidates;
+mod code;
+mod kernel;
 mod memory;
 mod told;
 mod watching;
@@ -15,16 +17,19 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hitm_live::lines::{LineSampler, Seen};
+use hitm_live::kernel::PeekError;
+use hitm_live::lines::{Extent, LineSampler, Seen, is_kernels};
 use hitm_live::procfs;
 use thiserror::Error;
 
 use self::candidates::Candidates;
+use self::code::Code;
+use self::kernel::LiveKernel;
 use self::memory::Memory;
 use self::told::HostMachine;
 use self::watching::Watcher;
 use super::programs::Programs;
-use super::{LiveError, LiveProgress, LiveTarget, Members, members, programs};
+use super::{LiveError, LiveProgress, LiveTarget, Members, members, online_cpus, programs};
 use crate::record::{Signals, exit_code_of};
 
 /// Time between readings of the rings.
@@ -40,8 +45,10 @@ const LOOK_WHEN_STALE: Duration = Duration::from_millis(100);
 /// Settings of `hitm live lines`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinesConfig {
-    /// Target of the observation; not the whole system.
+    /// Target of the observation; the whole system only for the kernel's lines.
     pub target: LiveTarget,
+    /// The kernel's lines, too.
+    pub has_kernel: bool,
     /// Duration; `None` until a signal, or until the program ends.
     pub duration: Option<Duration>,
     /// Samples in a second of a thread's CPU time.
@@ -71,6 +78,12 @@ pub enum LinesError {
         /// The target in words.
         target: String,
     },
+    /// The kernel's memory cannot be read.
+    #[error("cannot look at the kernel: {0}")]
+    Kernel(PeekError),
+    /// The kernel's types cannot be read.
+    #[error("cannot look at the kernel: {0}")]
+    Types(io::Error),
     /// This host has no model.
     #[error(transparent)]
     Machine(#[from] hitm_machine::Error),
@@ -88,6 +101,7 @@ impl LinesError {
         match self {
             LinesError::Live(error) => error.is_missing(),
             LinesError::Sampler { source, .. } => source.kind() == io::ErrorKind::PermissionDenied,
+            LinesError::Kernel(PeekError::Unavailable(_)) => true,
             _ => false,
         }
     }
@@ -102,11 +116,32 @@ struct SampledTask {
     cpus: BTreeMap<u32, u64>,
 }
 
+impl SampledTask {
+    fn new(tid: u32) -> SampledTask {
+        // Idle CPUs have no number of their own.
+        let name = match tid {
+            0 => Some("swapper".to_owned()),
+            _ => procfs::comm(tid).ok(),
+        };
+        SampledTask {
+            name: name.unwrap_or_default(),
+            ..SampledTask::default()
+        }
+    }
+
+    /// Takes note of a CPU where it was seen by a watch.
+    fn touched(&mut self, cpu: u32) {
+        if self.samples == 0 {
+            *self.cpus.entry(cpu).or_default() += 1;
+        }
+    }
+}
+
 /// Result of an observation.
 struct Observed {
     args: Vec<String>,
     memory: Memory,
-    programs: Programs,
+    code: Code,
     threads: BTreeMap<u32, SampledTask>,
     candidates: Candidates,
     period_ns: u64,
@@ -122,19 +157,22 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(target: &LiveTarget, processes: &[u32], period_ns: u64) -> Observed {
+    fn new(target: &LiveTarget, sampler: &LineSampler) -> Observed {
         let mut memory = Memory::default();
-        memory.read(processes);
+        memory.read(&sampler.processes());
         Observed {
             args: match target {
                 LiveTarget::Program(command) => command.clone(),
                 target => vec![target.text()],
             },
-            programs: Programs::new(memory.mappings()),
+            code: Code {
+                programs: Programs::new(memory.mappings()),
+                kernel: None,
+            },
             memory,
             threads: BTreeMap::new(),
             candidates: Candidates::default(),
-            period_ns,
+            period_ns: sampler.period_ns(),
             sampled_ns: 0,
             duration_ns: 0,
             sample_count: 0,
@@ -152,17 +190,15 @@ impl Observed {
     /// Counts a sample for the lines that it may stand at.
     fn sample(&mut self, seen: &Seen) {
         self.sample_count += 1;
-        let thread = self.threads.entry(seen.tid).or_insert_with(|| SampledTask {
-            name: procfs::comm(seen.tid).unwrap_or_default(),
-            ..SampledTask::default()
-        });
+        let thread = self.threads.entry(seen.tid);
+        let thread = thread.or_insert_with(|| SampledTask::new(seen.tid));
         thread.samples += 1;
         *thread.cpus.entry(seen.cpu).or_default() += 1;
         let stack = seen.registers.map_or(0, |registers| registers.stack());
         let mut lines = BTreeMap::new();
         let mut has_address = false;
         self.is_stale |= !self.memory.has(seen.pid, seen.code);
-        for access in self.programs.accesses(seen) {
+        for access in self.code.accesses(seen) {
             let Some(address) = access.address else {
                 continue;
             };
@@ -186,7 +222,7 @@ impl Observed {
         self.memory.read(processes);
         let mappings = self.memory.mappings();
         if mappings != before {
-            self.programs = Programs::new(mappings);
+            self.code.programs = Programs::new(mappings);
         }
     }
 }
@@ -214,13 +250,15 @@ pub fn record_lines(
         machine: file.resolve()?,
         toml: file.to_toml(),
     };
+    let kernel = config.has_kernel.then(LiveKernel::open).transpose()?;
     let (child, members) = members(&config.target, None)?;
     hurry();
     let mut watch = Watch::begin(config, members, child)?;
+    watch.observed.code.kernel = kernel;
     watch.run(config.duration, &signals, progress);
     let exit_code = watch.exit_code;
     let mut recording = Vec::new();
-    told::write(&watch.finish(), &machine, &mut recording)?;
+    told::write(&mut watch.finish(), &machine, &mut recording)?;
     Ok(LinesEnded {
         recording,
         exit_code,
@@ -254,7 +292,13 @@ impl Watch {
         members: Members,
         mut child: Option<Child>,
     ) -> Result<Watch, LinesError> {
-        let opened = LineSampler::open(processes(&members), config.frequency);
+        let extent = match (config.has_kernel, &config.target) {
+            (false, _) => Extent::Programs,
+            (true, LiveTarget::System) => Extent::WholeKernel,
+            (true, _) => Extent::WithKernel,
+        };
+        let cpus = online_cpus()?;
+        let opened = LineSampler::open(processes(&members), extent, &cpus, config.frequency);
         let sampler = opened.map_err(|source| {
             // An unobserved run of the program is of no use.
             if let Some(child) = &mut child {
@@ -272,7 +316,7 @@ impl Watch {
         }
         let now = Instant::now();
         Ok(Watch {
-            observed: Observed::new(&config.target, sampler.processes(), sampler.period_ns()),
+            observed: Observed::new(&config.target, &sampler),
             members,
             child,
             exit_code: None,
@@ -322,7 +366,7 @@ impl Watch {
         if since >= LOOK_EVERY || self.observed.is_stale && since >= LOOK_WHEN_STALE {
             self.looked = Instant::now();
             self.sampler.add_processes(processes(&self.members));
-            self.observed.look(self.sampler.processes());
+            self.observed.look(&self.sampler.processes());
         }
         // A thread without a clock is left out; the others go on.
         self.left_out = self.sampler.follow().or(self.left_out.take());
@@ -350,9 +394,16 @@ impl Watch {
         let mut watcher = Watcher {
             sampler: &mut self.sampler,
             memory: &observed.memory,
-            programs: &mut observed.programs,
+            code: &mut observed.code,
+            threads: &mut observed.threads,
         };
         observed.candidates.refused_count += watcher.round(line, candidate);
+        if let Some(kernel) = &mut observed.code.kernel
+            && is_kernels(line.address)
+            && candidate.touches.is_shared()
+        {
+            kernel.look_at(line.address);
+        }
     }
 
     fn finish(mut self) -> Observed {
@@ -364,11 +415,11 @@ impl Watch {
             }
         };
         note(
-            self.sampler.lost_count,
+            self.sampler.lost_count(),
             "samples found no room in the kernel's rings",
         );
         if let Some(why) = &self.left_out {
-            let count = self.sampler.left_out_count;
+            let count = self.sampler.left_out_count();
             note(count, &format!("threads were left out: {why}"));
         }
         note(

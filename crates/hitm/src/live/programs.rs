@@ -136,13 +136,15 @@ impl Programs {
             false => generated(seen),
         };
         let own = |address: u64| address & ((1 << Programs::SPACE_SHIFT) - 1);
-        let access = |may: MayAccess| SeenAccess {
-            code: own(may.code),
-            address: place(&may, seen.registers.as_ref()).map(own),
-            operand: may.operand,
-            is_before: may.is_before,
+        let access = |may: &MayAccess| {
+            let access = SeenAccess::of(may, seen);
+            SeenAccess {
+                code: own(access.code),
+                address: access.address.map(own),
+                ..access
+            }
         };
-        all.into_iter().map(access).collect()
+        all.iter().map(access).collect()
     }
 
     /// Static variable or its member; empty where none is known.
@@ -165,6 +167,18 @@ pub(super) struct SeenAccess {
     pub(super) operand: Operand,
     /// True if its instruction ran before the thread was seen.
     pub(super) is_before: bool,
+}
+
+impl SeenAccess {
+    /// The access of a thread with the registers that it was seen with.
+    pub(super) fn of(may: &MayAccess, seen: &Seen) -> SeenAccess {
+        SeenAccess {
+            code: may.code,
+            address: place(may, seen.registers.as_ref()),
+            operand: may.operand,
+            is_before: may.is_before,
+        }
+    }
 }
 
 /// Accesses at code that is in no file, by the memory of its process.

@@ -19,6 +19,9 @@ use crate::{Exit, Terminal};
 pub(crate) struct LinesArgs {
     #[command(flatten)]
     target: TargetArgs,
+    /// Look at the kernel's lines, too; without a target, at those alone, whoever the kernel works for
+    #[arg(long)]
+    kernel: bool,
     /// Samples in a second of each thread's CPU time
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 999,
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
@@ -37,11 +40,12 @@ pub(crate) struct LinesArgs {
 impl LinesArgs {
     fn config(&self) -> Result<LinesConfig> {
         let target = self.target.target();
-        if target == LiveTarget::System {
-            bail!("nothing to look at: expected --pid, --cgroup or a program");
+        if target == LiveTarget::System && !self.kernel {
+            bail!("nothing to look at: expected --pid, --cgroup, a program or --kernel");
         }
         Ok(LinesConfig {
             target,
+            has_kernel: self.kernel,
             duration: self.target.duration(),
             frequency: self.frequency,
         })

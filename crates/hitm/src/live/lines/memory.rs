@@ -5,6 +5,7 @@ use std::fs;
 
 use hitm_base::{AddrRange, LINE_SIZE, MapsLine};
 use hitm_layout::Mapping;
+use hitm_live::lines::is_kernels;
 
 /// Mappings of one process that are kept.
 const MAPPINGS_MAX: usize = 1 << 16;
@@ -98,8 +99,13 @@ impl Memory {
 
     /// The line of an address that a thread with this stack pointer accesses, if others may write to it.
     pub(super) fn line(&self, pid: u32, address: u64, stack: u64) -> Option<Line> {
-        let area = self.area(pid, address).filter(|area| area.is_writable)?;
         let own = stack.saturating_sub(RED_ZONE_BYTES)..stack.saturating_add(FRAMES_BYTES);
+        if is_kernels(address) {
+            let address = address & !(LINE_SIZE - 1);
+            let of_kernel = Line { pid: 0, address };
+            return (!own.contains(&address)).then_some(of_kernel);
+        }
+        let area = self.area(pid, address).filter(|area| area.is_writable)?;
         if own.contains(&address) && area.range.contains(stack) {
             return None;
         }
@@ -138,13 +144,15 @@ impl Memory {
 
     /// Returns true if code may run at the address.
     pub(super) fn is_code(&self, pid: u32, address: u64) -> bool {
-        self.area(pid, address)
-            .is_some_and(|area| area.is_executable)
+        is_kernels(address)
+            || self
+                .area(pid, address)
+                .is_some_and(|area| area.is_executable)
     }
 
     /// Returns true if the address lies in a mapping that is known.
     pub(super) fn has(&self, pid: u32, address: u64) -> bool {
-        self.area(pid, address).is_some()
+        is_kernels(address) || self.area(pid, address).is_some()
     }
 
     /// Mappings with code or with a file's variables.

@@ -22,6 +22,7 @@ use hitm_trace::{
 use super::super::programs::Programs;
 use super::Observed;
 use super::candidates::{Candidate, TouchRate};
+use super::kernel::LiveKernel;
 use super::memory::{Line, Memory};
 
 /// Accesses that are drawn for a line: enough for shares of a hundredth.
@@ -47,12 +48,14 @@ struct Priced {
 
 /// Writes the recording of what was observed.
 pub(super) fn write<W: Write>(
-    observed: &Observed,
+    observed: &mut Observed,
     machine: &HostMachine,
     to: W,
 ) -> Result<(), WriteError> {
+    let of_kernel = observed.code.kernel.as_mut();
+    let of_kernel = of_kernel.map_or_else(Vec::new, LiveKernel::records);
     let teller = Teller {
-        observed,
+        observed: &*observed,
         machine,
         threads: threads(observed),
     };
@@ -72,6 +75,7 @@ pub(super) fn write<W: Write>(
     teller
         .records(&accesses)
         .iter()
+        .chain(&of_kernel)
         .for_each(|record| writer.push(record));
     for one in &accesses {
         writer.push_access(&one.access, &one.outcome, &one.callers);
@@ -126,6 +130,7 @@ impl Teller<'_> {
 
     fn address(&self, line: Line) -> u64 {
         self.observed
+            .code
             .programs
             .address(line.pid, line.address)
             .unwrap_or(line.address)
@@ -134,7 +139,8 @@ impl Teller<'_> {
     /// A CPU of a thread, by chance and as often as it was seen there.
     fn cpu(&self, tid: u32, random: &mut Random) -> CpuId {
         let thread = self.observed.threads.get(&tid);
-        let mut at = random.below(thread.map_or(1, |thread| thread.samples.max(1)));
+        let seen = thread.map_or(0, |thread| thread.cpus.values().sum());
+        let mut at = random.below(u64::max(seen, 1));
         let mut cpus = thread.into_iter().flat_map(|thread| &thread.cpus);
         let found = cpus.find(|(_, count)| {
             let is_here = at < **count;
@@ -185,6 +191,7 @@ impl Teller<'_> {
             let code = |address| {
                 CodeAddr(
                     self.observed
+                        .code
                         .programs
                         .address(touch.pid, address)
                         .unwrap_or(address),
@@ -255,11 +262,15 @@ impl Teller<'_> {
 
     fn header(&self, watched: WatchedRun) -> Header {
         let observed = self.observed;
-        let processes = observed.programs.processes().map(|pid| SampledProcess {
-            pid,
-            name: procfs::comm(pid).unwrap_or_default(),
-            ..SampledProcess::default()
-        });
+        let processes = observed
+            .code
+            .programs
+            .processes()
+            .map(|pid| SampledProcess {
+                pid,
+                name: procfs::comm(pid).unwrap_or_default(),
+                ..SampledProcess::default()
+            });
         let event = |name: &str, sample_count, period_ns| SampledEvent {
             name: name.to_owned(),
             sample_count,
@@ -326,7 +337,7 @@ impl Teller<'_> {
         }
         records.extend(memory_records(
             &self.observed.memory,
-            &self.observed.programs,
+            &self.observed.code.programs,
         ));
         records
     }

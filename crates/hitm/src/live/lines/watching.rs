@@ -6,11 +6,13 @@ use std::time::Duration;
 use hitm_base::{AccessOp, LINE_SIZE};
 use hitm_live::lines::{
     Hit, LineSampler, SampledThread, WORD_BYTES, Watch, WatchLimits, Watched, WatchedAccess,
-    WatchedThread,
+    WatchedThread, is_kernels,
 };
 
-use super::super::programs::{Programs, SeenAccess};
+use super::super::programs::SeenAccess;
+use super::SampledTask;
 use super::candidates::{Candidate, Touch};
+use super::code::Code;
 use super::memory::{Line, Memory};
 
 /// Length of a turn, and hits of one word by one thread in it. A hit costs its thread some 3 us, so that a turn takes
@@ -24,18 +26,43 @@ const THREADS_MAX: usize = 64;
 /// Words in the half of a line.
 const HALF_WORDS: u64 = LINE_SIZE / 2 / WORD_BYTES;
 
+/// Bearers of watches.
+enum On {
+    /// Threads, in their programs.
+    Threads(Vec<WatchedThread>),
+    /// All CPUs, for a line of the kernel.
+    Kernel(u64),
+}
+
+impl On {
+    /// Address of the line's first byte, as a thread knows it.
+    fn line(&self, tid: u32) -> u64 {
+        match self {
+            On::Threads(threads) => {
+                let own = threads.iter().find(|thread| thread.tid == tid);
+                own.map_or(0, |thread| thread.line)
+            }
+            On::Kernel(line) => *line,
+        }
+    }
+}
+
 /// One who watches lines.
 pub(super) struct Watcher<'a> {
     pub(super) sampler: &'a mut LineSampler,
     pub(super) memory: &'a Memory,
-    pub(super) programs: &'a mut Programs,
+    pub(super) code: &'a mut Code,
+    pub(super) threads: &'a mut BTreeMap<u32, SampledTask>,
 }
 
 impl Watcher<'_> {
     /// Watches both halves of a line: all accesses, and where there are some, the writes, which reads would hide.
     /// Returns how often a thread could not be watched.
     pub(super) fn round(&mut self, line: Line, candidate: &mut Candidate) -> u64 {
-        let on = self.threads(line, candidate);
+        let on = match is_kernels(line.address) {
+            true => On::Kernel(line.address),
+            false => On::Threads(self.threads(line, candidate)),
+        };
         let mut seen = BTreeSet::new();
         let mut refused_count = 0;
         for half in 0..2 {
@@ -89,7 +116,7 @@ impl Watcher<'_> {
         &mut self,
         half: u64,
         access: WatchedAccess,
-        on: &[WatchedThread],
+        on: &On,
         candidate: &mut Candidate,
     ) -> Turned {
         let offset = |word| (half * HALF_WORDS + word) * WORD_BYTES;
@@ -99,7 +126,10 @@ impl Watcher<'_> {
                 access,
             })
             .collect();
-        let watched = self.sampler.watch(&watches, on, LIMITS);
+        let watched = match on {
+            On::Threads(threads) => self.sampler.watch(&watches, threads, LIMITS),
+            On::Kernel(line) => self.sampler.watch_kernel(&watches, *line, LIMITS),
+        };
         let is_write = access == WatchedAccess::Write;
         let turns = &mut candidate.touches.turns[half as usize];
         match is_write {
@@ -112,6 +142,9 @@ impl Watcher<'_> {
         for hit in &watched.hits {
             let offset = watches[hit.watch].offset;
             let per_s = rates[&key(hit)];
+            let thread = self.threads.entry(hit.seen.tid);
+            let thread = thread.or_insert_with(|| SampledTask::new(hit.seen.tid));
+            thread.touched(hit.seen.cpu);
             let touches = self.touches(hit, offset, is_write, on);
             for touch in &touches {
                 candidate
@@ -134,16 +167,9 @@ impl Watcher<'_> {
     }
 
     /// The accesses that a hit tells of: those of the instruction before, or else the word.
-    fn touches(
-        &mut self,
-        hit: &Hit,
-        offset: u64,
-        is_write: bool,
-        on: &[WatchedThread],
-    ) -> Vec<Touch> {
-        let base = on.iter().find(|thread| thread.tid == hit.seen.tid);
-        let word = base.map_or(0, |thread| thread.line + offset);
-        let accesses = self.programs.accesses(&hit.seen);
+    fn touches(&mut self, hit: &Hit, offset: u64, is_write: bool, on: &On) -> Vec<Touch> {
+        let word = on.line(hit.seen.tid) + offset;
+        let accesses = self.code.accesses(&hit.seen);
         let meets = |access: &&SeenAccess| {
             let own = access
                 .address

@@ -1,0 +1,3 @@
+//! The running kernel's memory.
+
+pub use hitm_bpf::{Error as PeekError, KernelPeek};
