@@ -254,7 +254,12 @@ impl Walker<'_> {
         if self.cache_name(of_caches)? != "kmem_cache" {
             return None;
         }
-        let cache = self.cache(cache, types)?;
+        let is_merged = self.is_merged(cache);
+        let mut cache = self.cache(cache, types)?;
+        if is_merged {
+            cache.type_name.clear();
+            cache.name.push_str(" and caches merged with it");
+        }
         // A slab is smaller than its cache prefers when memory is short; it has the byte all the same.
         let end = start + cache.slab_pages * PAGE_BYTES;
         Some(Slab {
@@ -264,6 +269,14 @@ impl Walker<'_> {
             type_name: cache.type_name,
             stride_bytes: cache.stride_bytes,
         })
+    }
+
+    /// Returns true if caches of the same size share the slabs of this one, so that its name says nothing of an object
+    /// (mm/slab_common.c: `find_mergeable`, which counts them in `refcount`).
+    fn is_merged(&mut self, cache: u64) -> bool {
+        let count_at = self.member_offset("kmem_cache", "refcount");
+        let count = count_at.and_then(|at| self.memory.read(cache + at, 4).ok());
+        count.is_some_and(|count| word(&count) > 1)
     }
 
     /// Start of the block of pages that holds a byte of the direct map, and the word at which a slab has its cache.

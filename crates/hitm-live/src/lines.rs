@@ -117,8 +117,10 @@ pub struct SampledThread {
 /// Bounds of one turn of watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchLimits {
-    /// Its length.
+    /// Its length, if there are fewer hits.
     pub time: Duration,
+    /// Hits of all watches, some, after which it ends before.
+    pub hits_enough: usize,
     /// Hits of one watch of one thread.
     pub hits_max: u32,
 }
@@ -155,7 +157,7 @@ pub struct LineSampler {
 }
 
 impl LineSampler {
-    /// Starts clocks of `frequency` samples in a second of CPU time: of these CPUs where the kernel allows it and
+    /// Opens clocks of `frequency` samples in a second of CPU time: of these CPUs where the kernel allows it and
     /// where they are not many more than threads, of all threads of these processes elsewhere.
     ///
     /// # Errors
@@ -234,6 +236,16 @@ impl LineSampler {
         self.extent == Extent::WholeKernel || self.threads().next().is_some()
     }
 
+    /// Lets the clocks tick, or stops them: those of threads cost something at each switch.
+    pub fn tick(&mut self, ticks: bool) {
+        self.clocks.tick(ticks);
+    }
+
+    /// Returns true where threads have a clock each, because CPUs may not.
+    pub fn is_by_thread(&self) -> bool {
+        self.clocks.are_of_threads()
+    }
+
     /// Passes what clocks have seen to `sink`.
     pub fn samples(&mut self, mut sink: impl FnMut(Seen)) {
         let (processes, extent) = (&self.processes, self.extent);
@@ -246,7 +258,7 @@ impl LineSampler {
     }
 
     /// Watches words of a line on the threads `on`, until `time` is over. Each watch of a thread ends after
-    /// `hits_max` hits. What clocks see meanwhile is dropped.
+    /// `hits_max` hits. What clocks see meanwhile is dropped, if they tick.
     pub fn watch(
         &mut self,
         watches: &[Watch],
@@ -282,7 +294,8 @@ impl LineSampler {
     }
 
     fn turn(&mut self, mut open: OpenWatches, limits: WatchLimits) -> Watched {
-        let mut watched = open.run(limits);
+        let clocks = &self.clocks;
+        let mut watched = open.run(limits, || clocks.pending());
         let mut hits = Vec::new();
         self.clocks
             .drain(|drained| hits.extend(open.hit(drained.seen)));

@@ -102,11 +102,14 @@ impl Descriptor {
 }
 
 impl KernelNames {
-    /// Loads the kept names of the kernel with this build id; none when nothing is kept.
-    pub(crate) fn load(build_id: &[u8], layouts: &[LayoutFile]) -> Option<KernelNames> {
+    /// Loads the kept names of the kernel with this build id, whose image was at `image`; none when nothing is kept.
+    /// They may be of another boot, for which address randomisation chose another place.
+    pub(crate) fn load(build_id: &[u8], image: u64, layouts: &[LayoutFile]) -> Option<KernelNames> {
         let files = KernelFiles::of(build_id);
         let kallsyms = files.kallsyms().ok()?;
         let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
+        let listed = symbols.image().map_or(image, |listed| listed.start);
+        let symbols = symbols.shifted(image.wrapping_sub(listed));
         let btf = files.btf().ok().and_then(|btf| {
             let btf = BtfFile::parse(btf, None, "the kernel's BTF");
             btf.ok().map(RefCell::new)

@@ -50,6 +50,7 @@ pub(super) struct Clocks {
     period_ns: u64,
     threads: BTreeMap<u32, Thread>,
     cpus: BTreeMap<u32, Clock>,
+    is_ticking: bool,
     bytes: Vec<u8>,
     /// Records that found no room in a ring.
     pub(super) lost_count: u64,
@@ -91,6 +92,7 @@ impl Clocks {
             period_ns,
             threads: BTreeMap::new(),
             cpus: BTreeMap::new(),
+            is_ticking: false,
             bytes: Vec::new(),
             lost_count: 0,
             left_out_count: 0,
@@ -166,10 +168,34 @@ impl Clocks {
         }
         let whom = Whom::Thread(tid);
         let clock = Clock::open(whom, self.sight, self.period_ns, RING_BYTES)?;
+        event::enable(clock.ring.file(), self.is_ticking);
         Ok(Thread {
             pid,
             clock: Some(clock),
         })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Clock> {
+        let threads = self.threads.values();
+        let of_threads = threads.filter_map(|thread| thread.clock.as_ref());
+        of_threads.chain(self.cpus.values())
+    }
+
+    /// Lets the clocks tick, or stops them.
+    pub(super) fn tick(&mut self, ticks: bool) {
+        self.is_ticking = ticks;
+        self.all()
+            .for_each(|clock| event::enable(clock.ring.file(), ticks));
+    }
+
+    /// Returns true where threads have a clock each.
+    pub(super) fn are_of_threads(&self) -> bool {
+        self.cpus.is_empty()
+    }
+
+    /// Bytes in the rings.
+    pub(super) fn pending(&self) -> usize {
+        self.all().map(|clock| clock.ring.pending()).sum()
     }
 
     /// Passes on what is in the rings.

@@ -27,6 +27,9 @@ pub(super) enum Whom {
     Cpu(u32),
 }
 
+/// Flag of events that do not count before they are told to.
+const DISABLED: u64 = 1;
+
 impl Sight {
     /// Flags of `struct perf_event_attr`: exclude_hv and use_clockid, and those that leave code out.
     const fn flags(self) -> u64 {
@@ -63,12 +66,12 @@ impl Sight {
         words
     }
 
-    /// Opens a clock.
+    /// Opens a clock that does not tick yet.
     pub(super) fn clock(self, whom: Whom, period_ns: u64) -> io::Result<File> {
         const SOFTWARE: u64 = 1;
         const EXCLUDE_IDLE: u64 = 1 << 7;
         let mut attributes = self.attributes(SOFTWARE, period_ns);
-        attributes[5] |= EXCLUDE_IDLE;
+        attributes[5] |= EXCLUDE_IDLE | DISABLED;
         whom.open(attributes)
     }
 
@@ -76,7 +79,6 @@ impl Sight {
     pub(super) fn watch(self, whom: Whom, address: u64, access: WatchedAccess) -> io::Result<File> {
         const BREAKPOINT: u64 = 5;
         const EVERY_HIT: u64 = 1;
-        const DISABLED: u64 = 1;
         let kind = match access {
             WatchedAccess::Write => 2,
             WatchedAccess::Any => 3,
@@ -116,12 +118,14 @@ pub(super) fn arm(event: &File, hits_max: u32) {
     let _ = ioctl(event, REFRESH, hits_max.into());
 }
 
-/// Ends an event's counting.
-pub(super) fn disarm(event: &File) {
-    let _ = ioctl(event, DISABLE, 0);
+/// Lets an event count, or ends its counting.
+pub(super) fn enable(event: &File, counts: bool) {
+    let request = if counts { ENABLE } else { DISABLE };
+    let _ = ioctl(event, request, 0);
 }
 
 /// `PERF_EVENT_IOC_*`.
+const ENABLE: libc::c_ulong = 0x2400;
 const DISABLE: libc::c_ulong = 0x2401;
 const REFRESH: libc::c_ulong = 0x2402;
 const SET_OUTPUT: libc::c_ulong = 0x2405;

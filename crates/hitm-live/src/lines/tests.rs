@@ -66,6 +66,7 @@ fn clocks_see_threads_with_their_registers() {
     let line = Arc::new(Line::default());
     let adder = Adder::start(&line, 0);
     for mut sampler in samplers() {
+        sampler.tick(true);
         let mut found = None;
         hitm_test::process::wait_for("a sample", || {
             sampler.samples(|seen| {
@@ -91,6 +92,7 @@ fn watches_tell_who_touches_which_word() {
     });
     let limits = WatchLimits {
         time: Duration::from_millis(5),
+        hits_enough: 1000,
         hits_max: 4,
     };
     let on = [&adders[0], &adders[1]].map(|adder| WatchedThread {
@@ -124,6 +126,7 @@ fn the_kernel_is_sampled() {
         Ok(sampler) => sampler,
         Err(error) => return eprintln!("NOT RUN: samples of the kernel: {error}"),
     };
+    sampler.tick(true);
     let mut seen = None;
     hitm_test::process::wait_for("a sample in the kernel", || {
         // Reads a file, so that the kernel works.

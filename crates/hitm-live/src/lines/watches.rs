@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::event::{self, Sight, Whom};
 use super::{Hit, Seen, WATCHES_MAX, Watch, WatchLimits, Watched, record};
@@ -19,6 +19,11 @@ struct OpenWatch {
     number: usize,
     file: File,
 }
+
+/// Bytes of a record, some: its registers and a few callers.
+const RECORD_BYTES: usize = 320;
+/// Time between looks for hits.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 /// A thread or CPU to watch.
 #[derive(Debug, Clone, Copy)]
@@ -67,14 +72,24 @@ impl OpenWatches {
         self.refused_count += u64::from(is_refused);
     }
 
-    /// Lets all count until the time is over.
-    pub(super) fn run(&self, limits: WatchLimits) -> Watched {
+    /// Lets all count until the time is over, or there are enough hits in their rings and in those of which `pending`
+    /// tells the bytes.
+    pub(super) fn run(&self, limits: WatchLimits, pending: impl Fn() -> usize) -> Watched {
+        let bytes = || self.rings.iter().map(Ring::pending).sum::<usize>() + pending();
+        let before = bytes();
         let begun_ns = monotonic_ns();
         let start = Instant::now();
         let files = || self.open.values().map(|watch| &watch.file);
         files().for_each(|file| event::arm(file, limits.hits_max));
-        std::thread::sleep(limits.time.saturating_sub(start.elapsed()));
-        files().for_each(event::disarm);
+        let enough = before + limits.hits_enough * RECORD_BYTES;
+        loop {
+            let left = limits.time.saturating_sub(start.elapsed());
+            if left.is_zero() || bytes() >= enough {
+                break;
+            }
+            std::thread::sleep(left.min(LOOK_EVERY));
+        }
+        files().for_each(|file| event::enable(file, false));
         Watched {
             hits: Vec::new(),
             begun_ns,

@@ -98,6 +98,13 @@ impl Ring {
         unsafe { &*self.memory.cast::<AtomicU64>().add(at) }
     }
 
+    /// Bytes of records since the last call of [`Ring::read`].
+    pub(crate) fn pending(&self) -> usize {
+        let head = self.word(HEAD_WORD).load(Ordering::Acquire);
+        let tail = self.word(TAIL_WORD).load(Ordering::Relaxed);
+        head.wrapping_sub(tail) as usize
+    }
+
     /// Appends the records since the last call, whole ones, and frees their room in the ring.
     pub(crate) fn read(&mut self, bytes: &mut Vec<u8>) {
         let head = self.word(HEAD_WORD).load(Ordering::Acquire);

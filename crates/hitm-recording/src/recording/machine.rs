@@ -107,7 +107,7 @@ impl AddressNames<'_> {
 
     /// True if a whole machine was recorded, and names of its kernel are kept.
     pub fn is_machine(&self) -> bool {
-        self.kernel.is_some()
+        self.kernel.is_some() && !self.is_sampled
     }
 
     /// Returns the category of an address of a recorded machine; none when nothing identifies it.

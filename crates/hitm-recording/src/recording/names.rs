@@ -615,7 +615,7 @@ fn kernel_names(recording: &Recording) -> Option<KernelNames> {
     let kernel = mappings
         .into_iter()
         .find(|mapping| mapping.path == KERNEL_PATH)?;
-    KernelNames::load(&kernel.build_id, &recording.layouts)
+    KernelNames::load(&kernel.build_id, kernel.range.start(), &recording.layouts)
 }
 
 /// The path behind the object's name.

@@ -4,6 +4,7 @@
 //! touches them ([`hitm_live::lines`]). The two take turns until the time is over. The result is a recording, with
 //! names and verdicts as any other.
 
+mod budget;
 mod candidates;
 mod code;
 mod kernel;
@@ -22,6 +23,7 @@ use hitm_live::lines::{Extent, LineSampler, Seen, is_kernels};
 use hitm_live::procfs;
 use thiserror::Error;
 
+use self::budget::Budget;
 use self::candidates::Candidates;
 use self::code::Code;
 use self::kernel::LiveKernel;
@@ -282,6 +284,10 @@ struct Watch {
     /// The reason for which threads have no clock.
     left_out: Option<io::Error>,
     observed: Observed,
+    /// Time for clocks of threads.
+    ticking: Budget,
+    /// Time for watches of threads.
+    watching: Budget,
     begun: Instant,
     looked: Instant,
 }
@@ -317,6 +323,8 @@ impl Watch {
         let now = Instant::now();
         Ok(Watch {
             observed: Observed::new(&config.target, &sampler),
+            ticking: Budget::new(),
+            watching: Budget::new(),
             members,
             child,
             exit_code: None,
@@ -344,12 +352,22 @@ impl Watch {
                 sample_count: self.observed.sample_count,
             });
             let phase = left(self.begun).map_or(SAMPLE_FOR, |left| left.min(SAMPLE_FOR));
-            self.sample(phase);
+            self.sample_or_rest(phase);
+            self.ticking.earn(self.sampler.threads());
+            self.watching.earn(self.sampler.threads());
             for line in self.observed.candidates.next(LINES_A_PHASE) {
-                if left(self.begun) == Some(Duration::ZERO) {
+                // Watches of the kernel's lines are on CPUs, whose threads do not switch them.
+                let is_cheap = is_kernels(line.address);
+                if left(self.begun) == Some(Duration::ZERO)
+                    || !is_cheap && !self.watching.has_time()
+                {
                     break;
                 }
+                let begun = Instant::now();
                 self.round(line);
+                if !is_cheap {
+                    self.watching.spend(begun.elapsed());
+                }
             }
         }
     }
@@ -373,15 +391,28 @@ impl Watch {
         self.sampler.is_alive()
     }
 
+    /// Takes samples for a while, or waits where that would cost the threads too much.
+    fn sample_or_rest(&mut self, duration: Duration) {
+        let is_dear = self.sampler.is_by_thread();
+        if is_dear && !self.ticking.has_time() {
+            return thread::sleep(duration);
+        }
+        self.sample(duration);
+        if is_dear {
+            self.ticking.spend(duration);
+        }
+    }
+
     /// Takes samples for a while.
     fn sample(&mut self, duration: Duration) {
-        // What clocks saw while lines were watched counts for nothing.
-        self.sampler.samples(|_| {});
+        self.sampler.tick(true);
         let begun = Instant::now();
         while begun.elapsed() < duration {
             thread::sleep(READ_EVERY.min(duration.saturating_sub(begun.elapsed())));
             self.sampler.samples(|seen| self.observed.sample(&seen));
         }
+        self.sampler.tick(false);
+        self.sampler.samples(|seen| self.observed.sample(&seen));
         self.observed.sampled_ns += begun.elapsed().as_nanos() as u64;
     }
 

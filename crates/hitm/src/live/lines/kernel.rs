@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use hitm_base::AddrRange;
-use hitm_kernel::{GuestMemory, KernelSymbols, Slab, Walker, Walks};
+use hitm_kernel::{GuestMemory, KernelSymbols, PAGE_DESCRIPTORS, Slab, Walker, Walks};
 use hitm_layout::{BtfFile, Bytes, CodeBytes, MayAccess};
 use hitm_live::kernel::KernelPeek;
 use hitm_live::lines::{Seen, is_kernels};
@@ -143,6 +143,10 @@ impl LiveKernel {
     /// A line that only its address tells: in memory without an owner that is known, or among the variables of a kernel
     /// that does not list them (without CONFIG_KALLSYMS_ALL).
     fn without_name(&self, line: u64) -> Option<Region> {
+        if PAGE_DESCRIPTORS.contains(&line) {
+            // Its place tells the page.
+            return None;
+        }
         let is_listed = self.symbols.address("init_task").is_some();
         let what = match IMAGE.contains(&line) {
             true if is_listed => return None,

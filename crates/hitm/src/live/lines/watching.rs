@@ -19,6 +19,7 @@ use super::memory::{Line, Memory};
 /// less than a hundredth of a thread's time.
 const LIMITS: WatchLimits = WatchLimits {
     time: Duration::from_millis(5),
+    hits_enough: 16,
     hits_max: 6,
 };
 /// Threads that are watched at a time.
