@@ -178,6 +178,6 @@ fn who_is_not_there_is_wrong_usage() {
         error
     };
     assert!(of(&["-p", "4194304"]).contains("process 4194304 has no threads"));
-    assert!(of(&[]).contains("expected --pid, --cgroup or a program"));
+    assert!(of(&[]).contains("expected --pid, --cgroup, a program or --kernel"));
     assert!(of(&["--cgroup", "/no/such/group"]).contains("/no/such/group"));
 }
