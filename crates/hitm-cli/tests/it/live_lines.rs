@@ -95,6 +95,41 @@ fn what_each_thread_has_for_itself_is_no_finding() {
     }
 }
 
+/// The kernel's table of files is one for all threads of a program, with a lock of its own.
+#[test]
+fn members_of_the_kernel_are_named_without_debug_information() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let source = root().join("examples/programs/open_close.c");
+    let program = build(directory.path(), "open_close", &source, &[]);
+    wait_for("a run whose threads meet in the kernel", || {
+        let mut command = Command::new(hitm());
+        command.args(["live", "lines", "--kernel", "-F", "4999"]);
+        command.args(["--format", "json", "--"]);
+        command
+            .arg(&program)
+            .args(["2", "300000"])
+            .stdin(Stdio::null());
+        let output = command.output().expect("hitm starts");
+        let test = "members_of_the_kernel_are_named_without_debug_information";
+        let Some(report) = report(test, &output) else {
+            return true;
+        };
+        if report["watched"]["hit_count"] == 0 {
+            say_not_run(test, "no debug registers for the kernel");
+            return true;
+        }
+        let findings = report["findings"].as_array().expect("a list");
+        let table = findings.iter().find(|finding| {
+            let name = finding["name"].as_str().expect("a name");
+            name.starts_with("files_struct.")
+        });
+        table.is_some_and(|table| {
+            let functions = table["written_in"].to_string();
+            functions.contains("alloc_fd") || functions.contains("file_close_fd")
+        })
+    });
+}
+
 /// Looks at a program, keeps what it sees, and returns how it ended.
 fn watch(program: &Child, file: &Path, duration: &str) -> Command {
     let mut command = Command::new(hitm());
