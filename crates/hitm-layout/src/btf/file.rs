@@ -20,8 +20,9 @@ use crate::{Bytes, Error};
 #[derive(Debug)]
 pub struct BtfFile {
     file: String,
-    blob: Arc<Blob>,
+    pub(super) blob: Arc<Blob>,
     names: Option<Arc<NameIndex>>,
+    pub(super) functions: Option<NameIndex>,
     store: TypeStore,
     known: Known,
     pointer_size: u64,
@@ -105,6 +106,7 @@ impl BtfFile {
             pointer_size: pointer_size(&blob),
             blob: Arc::new(blob),
             names: None,
+            functions: None,
             store: TypeStore::default(),
             known: Known::default(),
         }
@@ -233,9 +235,10 @@ impl BtfFile {
     /// The index of names, made at the first look-up.
     fn names(&mut self) -> Arc<NameIndex> {
         let blob = &self.blob;
+        let is_wanted = |kind: Kind| kind.names_a_type() || kind == Kind::Var;
         let names = self
             .names
-            .get_or_insert_with(|| Arc::new(NameIndex::new(blob)));
+            .get_or_insert_with(|| Arc::new(NameIndex::new(blob, is_wanted)));
         names.clone()
     }
 
@@ -253,7 +256,15 @@ impl BtfFile {
         first
     }
 
-    fn read(&mut self, id: u32) -> TypeId {
+    /// The type that a pointer points at, behind typedefs and qualifiers of the pointer.
+    pub(crate) fn pointee(&mut self, pointer: TypeId) -> Option<TypeId> {
+        let pointer = self.store.resolve(pointer);
+        let target = self.known.pointees.get(&pointer).copied()?;
+        Some(self.read(target))
+    }
+
+    /// The type of an id.
+    pub(crate) fn read(&mut self, id: u32) -> TypeId {
         let mut reader = Reader {
             blob: &self.blob,
             store: &mut self.store,

@@ -10,9 +10,11 @@
 
 mod blob;
 mod file;
+mod functions;
 mod name;
 mod names;
 mod read;
 mod record;
 
 pub use file::{BtfDefinition, BtfFile, BtfVariable};
+pub(crate) use functions::Prototype;

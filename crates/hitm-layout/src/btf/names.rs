@@ -1,11 +1,11 @@
-//! Finds types by name, in an index that is made at the first look-up.
+//! Finds records by name, in an index that is made at the first look-up.
 
 use hitm_base::Fnv1a;
 
 use super::blob::Blob;
 use super::record::Kind;
 
-/// Ids by the hash of their names: of the types of a BTF and of its base.
+/// Ids by the hash of their names: of records of a BTF and of its base.
 #[derive(Debug)]
 pub(super) struct NameIndex {
     /// Sorted, so that of one name the first comes first.
@@ -13,15 +13,15 @@ pub(super) struct NameIndex {
 }
 
 impl NameIndex {
-    pub(super) fn new(blob: &Blob) -> NameIndex {
+    /// Indexes the records of the kinds that are wanted.
+    pub(super) fn new(blob: &Blob, is_wanted: impl Fn(Kind) -> bool) -> NameIndex {
         let mut entries = Vec::new();
         for id in 1..blob.end_id() {
             let Some(record) = blob.record(id) else {
                 continue;
             };
-            let is_wanted = record.kind.names_a_type() || record.kind == Kind::Var;
             let name = blob.name_bytes(record.name).unwrap_or_default();
-            if is_wanted && !name.is_empty() {
+            if is_wanted(record.kind) && !name.is_empty() {
                 entries.push((hash(name), id));
             }
         }

@@ -15,8 +15,13 @@ use crate::types::{
     TypeKind, TypeName, TypeStore, overlap,
 };
 
-/// Types that were read so far, by id.
-pub(super) type Known = BTreeMap<u32, TypeId>;
+/// Types that were read so far.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    by_id: BTreeMap<u32, TypeId>,
+    /// Ids of the types that pointers point at.
+    pub(super) pointees: BTreeMap<TypeId, u32>,
+}
 
 /// Reads types into a store.
 pub(super) struct Reader<'s> {
@@ -32,7 +37,7 @@ pub(super) struct Reader<'s> {
 impl Reader<'_> {
     /// The type of an id. Never fails: a type without a layout is broken, with its name.
     pub(super) fn read(&mut self, id: u32) -> TypeId {
-        if let Some(known) = self.known.get(&id) {
+        if let Some(known) = self.known.by_id.get(&id) {
             return *known;
         }
         if let Some(fault) = self.store.fault_of_entering(&self.under_way, &id) {
@@ -45,7 +50,7 @@ impl Reader<'_> {
             None => self.broken(id, TypeFault::NoSuchType),
         };
         self.under_way.pop();
-        self.known.insert(id, found);
+        self.known.by_id.insert(id, found);
         found
     }
 
@@ -65,7 +70,12 @@ impl Reader<'_> {
                 self.store.set_enumerators(found, all.collect());
                 found
             }
-            Kind::Ptr => (self.store).add(name, Some(self.pointer_size), TypeKind::Pointer),
+            Kind::Ptr => {
+                let size = Some(self.pointer_size);
+                let found = self.store.add(name, size, TypeKind::Pointer);
+                self.known.pointees.insert(found, record.size_or_type);
+                found
+            }
             Kind::Array => self.read_array(id, record, name),
             Kind::Struct | Kind::Union => self.read_aggregate(record, name),
             Kind::Fwd => self.broken(id, TypeFault::DeclarationOnly),

@@ -38,23 +38,24 @@ pub(crate) enum LocalPlace {
 
 /// A variable at a place, in a range of addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Local {
+pub(crate) struct Local<At> {
     pub(crate) begin: u64,
     pub(crate) end: u64,
     pub(crate) place: LocalPlace,
-    pub(crate) of_type: DieRef,
+    pub(crate) of_type: At,
 }
 
-/// Variables of one function, and the types of its result and of those of its calls.
-#[derive(Debug, Default)]
-pub(crate) struct FunctionLocals {
+/// Variables of one function, and the types of its result and of those of its calls. `At` is where a type is
+/// declared.
+#[derive(Debug)]
+pub(crate) struct FunctionLocals<At = DieRef> {
     /// Its machine code, first part first.
     pub(crate) ranges: Vec<Range>,
-    pub(crate) locals: Vec<Local>,
+    pub(crate) locals: Vec<Local<At>>,
     /// The type that a call returns, by the address after the call.
-    pub(crate) call_results: BTreeMap<u64, DieRef>,
+    pub(crate) call_results: BTreeMap<u64, At>,
     /// The type that the function returns.
-    pub(crate) result: Option<DieRef>,
+    pub(crate) result: Option<At>,
 }
 
 /// Places that the variables of one function may have together.
@@ -75,6 +76,17 @@ struct Reader<'v, 'a> {
     found: FunctionLocals,
     /// Ranges that may still be looked at.
     budget: usize,
+}
+
+impl<At> Default for FunctionLocals<At> {
+    fn default() -> FunctionLocals<At> {
+        FunctionLocals {
+            ranges: Vec::new(),
+            locals: Vec::new(),
+            call_results: BTreeMap::new(),
+            result: None,
+        }
+    }
 }
 
 impl FunctionLocals {

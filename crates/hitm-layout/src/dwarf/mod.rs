@@ -20,7 +20,7 @@ pub(crate) use children::Children;
 pub(crate) use code::CodeIndex;
 pub use code::{CodeLocation, Frame};
 pub(crate) use die::{Die, Walker, attr_u64, value_of};
-pub(crate) use locals::{Base, FunctionLocals, LocalPlace};
+pub(crate) use locals::{Base, FunctionLocals, Local, LocalPlace};
 pub(crate) use sections::{DebugSections, Naming};
 pub(crate) use sources::View;
 pub(crate) use split::Skeleton;

@@ -3,13 +3,14 @@
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, DDI 0487, section C4.1 (encodings).
 
-use super::insn::{Access, Convention, Effect, Insn, Next, Place, Reg, ZERO};
+use super::insn::{Access, Convention, Effect, Insn, Next, Own, Place, Reg, ZERO};
 
-/// Procedure Call Standard for the Arm 64-bit Architecture, section 6.1.1: x0 to x18 and the link
-/// register are the callee's.
+/// Procedure Call Standard for the Arm 64-bit Architecture, section 6.1.1: arguments are in x0 to
+/// x7; x0 to x18 and the link register are the callee's.
 pub(super) const CONVENTION: Convention = Convention {
     stack: STACK,
     result: 0,
+    arguments: &[0, 1, 2, 3, 4, 5, 6, 7],
     clobbered: &[
         0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 30,
     ],
@@ -98,12 +99,24 @@ impl Word {
         Effect::Clobber { to: self.reg(0) }
     }
 
+    /// A system instruction. Linux keeps a CPU's task in sp_el0, and the distance to its variables in tpidr_el1,
+    /// or in tpidr_el2 as a host of virtual machines.
+    const fn system(self) -> Effect {
+        let own = match self.0 & !0x1f {
+            0xd538_4100 => Own::Task,
+            0xd538_d080 | 0xd53c_d040 => Own::Offset,
+            _ => return self.clobber(),
+        };
+        let to = self.reg(0);
+        Effect::Own { to, own }
+    }
+
     fn branch(self, address: u64, effects: &mut Vec<Effect>) -> Next {
         let target = |offset: i64| address.wrapping_add_signed(offset * 4);
         if self.is(0x7c00_0000, 0x1400_0000) {
             let is_call = self.bits(31, 1) == 1;
             return if is_call {
-                Next::Call
+                Next::Call(Some(target(self.signed(0, 26))))
             } else {
                 Next::Jump(target(self.signed(0, 26)))
             };
@@ -116,14 +129,14 @@ impl Word {
         }
         if self.is(0xfe00_0000, 0xd600_0000) {
             return match self.bits(21, 4) {
-                0b0001 | 0b1001 => Next::Call,
+                0b0001 | 0b1001 => Next::Call(None),
                 0b0010 | 0b0100 => Next::Return,
                 _ => Next::Elsewhere,
             };
         }
         // A system instruction may put something into a register.
         if self.is(0xffc0_0000, 0xd500_0000) {
-            effects.push(self.clobber());
+            effects.push(self.system());
             return Next::Follow;
         }
         match self.bits(21, 3) {

@@ -3,9 +3,9 @@
 
 use super::insn::{Reg, ZERO};
 use super::state::{Pointer, State, Value};
-use super::types::Types;
+use super::types::{Types, bytes_of};
 use crate::dwarf::{Base, FunctionLocals, LocalPlace};
-use crate::types::TypeId;
+use crate::types::{TypeId, TypeStore};
 
 /// Facts that one function may have about its stack: compilers without optimisation have one for each
 /// variable.
@@ -51,11 +51,11 @@ pub(super) struct Facts {
 impl Facts {
     /// The facts of a function with instructions at `addresses`, of which those at `leaders` are reached
     /// in several ways: there all that holds is noted again.
-    pub(super) fn new(
-        locals: &FunctionLocals,
+    pub(super) fn new<T: Types>(
+        locals: &FunctionLocals<T::At>,
         addresses: &[u64],
         leaders: &[usize],
-        types: &mut Types<'_, '_, '_>,
+        types: &mut T,
     ) -> Facts {
         let mut facts = Facts::default();
         for local in &locals.locals {
@@ -122,7 +122,7 @@ impl Facts {
         &self,
         at: usize,
         state: &mut State,
-        types: &Types<'_, '_, '_>,
+        types: &TypeStore,
         mut assigned: impl FnMut(u64, TypeId),
     ) {
         let first = self.events.partition_point(|event| event.0 < at);
@@ -149,12 +149,12 @@ impl Facts {
     }
 
     /// Type that the variable at a place of the stack points at, where the instruction at `address` is.
-    pub(super) fn pointer_on_stack(
+    pub(super) fn pointer_on_stack<T: Types>(
         &self,
         address: u64,
         at: i64,
         state: &State,
-        types: &mut Types<'_, '_, '_>,
+        types: &mut T,
     ) -> Option<TypeId> {
         let mut here = self
             .frame
@@ -171,7 +171,9 @@ impl Facts {
             let into = at.checked_sub(base.checked_add(fact.offset)?)?;
             let into = u64::try_from(into).ok()?;
             match fact.holds {
-                Holds::Object(of) if into < types.size(of)? => types.pointer_at(of, into),
+                Holds::Object(of) if into < bytes_of(types.store(), of)? => {
+                    types.pointer_at(of, into)
+                }
                 Holds::PointerTo(to) if into == 0 => Some(to),
                 _ => None,
             }
@@ -182,7 +184,7 @@ impl Facts {
 /// Returns true if the pointer that was followed here says more than the variable that holds it.
 /// Such a pointer is one into an object around what the variable is declared to point at, or to one
 /// where that is a plain value.
-fn says_more(own: Pointer, declared: Pointer, types: &Types<'_, '_, '_>) -> bool {
+fn says_more(own: Pointer, declared: Pointer, types: &TypeStore) -> bool {
     if own.stride > 0 {
         return false;
     }
@@ -192,9 +194,9 @@ fn says_more(own: Pointer, declared: Pointer, types: &Types<'_, '_, '_>) -> bool
     let Ok(into) = u64::try_from(into) else {
         return false;
     };
-    let is_inside = types.size(own.to).is_some_and(|size| into < size);
-    let is_larger = types.size(own.to) > types.size(declared.to);
-    is_inside && is_larger && types.store.has_part(own.to, into, declared.to)
+    let is_inside = bytes_of(types, own.to).is_some_and(|size| into < size);
+    let is_larger = bytes_of(types, own.to) > bytes_of(types, declared.to);
+    is_inside && is_larger && types.has_part(own.to, into, declared.to)
 }
 
 fn fact_of(register: u16, to: TypeId, addend: i64, is_by_reference: bool) -> Option<RegisterFact> {

@@ -6,58 +6,64 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Facts;
-use super::insn::{Convention, Effect, Insn, Next, Place, Reg, ZERO};
+use super::insn::{Convention, Effect, Insn, Next, Own, Place, Reg, ZERO};
 use super::numbers::{moved, numbers, scaled, stepped};
 use super::state::{Pointer, State, Value, join};
 use super::target::Target;
-use super::types::Types;
-use super::{AccessedType, FunctionTypes};
-use crate::dwarf::{DieRef, FunctionLocals, VariableIndex};
+use super::types::{Part, Types, array_at, bytes_of};
+use super::{AccessedType, Argument, FunctionTypes};
+use crate::dwarf::FunctionLocals;
 use crate::types::TypeId;
 
 /// Most passes over all instructions of a function. Ten are rare: registers change what they point
 /// at few times.
 const ROUNDS_MAX: usize = 64;
 
+/// Machine code of one function.
+pub(super) struct Code {
+    /// By address.
+    pub(super) insns: Vec<Insn>,
+    pub(super) convention: &'static Convention,
+    /// True for a kernel's. It patches jumps in where they are needed, so that what nothing leads to is not
+    /// run; and what its calls pass is noted.
+    pub(super) is_kernel: bool,
+}
+
 /// The analysis of one function.
-pub(super) struct Analysis<'f, 's, 'v, 'a> {
-    types: Types<'s, 'v, 'a>,
-    variables: &'f VariableIndex,
-    locals: &'f FunctionLocals,
-    convention: &'static Convention,
-    insns: Vec<Insn>,
+pub(super) struct Analysis<'f, T: Types> {
+    types: T,
+    locals: &'f FunctionLocals<T::At>,
+    code: Code,
     /// The first instructions of blocks, in order.
     leaders: Vec<usize>,
     facts: Facts,
     /// States at the begin of blocks that were reached, by their first instruction.
     entries: BTreeMap<usize, State>,
+    /// Blocks whose states do not change by what nothing leads to.
+    run: BTreeSet<usize>,
     /// State where an indirect jump leads.
     jumped: Option<State>,
     found: FunctionTypes,
     is_recording: bool,
 }
 
-impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
-    /// `insns` are those of the function, by address.
+impl<'f, T: Types> Analysis<'f, T> {
     pub(super) fn new(
-        mut types: Types<'s, 'v, 'a>,
-        variables: &'f VariableIndex,
-        locals: &'f FunctionLocals,
-        convention: &'static Convention,
-        insns: Vec<Insn>,
-    ) -> Analysis<'f, 's, 'v, 'a> {
-        let addresses: Vec<u64> = insns.iter().map(|insn| insn.address).collect();
-        let leaders = leaders(&insns, locals);
+        mut types: T,
+        locals: &'f FunctionLocals<T::At>,
+        code: Code,
+    ) -> Analysis<'f, T> {
+        let addresses: Vec<u64> = code.insns.iter().map(|insn| insn.address).collect();
+        let leaders = leaders(&code.insns, locals);
         let facts = Facts::new(locals, &addresses, &leaders, &mut types);
         Analysis {
             types,
-            variables,
             locals,
-            convention,
-            insns,
+            code,
             leaders,
             facts,
             entries: BTreeMap::new(),
+            run: BTreeSet::new(),
             jumped: None,
             found: FunctionTypes::default(),
             is_recording: false,
@@ -70,11 +76,14 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         let Some(entry) = first.and_then(|range| self.index_of(range.begin)) else {
             return FunctionTypes::default();
         };
-        let mut left = self.insns.len().saturating_mul(ROUNDS_MAX);
-        let mut start = Some((entry, State::at_entry(self.convention)));
+        let mut left = self.code.insns.len().saturating_mul(ROUNDS_MAX);
+        let mut start = Some((entry, State::at_entry(self.code.convention)));
         while let Some((first, state)) = start {
             self.entries.insert(first, state);
             self.settle(first, &mut left);
+            if self.code.is_kernel && self.run.is_empty() {
+                self.run = self.entries.keys().copied().collect();
+            }
             start = self.unreached();
         }
         self.is_recording = true;
@@ -97,8 +106,9 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
             }
             for (next, state) in ends {
                 match self.entries.get_mut(&next) {
+                    Some(_) if self.run.contains(&next) => {}
                     Some(known) => {
-                        if known.join(&state, &self.types) {
+                        if known.join(&state, self.types.store()) {
                             open.insert(next);
                         }
                     }
@@ -126,7 +136,8 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
 
     /// The stack before the indirect jumps that were reached.
     fn at_jumps(&self) -> State {
-        let is_jump = |block: &usize| self.insns[self.end_of(*block) - 1].next == Next::Elsewhere;
+        let is_jump =
+            |block: &usize| self.code.insns[self.end_of(*block) - 1].next == Next::Elsewhere;
         let blocks = self.entries.iter().filter(|(block, _)| is_jump(block));
         let mut states = blocks.map(|(_, entry)| {
             let mut entry = entry.clone();
@@ -135,7 +146,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         });
         let first = states.next().unwrap_or(State::unknown());
         states.fold(first, |mut known, other| {
-            known.join(&other, &self.types);
+            known.join(&other, self.types.store());
             known
         })
     }
@@ -143,11 +154,14 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
     /// The number of the instruction after a block's last one.
     fn end_of(&self, first: usize) -> usize {
         let after = self.leaders.partition_point(|leader| *leader <= first);
-        self.leaders.get(after).copied().unwrap_or(self.insns.len())
+        self.leaders
+            .get(after)
+            .copied()
+            .unwrap_or(self.code.insns.len())
     }
 
     fn index_of(&self, address: u64) -> Option<usize> {
-        index_of(&self.insns, address)
+        index_of(&self.code.insns, address)
     }
 
     /// Goes through one block. Answers how many instructions it has, and where the program goes from it.
@@ -157,12 +171,12 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
             self.step(index, &mut state);
         }
         let mut ends = Vec::new();
-        let last = self.insns[end - 1].next;
-        let follows = last.follows() || last == Next::Call;
+        let last = self.code.insns[end - 1].next;
+        let follows = last.follows() || matches!(last, Next::Call(_));
         if let Some(index) = last.target().and_then(|target| self.index_of(target)) {
             ends.push((index, state.clone()));
         }
-        if follows && end < self.insns.len() {
+        if follows && end < self.code.insns.len() {
             ends.push((end, state));
         }
         (end - first, ends)
@@ -171,17 +185,16 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
     fn step(&mut self, index: usize, state: &mut State) {
         let found = &mut self.found;
         let is_recording = self.is_recording;
-        let types = &self.types;
+        let types = self.types.store();
         self.facts.apply(index, state, types, |call, to| {
             if is_recording {
                 found.note_result(call, to, types);
             }
         });
-        let insn = &self.insns[index];
+        let insn = &self.code.insns[index];
         let (address, next) = (insn.address, insn.next);
         if let Some(access) = insn.access.filter(|_| self.is_recording)
-            && let Target::Object(pointer) = Target::of(state, access.place)
-            && let Some(accessed) = self.accessed(pointer)
+            && let Some(accessed) = self.object(Target::of(state, access.place))
         {
             let accessed = AccessedType {
                 bytes: access.bytes,
@@ -189,46 +202,60 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
             };
             self.found.accesses.insert(address, accessed);
         }
-        let effects = std::mem::take(&mut self.insns[index].effects);
+        let effects = std::mem::take(&mut self.code.insns[index].effects);
         for effect in &effects {
             self.effect(address, *effect, state);
         }
-        self.insns[index].effects = effects;
+        self.code.insns[index].effects = effects;
         match next {
-            Next::Call => self.call(index, state),
+            Next::Call(_) => self.call(index, state),
             Next::Return => self.returned(state),
             _ => {}
         }
     }
 
     fn call(&mut self, index: usize, state: &mut State) {
-        for reg in self.convention.clobbered {
+        let after = self.code.insns.get(index + 1).map(|insn| insn.address);
+        if let Some(call) = after.filter(|_| self.is_recording && self.code.is_kernel) {
+            self.note_arguments(call, state);
+        }
+        for reg in self.code.convention.clobbered {
             state.set(*reg, Value::Unknown);
         }
-        let Some(after) = self.insns.get(index + 1).map(|insn| insn.address) else {
+        let Some(after) = after else {
             return;
         };
         let declared = self.locals.call_results.get(&after);
         let to = declared.and_then(|result| self.pointer_of(*result));
         let value = to.map_or(Value::Result(after), Value::pointer_to);
-        state.set(self.convention.result, value);
+        state.set(self.code.convention.result, value);
+    }
+
+    fn note_arguments(&mut self, call: u64, state: &State) {
+        let arguments = self.code.convention.arguments;
+        for (number, reg) in arguments.iter().enumerate() {
+            if let Some(accessed) = self.object(Target::at(state.get(*reg))) {
+                let argument = Argument { call, number };
+                self.found.arguments.insert(argument, accessed);
+            }
+        }
     }
 
     fn returned(&mut self, state: &State) {
-        let Value::Result(call) = state.get(self.convention.result) else {
+        let Value::Result(call) = state.get(self.code.convention.result) else {
             return;
         };
         if self.is_recording {
             let declared = self.locals.result;
             match declared.and_then(|result| self.pointer_of(result)) {
-                Some(to) => self.found.note_result(call, to, &self.types),
+                Some(to) => self.found.note_result(call, to, self.types.store()),
                 None => self.found.returned.extend([call]),
             }
         }
     }
 
     /// Type that a value of the type at an entry points at.
-    fn pointer_of(&mut self, of: DieRef) -> Option<TypeId> {
+    fn pointer_of(&mut self, of: T::At) -> Option<TypeId> {
         let of = self.types.read(of);
         self.types.pointer_at(of, 0)
     }
@@ -244,7 +271,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
             Effect::Constant { to, value } => state.set(to, Value::Constant(value)),
             Effect::Clobber { to } => state.set_new(to, address),
             Effect::Select { to, one, other } => {
-                let value = join(state.get(one), state.get(other), &self.types);
+                let value = join(state.get(one), state.get(other), self.types.store());
                 state.set(to, value);
             }
             Effect::Address { to, place } => {
@@ -252,6 +279,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                     Target::Object(pointer) => Value::Pointer(pointer),
                     Target::Stack(at) => Value::Stack(at),
                     Target::Static(address) => Value::Constant(address),
+                    Target::PerCpu(address) => Value::PerCpu(address),
                     Target::Unknown => numbers(state, place),
                 };
                 set_number(state, to, value, address);
@@ -291,6 +319,10 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                 let value = self.load(address, place, state);
                 set_number(state, to, value, address);
             }
+            Effect::Own { to, own } => {
+                let value = self.own(own);
+                set_number(state, to, value, address);
+            }
             Effect::Store { place, from } => self.store(address, place, from, state),
             Effect::Spoil { place } => {
                 if let Target::Stack(at) = Target::of(state, place) {
@@ -300,24 +332,53 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         }
     }
 
+    fn own(&mut self, own: Own) -> Value {
+        let to = match own {
+            Own::Offset => return Value::PerCpu(0),
+            Own::Variable(at) if self.types.holds_distance(at) => return Value::PerCpu(0),
+            Own::Variable(at) => self.declared_per_cpu(at),
+            Own::Task => self.types.task(),
+        };
+        to.map_or(Value::Unknown, Value::pointer_to)
+    }
+
+    /// Type that the pointer in each CPU's variable at an address points at.
+    fn declared_per_cpu(&mut self, address: u64) -> Option<TypeId> {
+        let Part { of, offset } = self.types.per_cpu(address)?;
+        self.types.pointer_at(of, offset)
+    }
+
+    /// The object in memory.
+    fn object(&mut self, target: Target) -> Option<AccessedType> {
+        match target {
+            Target::Object(pointer) => self.accessed(pointer),
+            Target::PerCpu(at) => {
+                let Part { of, offset } = self.types.per_cpu(at)?;
+                self.accessed(Pointer::new(of, i64::try_from(offset).ok()?))
+            }
+            Target::Stack(_) | Target::Static(_) | Target::Unknown => None,
+        }
+    }
+
     /// The object that a pointer points into, with the offset in it: an element of the array that it is
     /// moved along, or of an array inside.
     fn accessed(&self, pointer: Pointer) -> Option<AccessedType> {
-        let size = self.types.size(pointer.to)?;
+        let types = self.types.store();
+        let size = bytes_of(types, pointer.to)?;
         let is_element = pointer.stride > 0 && pointer.stride.is_multiple_of(size);
         let offset = match is_element {
             true => pointer.offset.rem_euclid(i64::try_from(size).ok()?),
             false => pointer.offset,
         };
         let offset = u64::try_from(offset).ok()?;
-        let is_inside = offset < size || self.types.store.has_open_end(pointer.to);
+        let is_inside = offset < size || types.has_open_end(pointer.to);
         let (type_id, offset) = match pointer.stride {
             _ if !is_inside => return None,
             0 => (pointer.to, offset),
             _ if is_element => (pointer.to, offset),
             stride => {
-                let (element, rest) = self.types.array_at(pointer.to, offset)?;
-                let is_element = stride.is_multiple_of(self.types.size(element)?);
+                let (element, rest) = array_at(types, pointer.to, offset)?;
+                let is_element = stride.is_multiple_of(bytes_of(types, element)?);
                 is_element.then_some((element, rest))?
             }
         };
@@ -339,7 +400,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                 Value::Pointer(own)
                     if self
                         .types
-                        .store
+                        .store()
                         .has_part(own.to, own.offset.unsigned_abs(), to) =>
                 {
                     Value::Pointer(own)
@@ -348,6 +409,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
             },
             (Some(to), _) => Value::pointer_to(to),
             (None, Target::Stack(at)) => state.slot(at),
+            (None, Target::Static(at)) if self.types.holds_distance(at) => Value::PerCpu(0),
             _ => Value::Unknown,
         }
     }
@@ -363,13 +425,11 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
                 .facts
                 .pointer_on_stack(address, at, state, &mut self.types),
             Target::Static(at) => {
-                let variable = self.variables.nearest(at)?;
-                let die = self.types.view.variable_type(variable)?;
-                let of = self.types.read(die);
-                let into = at.checked_sub(variable.address)?;
-                let is_inside = self.types.size(of).is_some_and(|size| into < size);
-                is_inside.then(|| self.types.pointer_at(of, into))?
+                let Part { of, offset } = self.types.variable(at)?;
+                let is_inside = bytes_of(self.types.store(), of).is_some_and(|size| offset < size);
+                is_inside.then(|| self.types.pointer_at(of, offset))?
             }
+            Target::PerCpu(at) => self.declared_per_cpu(at),
             Target::Unknown => None,
         }
     }
@@ -389,7 +449,7 @@ impl<'f, 's, 'v, 'a> Analysis<'f, 's, 'v, 'a> {
         );
         if is_open && let Some(to) = self.declared_at(address, target, state) {
             if let (Value::Result(call), true) = (value, self.is_recording) {
-                self.found.note_result(call, to, &self.types);
+                self.found.note_result(call, to, self.types.store());
             }
             // A value that is put into a pointer is one.
             state.set(from, Value::pointer_to(to));
@@ -416,7 +476,7 @@ fn set_number(state: &mut State, to: Reg, value: Value, address: u64) {
 }
 
 /// The first instructions of blocks: where jumps lead, what follows them, and where parts begin.
-fn leaders(insns: &[Insn], locals: &FunctionLocals) -> Vec<usize> {
+fn leaders<At>(insns: &[Insn], locals: &FunctionLocals<At>) -> Vec<usize> {
     let index_of = |address: u64| index_of(insns, address);
     let mut leaders: BTreeSet<usize> = BTreeSet::new();
     let begins = locals.ranges.iter();
@@ -425,7 +485,7 @@ fn leaders(insns: &[Insn], locals: &FunctionLocals) -> Vec<usize> {
         if let Next::Jump(target) | Next::Branch(target) = insn.next {
             leaders.extend(index_of(target));
         }
-        let ends = !matches!(insn.next, Next::Follow | Next::Call);
+        let ends = !matches!(insn.next, Next::Follow | Next::Call(_));
         if ends && index + 1 < insns.len() {
             leaders.insert(index + 1);
         }

@@ -120,8 +120,21 @@ pub(super) enum Effect {
     Store { place: Place, from: Reg },
     /// A place gets something else.
     Spoil { place: Place },
+    /// `to` gets what the CPU has of its own.
+    Own { to: Reg, own: Own },
     /// A register gets something else.
     Clobber { to: Reg },
+}
+
+/// A value that a kernel keeps for each CPU, of the CPU that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Own {
+    /// The pointer or number in its copy of a variable at an address.
+    Variable(u64),
+    /// The distance from variables to its copies of them.
+    Offset,
+    /// The task that it runs.
+    Task,
 }
 
 /// Successors of an instruction.
@@ -133,8 +146,8 @@ pub(super) enum Next {
     Jump(u64),
     /// To an address, or to the next instruction.
     Branch(u64),
-    /// To a function, and then to the next instruction.
-    Call,
+    /// To a function, if known at an address, and then to the next instruction.
+    Call(Option<u64>),
     /// To an address that the instruction does not have.
     Elsewhere,
     /// Back to the caller.
@@ -192,6 +205,8 @@ pub(super) struct Convention {
     pub(super) stack: Reg,
     /// The register that a pointer is returned in.
     pub(super) result: Reg,
+    /// The registers of the first arguments that are numbers or pointers.
+    pub(super) arguments: &'static [Reg],
     /// Registers that a call leaves with anything in them.
     pub(super) clobbered: &'static [Reg],
     /// The stack pointer at a function's entry, from the call frame's address.

@@ -1,4 +1,4 @@
-//! Types of the memory that instructions access, from debug information alone.
+//! Types of the memory that instructions access, from debug information or a kernel's BTF alone.
 //!
 //! A heap block has no type, but the code that uses it does. A variable of type `struct item *`
 //! lives in the register that the instruction counts its address from. Debug information says where
@@ -9,6 +9,8 @@
 //! that the linker fills, and into functions from their callers.
 
 mod aarch64;
+mod btf;
+mod dwarf_types;
 mod facts;
 mod function;
 mod insn;
@@ -25,10 +27,12 @@ use std::sync::Arc;
 
 use hitm_base::Architecture;
 
-use self::function::Analysis;
+pub use self::btf::{BtfFlow, KernelFunction};
+use self::dwarf_types::DwarfTypes;
+use self::function::{Analysis, Code};
 pub(crate) use self::operands::OperandIndex;
 pub use self::operands::{CodeBytes, MayAccess, Operand};
-pub(crate) use self::types::Types;
+use self::types::Types;
 use crate::dwarf::{CodeIndex, DieRef, DwarfFile, FunctionLocals, VariableIndex};
 use crate::elf::Elf;
 use crate::types::{TypeId, TypeStore};
@@ -62,17 +66,25 @@ pub(crate) struct FunctionTypes {
     results: BTreeMap<u64, Option<TypeId>>,
     /// Calls whose results the function returns as they are.
     returned: BTreeSet<u64>,
+    /// Objects that calls are given pointers into.
+    arguments: BTreeMap<Argument, AccessedType>,
+}
+
+/// An argument of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Argument {
+    /// The address after the call.
+    call: u64,
+    /// Its place, from 0 on.
+    number: usize,
 }
 
 impl FunctionTypes {
     /// Notes that a call's result is used as a pointer to `to`.
-    fn note_result(&mut self, call: u64, to: TypeId, types: &Types<'_, '_, '_>) {
+    fn note_result(&mut self, call: u64, to: TypeId, types: &TypeStore) {
         let known = self.results.entry(call).or_insert(Some(to));
         *known = known.and_then(|known| {
-            match (
-                types.store.has_part(known, 0, to),
-                types.store.has_part(to, 0, known),
-            ) {
+            match (types.has_part(known, 0, to), types.has_part(to, 0, known)) {
                 (true, _) => Some(known),
                 (false, true) => Some(to),
                 (false, false) => None,
@@ -81,7 +93,7 @@ impl FunctionTypes {
     }
 
     fn len(&self) -> usize {
-        self.accesses.len() + self.results.len() + 1
+        self.accesses.len() + self.results.len() + self.arguments.len() + 1
     }
 }
 
@@ -97,10 +109,36 @@ pub enum ResultUse {
 }
 
 /// Functions that were gone through.
-#[derive(Debug, Default)]
-pub(crate) struct FlowIndex {
-    functions: BTreeMap<DieRef, Arc<FunctionTypes>>,
+pub(crate) type FlowIndex = FunctionIndex<DieRef>;
+
+/// Functions that were gone through, by what names one.
+#[derive(Debug)]
+pub(crate) struct FunctionIndex<Key> {
+    functions: BTreeMap<Key, Arc<FunctionTypes>>,
     kept: usize,
+}
+
+impl<Key: Ord> FunctionIndex<Key> {
+    /// Keeps a function's types, if need be in place of all others.
+    fn keep(&mut self, key: Key, found: FunctionTypes) -> Arc<FunctionTypes> {
+        if self.kept + found.len() > KEPT_MAX {
+            self.functions.clear();
+            self.kept = 0;
+        }
+        self.kept += found.len();
+        let found = Arc::new(found);
+        self.functions.insert(key, found.clone());
+        found
+    }
+}
+
+impl<Key> Default for FunctionIndex<Key> {
+    fn default() -> FunctionIndex<Key> {
+        FunctionIndex {
+            functions: BTreeMap::new(),
+            kept: 0,
+        }
+    }
 }
 
 /// Input of the analysis.
@@ -110,6 +148,18 @@ pub(crate) struct FlowSource<'d> {
     pub(crate) code: &'d mut CodeIndex,
     pub(crate) variables: &'d VariableIndex,
     pub(crate) types: &'d mut TypeStore,
+}
+
+impl FlowSource<'_> {
+    /// The object that one of type `of` is only a shell of, if that holds the byte at `offset`.
+    pub(crate) fn content_at(self, of: TypeId, offset: u64) -> Option<(TypeId, u64)> {
+        let mut types = DwarfTypes {
+            store: self.types,
+            view: &self.dwarf.view(),
+            variables: self.variables,
+        };
+        types.content_at(of, offset)
+    }
 }
 
 impl FlowIndex {
@@ -140,23 +190,25 @@ impl FlowIndex {
         // A damaged function has no types.
         let locals = FunctionLocals::read(&view, at).unwrap_or_default();
         let insns = decode(source.elf, &locals);
-        let convention = match source.elf.architecture {
-            Architecture::X86_64 => &x86::CONVENTION,
-            Architecture::Aarch64 => &aarch64::CONVENTION,
+        let code = Code {
+            insns,
+            convention: convention(source.elf.architecture),
+            is_kernel: false,
         };
-        let types = Types {
+        let types = DwarfTypes {
             store: source.types,
             view: &view,
+            variables: source.variables,
         };
-        let found = Analysis::new(types, source.variables, &locals, convention, insns).run();
-        if self.kept + found.len() > KEPT_MAX {
-            self.functions.clear();
-            self.kept = 0;
-        }
-        self.kept += found.len();
-        let found = Arc::new(found);
-        self.functions.insert(at, found.clone());
-        Some(found)
+        let found = Analysis::new(types, &locals, code).run();
+        Some(self.keep(at, found))
+    }
+}
+
+const fn convention(architecture: Architecture) -> &'static insn::Convention {
+    match architecture {
+        Architecture::X86_64 => &x86::CONVENTION,
+        Architecture::Aarch64 => &aarch64::CONVENTION,
     }
 }
 

@@ -178,6 +178,7 @@ pub(super) fn moved(value: Value, add: i64) -> Value {
             },
             None => Value::Unknown,
         },
+        Value::PerCpu(at) => Value::PerCpu(at.wrapping_add_signed(add)),
         Value::Result(_) if add == 0 => value,
         _ => Value::Unknown,
     }

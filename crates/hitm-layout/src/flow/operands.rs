@@ -244,6 +244,7 @@ impl Registers {
                 | Effect::MultiplyAdd { to, .. }
                 | Effect::Select { to, .. }
                 | Effect::Load { to, .. }
+                | Effect::Own { to, .. }
                 | Effect::Clobber { to } => now[usize::from(to)] = None,
             }
         }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::insn::{Convention, REGISTERS, Reg, ZERO};
-use super::types::Types;
-use crate::types::TypeId;
+use crate::types::{TypeId, TypeStore};
 
 /// Knowledge about a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +24,8 @@ pub(super) enum Value {
     Pointer(Pointer),
     /// The result of the call before this address.
     Result(u64),
+    /// A CPU's copy of the variable at an address. With 0 the distance to it from any variable.
+    PerCpu(u64),
 }
 
 impl Value {
@@ -135,7 +136,7 @@ impl State {
 
     /// Takes in what is known where another way leads to the same place. Returns true if that changed
     /// anything.
-    pub(super) fn join(&mut self, other: &State, types: &Types<'_, '_, '_>) -> bool {
+    pub(super) fn join(&mut self, other: &State, types: &TypeStore) -> bool {
         let mut is_changed = false;
         for (own, other) in self.registers.iter_mut().zip(&other.registers) {
             let joined = join(*own, *other, types);
@@ -155,7 +156,7 @@ impl State {
 /// Joins what is known about a value that is one of two. The order matters once only: a chain of
 /// joins ends, because each one that changes its first value loses something: zero, an element,
 /// everything.
-pub(super) fn join(one: Value, other: Value, types: &Types<'_, '_, '_>) -> Value {
+pub(super) fn join(one: Value, other: Value, types: &TypeStore) -> Value {
     match (one, other) {
         _ if one == other => one,
         (Value::Constant(0), Value::Pointer(_)) => other,
@@ -165,8 +166,8 @@ pub(super) fn join(one: Value, other: Value, types: &Types<'_, '_, '_>) -> Value
     }
 }
 
-fn join_pointers(one: Pointer, other: Pointer, types: &Types<'_, '_, '_>) -> Value {
-    if !types.store.is_same(one.to, other.to) {
+fn join_pointers(one: Pointer, other: Pointer, types: &TypeStore) -> Value {
+    if !types.is_same(one.to, other.to) {
         return Value::Unknown;
     }
     let distance = one.offset.abs_diff(other.offset);

@@ -1,7 +1,7 @@
 //! The memory that an instruction's place lies in.
 
 use super::insn::Place;
-use super::numbers::{Strides, moved, scaled, stepped_by};
+use super::numbers::{Strides, moved, scaled, stepped_by, sum};
 use super::state::{Pointer, State, Value};
 
 /// The memory that a place lies in.
@@ -10,6 +10,8 @@ pub(super) enum Target {
     Object(Pointer),
     Stack(i64),
     Static(u64),
+    /// A CPU's copy of the variable at an address.
+    PerCpu(u64),
     Unknown,
 }
 
@@ -27,11 +29,13 @@ impl Target {
         }
     }
 
-    fn at(address: Value) -> Target {
+    /// The memory at an address.
+    pub(super) fn at(address: Value) -> Target {
         match address {
             Value::Pointer(pointer) => Target::Object(pointer),
             Value::Stack(at) => Target::Stack(at),
             Value::Constant(address) if address != 0 => Target::Static(address),
+            Value::PerCpu(address) if address != 0 => Target::PerCpu(address),
             _ => Target::Unknown,
         }
     }
@@ -46,6 +50,7 @@ fn indexed(base: Value, index: Value, scale: u8, offset: i64) -> Value {
         (_, Value::Pointer(pointer)) if scale == 1 => {
             stepped_by(pointer, Strides::with_offset(base, offset))
         }
+        (Value::Constant(_), Value::PerCpu(_)) if scale == 1 => moved(sum(base, index), offset),
         (Value::Constant(_), _) => moved(base, offset),
         _ => Value::Unknown,
     }

@@ -47,6 +47,7 @@ fn effect(effect: Effect) -> String {
             format!("{} = {} or {}", reg(to), reg(one), reg(other))
         }
         Effect::Load { to, place: at } => format!("{} = {}", reg(to), place(at)),
+        Effect::Own { to, own } => format!("{} = the CPU's {own:?}", reg(to)),
         Effect::Store { place: at, from } => format!("{} = {}", place(at), reg(from)),
         Effect::Spoil { place: at } => format!("{} = ?", place(at)),
         Effect::Clobber { to } => format!("{} = ?", reg(to)),
@@ -63,6 +64,7 @@ fn describe(insn: &Insn) -> String {
         Next::Follow => {}
         Next::Jump(to) => parts.push(format!("to {to:#x}")),
         Next::Branch(to) => parts.push(format!("perhaps to {to:#x}")),
+        Next::Call(_) => parts.push("Call".to_owned()),
         other => parts.push(format!("{other:?}")),
     }
     parts.join("; ")

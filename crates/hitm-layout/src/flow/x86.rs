@@ -5,12 +5,16 @@ use iced_x86::{
     InstructionInfoOptions, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
 
-use super::insn::{Access, Convention, Effect, Insn, Next, POINTER_BYTES, Place, Reg, SCRATCH};
+use super::insn::{
+    Access, Convention, Effect, Insn, Next, Own, POINTER_BYTES, Place, Reg, SCRATCH,
+};
 
-/// The System V ABI for x86-64, section 3.2: rax, rcx, rdx, rsi, rdi, r8 to r11 are the callee's.
+/// The System V ABI for x86-64, section 3.2: arguments are in rdi, rsi, rdx, rcx, r8 and r9; rax, rcx, rdx,
+/// rsi, rdi, r8 to r11 are the callee's.
 pub(super) const CONVENTION: Convention = Convention {
     stack: STACK,
     result: 0,
+    arguments: &[5, 4, 1, 2, 8, 9],
     clobbered: &[0, 1, 2, 4, 5, 8, 9, 10, 11],
     stack_at_entry: -8,
 };
@@ -44,7 +48,7 @@ fn translate(instruction: &Instruction, factory: &mut InstructionInfoFactory) ->
         insn.implied = implied(instruction, factory);
         insn.is_fusible = insn.access.is_some() && is_fusible(instruction);
     }
-    if insn.next != Next::Call && !moves_pointers(instruction, &mut insn.effects) {
+    if !matches!(insn.next, Next::Call(_)) && !moves_pointers(instruction, &mut insn.effects) {
         spoil_written(instruction, factory, &mut insn.effects);
     }
     insn
@@ -56,7 +60,10 @@ fn next(instruction: &Instruction) -> Next {
         FlowControl::ConditionalBranch => Next::Branch(instruction.near_branch_target()),
         FlowControl::IndirectBranch => Next::Elsewhere,
         FlowControl::Return => Next::Return,
-        FlowControl::Call | FlowControl::IndirectCall => Next::Call,
+        FlowControl::Call if instruction.is_call_near() => {
+            Next::Call(Some(instruction.near_branch_target()))
+        }
+        FlowControl::Call | FlowControl::IndirectCall => Next::Call(None),
         FlowControl::Interrupt if instruction.mnemonic() != Mnemonic::Int => Next::Stop,
         FlowControl::Exception => Next::Stop,
         _ => Next::Follow,
@@ -269,9 +276,30 @@ const fn add(to: Reg, add: i64) -> Effect {
 fn loaded(instruction: &Instruction, effects: &mut Vec<Effect>) -> Option<Reg> {
     let is_memory = instruction.op_count() == 2 && instruction.op1_kind() == OpKind::Memory;
     let is_whole = instruction.memory_size().size() == usize::from(POINTER_BYTES);
-    let place = place(instruction).filter(|_| is_memory && is_whole)?;
-    effects.push(Effect::Load { to: SCRATCH, place });
+    let load = load(instruction, SCRATCH).filter(|_| is_memory && is_whole)?;
+    effects.push(load);
     Some(SCRATCH)
+}
+
+/// Loads the eight bytes of the memory operand.
+fn load(instruction: &Instruction, to: Reg) -> Option<Effect> {
+    match place(instruction) {
+        Some(place) => Some(Effect::Load { to, place }),
+        None => own(instruction).map(|own| Effect::Own { to, own }),
+    }
+}
+
+/// The CPU's copy of a variable at an address. Linux counts it from the segment gs (arch/x86/include/asm/percpu.h).
+fn own(instruction: &Instruction) -> Option<Own> {
+    let is_own = instruction.segment_prefix() == Register::GS;
+    let has_base = instruction.memory_base() != Register::None;
+    let has_index = instruction.memory_index() != Register::None;
+    match instruction.is_ip_rel_memory_operand() {
+        _ if !is_own => None,
+        true => Some(Own::Variable(instruction.ip_rel_memory_address())),
+        false if has_base || has_index => None,
+        false => Some(Own::Variable(instruction.memory_displacement64())),
+    }
 }
 
 fn mov(instruction: &Instruction) -> Option<Effect> {
@@ -281,10 +309,7 @@ fn mov(instruction: &Instruction) -> Option<Effect> {
             let (to, from) = (register(0)?, register(1)?);
             Some(Effect::Copy { to, from, add: 0 })
         }
-        (OpKind::Register, OpKind::Memory) => Some(Effect::Load {
-            to: register(0)?,
-            place: place(instruction)?,
-        }),
+        (OpKind::Register, OpKind::Memory) => load(instruction, register(0)?),
         (OpKind::Memory, OpKind::Register) => Some(Effect::Store {
             place: place(instruction)?,
             from: register(1)?,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::ObjectFile;
-use crate::flow::{AccessedType, FlowIndex, FlowSource, MayAccess, ResultUse, Types};
+use crate::flow::{AccessedType, FlowIndex, FlowSource, MayAccess, ResultUse};
 use crate::path::{AccessPath, LeafList};
 use crate::types::TypeId;
 
@@ -31,12 +31,7 @@ impl ObjectFile {
     /// with the byte's offset in it. Such objects are what Rust's `Arc` and `Rc` count references
     /// to, and what a node of a C++ container keeps.
     pub fn content_at(&mut self, of: TypeId, offset: u64) -> Option<(TypeId, u64)> {
-        let debug = self.debug();
-        let mut types = Types {
-            store: &mut debug.types,
-            view: &debug.dwarf.view(),
-        };
-        types.content_at(of, offset)
+        self.with_flow(|_, source| source.content_at(of, offset))?
     }
 
     /// The members of an object of this type and of `size` bytes that an access of the bytes `range`

@@ -145,6 +145,14 @@ impl Assembler {
         self.record(name, Info { parts, ..info }, size, &extra)
     }
 
+    /// A function and its prototype: the type that it returns, 0 for none, and those of its parameters.
+    pub fn function(&mut self, name: &str, result: u32, parameters: &[u32]) -> u32 {
+        let words: Vec<u32> = parameters.iter().flat_map(|of| [0, *of]).collect();
+        let info = Info::new(kind::FUNC_PROTO, false, parameters.len() as u32);
+        let prototype = self.record("", info, result, &words);
+        self.of(kind::FUNC, name, prototype)
+    }
+
     /// The id that the next record gets.
     pub fn next_id(&self) -> u32 {
         self.next_id
