@@ -24,7 +24,7 @@ use hitm_live::procfs;
 use thiserror::Error;
 
 use self::budget::Budget;
-use self::candidates::Candidates;
+use self::candidates::{Candidates, TouchRate};
 use self::code::Code;
 use self::kernel::LiveKernel;
 use self::memory::Memory;
@@ -433,7 +433,8 @@ impl Watch {
             && is_kernels(line.address)
             && candidate.touches.is_shared()
         {
-            kernel.look_at(line.address);
+            let touches: Vec<TouchRate> = candidate.touches.rates().collect();
+            kernel.look_at(line.address, &touches);
         }
     }
 

@@ -1,17 +1,19 @@
 //! The running kernel: accesses of its code, and names of its memory.
 //!
 //! A program in the kernel reads both for us ([`hitm_live::kernel`]), so that neither /proc/kcore nor debug
-//! information is needed: code is decoded as it is, with what the kernel patched into it; an object's type is that of
-//! its slab cache, which its page's descriptor leads to.
+//! information is needed: code is decoded as it is, with what the kernel patched into it. An object's type is that of
+//! its slab cache, which its page's descriptor leads to. Where the cache says nothing, the code does that accesses the
+//! object ([`BtfFlow`]): a function's prototype says what its registers point at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 
-use hitm_base::AddrRange;
+use hitm_base::{AddrRange, Architecture};
 use hitm_kernel::{GuestMemory, KernelSymbols, PAGE_DESCRIPTORS, Slab, Walker, Walks};
-use hitm_layout::{BtfFile, Bytes, CodeBytes, MayAccess};
+use hitm_layout::{AccessedType, BtfFile, BtfFlow, Bytes, CodeBytes, KernelFunction, MayAccess};
 use hitm_live::kernel::KernelPeek;
 use hitm_live::lines::{Seen, is_kernels};
 use hitm_recording::{KERNEL_PATH, KernelFiles, build_id};
@@ -20,11 +22,14 @@ use hitm_trace::{Mapping, Record, Region, RegionKind};
 use super::super::programs::SeenAccess;
 use super::super::{LiveError, kernel_symbols, online_cpus, read};
 use super::LinesError;
+use super::candidates::TouchRate;
 
 /// Bytes of a function that are read: longer ones are decoded around the sample.
 const FUNCTION_BYTES_MAX: u64 = 64 << 10;
 /// Instructions whose accesses are kept.
 const KEPT_MAX: usize = 1 << 16;
+/// Functions whose code is kept.
+const FUNCTIONS_MAX: usize = 1 << 12;
 /// Addresses that an image may have on x86-64 (Documentation/arch/x86/x86_64/mm.rst).
 const IMAGE: Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
 const LINE_BYTES: u64 = hitm_base::LINE_SIZE;
@@ -32,16 +37,29 @@ const LINE_BYTES: u64 = hitm_base::LINE_SIZE;
 /// The running kernel.
 pub(super) struct LiveKernel {
     memory: LiveMemory,
-    symbols: KernelSymbols,
-    btf: BtfFile,
+    symbols: Rc<KernelSymbols>,
+    flow: BtfFlow<NameOf>,
     build_id: Vec<u8>,
     cpu_count: usize,
     walks: Walks,
     /// Accesses by the address of the sample.
     accesses: BTreeMap<u64, Vec<MayAccess>>,
-    /// What lines are part of, by its first byte.
-    regions: BTreeMap<u64, Region>,
+    /// Code of functions by its first byte.
+    functions: BTreeMap<u64, Vec<u8>>,
+    /// Lines that were looked at.
+    looked_at: BTreeSet<u64>,
+    /// Slabs that lines are in, by their first byte, and objects.
+    slabs: BTreeMap<u64, Region>,
+    objects: BTreeMap<u64, Region>,
 }
+
+/// Name of the function that begins at an address.
+type NameOf = Box<dyn Fn(u64) -> Option<String>>;
+
+/// Bytes of a type that only says how its owner is guarded or counted: locks, counters, links.
+const PART_BYTES_MAX: u64 = 40;
+/// Callers that are asked for the owner of such a part.
+const OWNERS_MAX: usize = 3;
 
 impl LiveKernel {
     /// Gets ready to read the kernel's memory, and keeps its names for reports.
@@ -50,7 +68,7 @@ impl LiveKernel {
     /// This process may not, or the kernel does not describe itself.
     pub(super) fn open() -> Result<LiveKernel, LinesError> {
         let peek = KernelPeek::load().map_err(LinesError::Kernel)?;
-        let symbols = kernel_symbols()?;
+        let symbols = Rc::new(kernel_symbols()?);
         let whole = |path: &str| {
             std::fs::read(path).map_err(|source| LiveError::Read {
                 path: Path::new(path).into(),
@@ -63,16 +81,35 @@ impl LiveKernel {
         let listed = read(Path::new("/proc/kallsyms"))?;
         let _ = KernelFiles::of(&build_id).keep(listed.as_bytes(), &types);
         let btf = BtfFile::parse(Bytes::new(types), None, "the kernel's BTF");
-        Ok(LiveKernel {
+        let btf = btf.map_err(io::Error::other).map_err(LinesError::Types)?;
+        let architecture = match cfg!(target_arch = "aarch64") {
+            true => Architecture::Aarch64,
+            false => Architecture::X86_64,
+        };
+        let named = symbols.clone();
+        let name_of = move |address| {
+            let (name, into) = named.at(address)?;
+            (into == 0).then(|| name.to_owned())
+        };
+        let mut kernel = LiveKernel {
             memory: LiveMemory(peek),
+            flow: BtfFlow::new(btf, architecture, Box::new(name_of)),
             symbols,
-            btf: btf.map_err(io::Error::other).map_err(LinesError::Types)?,
             build_id,
             cpu_count: online_cpus()?.len(),
             walks: Walks::known(),
             accesses: BTreeMap::new(),
-            regions: BTreeMap::new(),
-        })
+            functions: BTreeMap::new(),
+            looked_at: BTreeSet::new(),
+            slabs: BTreeMap::new(),
+            objects: BTreeMap::new(),
+        };
+        let current = kernel.symbols.address("bpf_get_current_task");
+        if let Some((_, begin)) = current.and_then(|at| kernel.function(at)) {
+            let bytes = &kernel.functions[&begin];
+            kernel.flow.set_current(CodeBytes { begin, bytes });
+        }
+        Ok(kernel)
     }
 
     /// Accesses for which it may stand that a thread was seen at an instruction of the kernel.
@@ -89,76 +126,140 @@ impl LiveKernel {
     }
 
     fn decoded(&mut self, address: u64) -> Vec<MayAccess> {
-        let (Some(function), Some(end)) = (self.start_of(address), self.symbols.next(address))
-        else {
-            return Vec::new();
-        };
-        let is_whole = end - function <= FUNCTION_BYTES_MAX;
-        let around = address.saturating_sub(CodeBytes::AROUND)..address + CodeBytes::AROUND;
-        let range = if is_whole { function..end } else { around };
-        let bytes = self.memory.read(range.start, range.end - range.start);
-        let code = CodeBytes {
-            begin: range.start,
-            bytes: &bytes.unwrap_or_default(),
-        };
-        match is_whole {
-            true => code.operands_in_function(address),
-            false => code.operands(address),
+        if let Some((_, begin)) = self.function(address) {
+            let bytes = &self.functions[&begin];
+            return CodeBytes { begin, bytes }.operands_in_function(address);
         }
+        let begin = address.saturating_sub(CodeBytes::AROUND);
+        let bytes = self.memory.read(begin, 2 * CodeBytes::AROUND);
+        let bytes = &bytes.unwrap_or_default();
+        CodeBytes { begin, bytes }.operands(address)
     }
 
-    /// First byte of the function that holds an instruction.
-    fn start_of(&self, address: u64) -> Option<u64> {
-        let (_, into) = self.symbols.at(address)?;
-        Some(address - into)
+    /// Name and first byte of the function that holds an instruction, whose code is read; none when it is too long, or
+    /// no function.
+    fn function(&mut self, address: u64) -> Option<(String, u64)> {
+        let (name, into) = self.symbols.at(address)?;
+        let begin = address - into;
+        if !self.functions.contains_key(&begin) {
+            let length = self.symbols.next(address)? - begin;
+            if length > FUNCTION_BYTES_MAX {
+                return None;
+            }
+            let bytes = self.memory.read(begin, length).ok()?;
+            if self.functions.len() == FUNCTIONS_MAX {
+                self.functions.clear();
+            }
+            self.functions.insert(begin, bytes);
+        }
+        Some((name.to_owned(), begin))
     }
 
-    /// Finds out what a line of the kernel is part of. An object may be another one's memory later, so that this is
-    /// for when the line was just seen.
-    pub(super) fn look_at(&mut self, line: u64) {
-        let is_known = self.regions.range(..=line).next_back();
-        if is_known.is_some_and(|(_, region)| region.range.contains(line)) {
+    /// Finds out what a line of the kernel is part of, once, by its memory and by the code that touches it. An object
+    /// may be another one's memory later, so that this is for when the line was just seen.
+    pub(super) fn look_at(&mut self, line: u64, touches: &[TouchRate]) {
+        if !self.looked_at.insert(line) {
             return;
         }
         let types = std::mem::take(&mut self.walks.slab);
         let slab = self.walker().slab_of(line, &types);
         self.walks.slab = types;
-        let region = match slab {
-            Some(slab) => of_slab(slab),
-            None => self.without_name(line),
+        let is_typed = slab.as_ref().is_some_and(|slab| !slab.type_name.is_empty());
+        let has_slab = slab.is_some();
+        let slab = slab.and_then(of_slab);
+        self.slabs
+            .extend(slab.map(|region| (region.range.start(), region)));
+        if is_typed || self.is_listed(line) {
+            return;
+        }
+        let by_code = self.by_code(line, touches);
+        let object = by_code.or_else(|| (!has_slab).then(|| without_name(line))?);
+        self.objects
+            .extend(object.map(|region| (region.range.start(), region)));
+    }
+
+    /// Returns true if the symbols name a line's variable, or its place the page that it describes.
+    fn is_listed(&self, line: u64) -> bool {
+        let has_variables = self.symbols.address("init_task").is_some();
+        PAGE_DESCRIPTORS.contains(&line) || IMAGE.contains(&line) && has_variables
+    }
+
+    /// The largest object that the code says a line is part of.
+    fn by_code(&mut self, line: u64, touches: &[TouchRate]) -> Option<Region> {
+        let mut largest: Option<Region> = None;
+        for rate in touches {
+            let at = line + u64::from(rate.touch.offset);
+            let found = self.object_of(rate.touch.code, at, &rate.callers);
+            let has_line = |found: &Region| found.range.contains(at);
+            let Some(found) = found.filter(has_line) else {
+                continue;
+            };
+            if largest
+                .as_ref()
+                .is_none_or(|known| known.range.len() < found.range.len())
+            {
+                largest = Some(found);
+            }
+        }
+        largest
+    }
+
+    /// The object to which an instruction's access at an address is, as its function knows it. A lock is a part of
+    /// what the caller of its function has.
+    fn object_of(&mut self, code: u64, at: u64, callers: &[u64]) -> Option<Region> {
+        let (name, begin) = self.function(code)?;
+        let function = KernelFunction {
+            name: &name,
+            code: CodeBytes {
+                begin,
+                bytes: &self.functions[&begin],
+            },
         };
-        self.regions
-            .extend(region.map(|region| (region.range.start(), region)));
+        let mut known = self.flow.access(&function, code)?;
+        let mut start = at.wrapping_sub(known.offset);
+        for caller in callers.iter().take(OWNERS_MAX) {
+            if self.size_of(&known) > PART_BYTES_MAX {
+                break;
+            }
+            let Some(owner) = self.first_argument(*caller) else {
+                break;
+            };
+            start = start.wrapping_sub(owner.offset);
+            known = owner;
+        }
+        let type_name = self.flow.name(&known).to_owned();
+        let range = AddrRange::with_len(start, self.size_of(&known))?;
+        let kind = RegionKind::Object {
+            name: type_name.clone(),
+            type_name,
+        };
+        Some(Region { range, kind })
+    }
+
+    /// The object that a call before an address is given.
+    fn first_argument(&mut self, caller: u64) -> Option<AccessedType> {
+        let (name, begin) = self.function(caller)?;
+        let function = KernelFunction {
+            name: &name,
+            code: CodeBytes {
+                begin,
+                bytes: &self.functions[&begin],
+            },
+        };
+        self.flow.argument(&function, caller, 0)
+    }
+
+    fn size_of(&mut self, known: &AccessedType) -> u64 {
+        self.flow.btf().types().get(known.type_id).size.unwrap_or(0)
     }
 
     fn walker(&mut self) -> Walker<'_> {
         Walker {
             symbols: &self.symbols,
-            btf: &mut self.btf,
+            btf: self.flow.btf(),
             memory: &mut self.memory,
             cpu_count: self.cpu_count,
         }
-    }
-
-    /// A line that only its address tells: in memory without an owner that is known, or among the variables of a kernel
-    /// that does not list them (without CONFIG_KALLSYMS_ALL).
-    fn without_name(&self, line: u64) -> Option<Region> {
-        if PAGE_DESCRIPTORS.contains(&line) {
-            // Its place tells the page.
-            return None;
-        }
-        let is_listed = self.symbols.address("init_task").is_some();
-        let what = match IMAGE.contains(&line) {
-            true if is_listed => return None,
-            true => "variable of the kernel",
-            false => "memory of the kernel",
-        };
-        let kind = RegionKind::Object {
-            name: format!("{what} at {line:#x}"),
-            type_name: String::new(),
-        };
-        let range = AddrRange::with_len(line, LINE_BYTES)?;
-        Some(Region { range, kind })
     }
 
     /// The kernel's image, and what lines are part of.
@@ -178,7 +279,8 @@ impl LiveKernel {
                 kind: RegionKind::PerCpu { cpu: area.cpu },
             })
         });
-        let regions = self.regions.values().cloned().chain(areas);
+        let slabs = self.slabs.values().cloned();
+        let regions = slabs.chain(areas).chain(self.objects.values().cloned());
         std::iter::once(image)
             .chain(regions.map(Record::Region))
             .collect()
@@ -194,6 +296,21 @@ fn of_slab(slab: Slab) -> Option<Region> {
             stride_bytes: slab.stride_bytes,
         },
     })
+}
+
+/// A line that only its address tells: in memory without an owner that is known, or among the variables of a kernel
+/// that does not list them (without CONFIG_KALLSYMS_ALL).
+fn without_name(line: u64) -> Option<Region> {
+    let what = match IMAGE.contains(&line) {
+        true => "variable of the kernel",
+        false => "memory of the kernel",
+    };
+    let kind = RegionKind::Object {
+        name: format!("{what} at {line:#x}"),
+        type_name: String::new(),
+    };
+    let range = AddrRange::with_len(line, LINE_BYTES)?;
+    Some(Region { range, kind })
 }
 
 /// The memory of the running kernel, as a walker reads it.
