@@ -108,6 +108,8 @@ pub struct Watched {
 #[derive(Debug)]
 pub struct LineSampler {
     processes: Vec<u32>,
+    /// The threads that are followed; all where there are none.
+    only: Vec<u32>,
     period_ns: u64,
     threads: BTreeMap<u32, Thread>,
     bytes: Vec<u8>,
@@ -135,14 +137,15 @@ struct Thread {
 }
 
 impl LineSampler {
-    /// Starts clocks of `frequency` samples in a second of CPU time for all threads of these
-    /// processes.
+    /// Starts clocks of `frequency` samples in a second of CPU time for the threads of these
+    /// processes: for all of them, or for `only` these.
     ///
     /// # Errors
     /// The kernel allows none of them.
-    pub fn open(processes: Vec<u32>, frequency: u32) -> io::Result<LineSampler> {
+    pub fn open(processes: Vec<u32>, only: Vec<u32>, frequency: u32) -> io::Result<LineSampler> {
         let mut sampler = LineSampler {
             processes,
+            only,
             period_ns: 1_000_000_000 / u64::from(frequency.max(1)),
             threads: BTreeMap::new(),
             bytes: Vec::new(),
@@ -193,6 +196,9 @@ impl LineSampler {
         for pid in &self.processes {
             // A process that ended has no threads any more.
             for tid in procfs::threads(*pid).unwrap_or_default() {
+                if !self.only.is_empty() && !self.only.contains(&tid) {
+                    continue;
+                }
                 alive.push(tid);
                 if self.threads.contains_key(&tid) {
                     continue;

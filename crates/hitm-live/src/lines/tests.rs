@@ -49,7 +49,7 @@ impl Drop for Adder {
 }
 
 fn sampler() -> Option<LineSampler> {
-    match LineSampler::open(vec![std::process::id()], 999) {
+    match LineSampler::open(vec![std::process::id()], Vec::new(), 999) {
         Ok(sampler) => Some(sampler),
         Err(error) => {
             eprintln!("NOT RUN: samples of this process: {error}");

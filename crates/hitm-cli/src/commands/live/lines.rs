@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::Args;
-use hitm::live::{LinesConfig, LiveProgress, LiveTarget, record_lines};
+use hitm::live::{LinesConfig, LinesTarget, LiveProgress, LiveTarget, record_lines};
 use hitm_files::output_file;
 use hitm_report::text::PercentLimit;
 
@@ -19,6 +19,10 @@ use crate::{Exit, Terminal};
 pub(crate) struct LinesArgs {
     #[command(flatten)]
     target: TargetArgs,
+    /// Look at these threads alone, of one process or of several
+    #[arg(short, long, value_name = "TID", value_delimiter = ',',
+          conflicts_with_all = ["pid", "cgroup", "command"], value_parser = clap::value_parser!(u32).range(1..))]
+    tid: Vec<u32>,
     /// Samples in a second of each thread's CPU time
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 999,
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
@@ -36,10 +40,13 @@ pub(crate) struct LinesArgs {
 
 impl LinesArgs {
     fn config(&self) -> Result<LinesConfig> {
-        let target = self.target.target();
-        if target == LiveTarget::System {
-            bail!("nothing to look at: expected --pid, --cgroup or a program");
-        }
+        let target = match (&self.tid[..], self.target.target()) {
+            ([], LiveTarget::System) => {
+                bail!("nothing to look at: expected --pid, --tid, --cgroup or a program")
+            }
+            ([], target) => LinesTarget::All(target),
+            (tids, _) => LinesTarget::Threads(tids.to_vec()),
+        };
         Ok(LinesConfig {
             target,
             duration: self.target.duration(),
@@ -50,7 +57,7 @@ impl LinesArgs {
 
 pub(super) fn run(args: &LinesArgs, terminal: &mut Terminal) -> Result<Exit> {
     let spinner = Spinner::start("sampling");
-    let ended = record_lines(&args.config()?, &mut |progress| spinner.say(&text(progress)))?;
+    let ended = record_lines(args.config()?, &mut |progress| spinner.say(&text(progress)))?;
     spinner.finish();
     // The report reads a file, as of any recording.
     let folder = tempfile::tempdir()?;
