@@ -148,34 +148,54 @@ pub const fn is_kernels(address: u64) -> bool {
     address >> 63 == 1
 }
 
+/// Threads and code that are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Processes.
+    pub processes: Vec<u32>,
+    /// Their threads that are looked at; all where there are none.
+    pub only: Vec<u32>,
+    /// Code.
+    pub extent: Extent,
+    /// CPUs of this host.
+    pub cpus: Vec<u32>,
+}
+
+impl Scope {
+    /// Threads that are looked at.
+    fn thread_count(&self) -> usize {
+        match self.only.len() {
+            0 => {
+                let threads = self.processes.iter().map(|pid| procfs::threads(*pid));
+                threads.flatten().map(|threads| threads.len()).sum()
+            }
+            count => count,
+        }
+    }
+}
+
 /// Clocks of some processes, and of the kernel.
 #[derive(Debug)]
 pub struct LineSampler {
     processes: BTreeSet<u32>,
+    only: Vec<u32>,
     extent: Extent,
     clocks: Clocks,
 }
 
 impl LineSampler {
-    /// Opens clocks of `frequency` samples in a second of CPU time: of these CPUs where the kernel allows it and
-    /// where they are not many more than threads, of all threads of these processes elsewhere.
+    /// Opens clocks of `frequency` samples in a second of CPU time: of the CPUs where the kernel allows it and
+    /// where they are not many more than threads, of all threads elsewhere.
     ///
     /// # Errors
     /// The kernel allows none of them.
-    pub fn open(
-        processes: Vec<u32>,
-        extent: Extent,
-        cpus: &[u32],
-        frequency: u32,
-    ) -> io::Result<LineSampler> {
+    pub fn open(scope: Scope, frequency: u32) -> io::Result<LineSampler> {
         let period_ns = 1_000_000_000 / u64::from(frequency.max(1));
-        let threads = processes
-            .iter()
-            .filter_map(|pid| procfs::threads(*pid).ok());
-        let thread_count: usize = threads.map(|threads| threads.len()).sum();
-        let by_cpu = extent.has_kernel() || cpus.len() <= CPUS_A_THREAD * thread_count;
+        let extent = scope.extent;
+        let by_cpu =
+            extent.has_kernel() || scope.cpus.len() <= CPUS_A_THREAD * scope.thread_count();
         let clocks = match by_cpu {
-            true => Clocks::of_cpus(cpus, extent, period_ns),
+            true => Clocks::of_cpus(&scope.cpus, extent, period_ns),
             false => Ok(Clocks::of_threads(period_ns)),
         };
         let clocks = match clocks {
@@ -183,7 +203,8 @@ impl LineSampler {
             clocks => clocks?,
         };
         let mut sampler = LineSampler {
-            processes: processes.into_iter().collect(),
+            processes: scope.processes.into_iter().collect(),
+            only: scope.only,
             extent,
             clocks,
         };
@@ -228,7 +249,7 @@ impl LineSampler {
     /// followed.
     pub fn follow(&mut self) -> Option<io::Error> {
         let processes = self.processes();
-        self.clocks.follow(&processes)
+        self.clocks.follow(&processes, &self.only)
     }
 
     /// Returns true while one of the threads lives; the whole kernel always does.
@@ -248,9 +269,16 @@ impl LineSampler {
 
     /// Passes what clocks have seen to `sink`.
     pub fn samples(&mut self, mut sink: impl FnMut(Seen)) {
-        let (processes, extent) = (&self.processes, self.extent);
-        self.clocks.drain(|drained| {
-            let is_ours = extent == Extent::WholeKernel || processes.contains(&drained.seen.pid);
+        let LineSampler {
+            processes,
+            only,
+            extent,
+            clocks,
+        } = self;
+        clocks.drain(|drained| {
+            let is_chosen = only.is_empty() || only.contains(&drained.seen.tid);
+            let is_ours = *extent == Extent::WholeKernel
+                || is_chosen && processes.contains(&drained.seen.pid);
             if drained.is_of_clock && is_ours {
                 sink(drained.seen);
             }

@@ -117,6 +117,14 @@ pub fn threads(pid: u32) -> io::Result<Vec<u32>> {
     numbers(Path::new(&format!("/proc/{pid}/task")))
 }
 
+/// Process of a thread; none when it has ended.
+pub fn process_of(tid: u32) -> Option<u32> {
+    let status = fs::read(format!("/proc/{tid}/status")).ok()?;
+    let status = String::from_utf8_lossy(&status);
+    let mut lines = status.lines();
+    lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
 /// Every process, in the order of their numbers.
 ///
 /// # Errors

@@ -27,6 +27,7 @@ pub use crate::runs::{member_runs, one_run, runs};
 pub use crate::side_by_side::side;
 pub use crate::summary::summary;
 pub use crate::sweep::{sweep_effect, sweep_failure, sweep_key, sweep_metric, sweep_run};
+pub use crate::tables::fleet_row;
 pub use crate::waiting::{wait_row, waiting};
 pub use crate::whatif::{
     whatif_line, whatif_member, whatif_move, whatif_object, whatif_run, whatif_thread,

@@ -3,11 +3,13 @@
 //! Columns are the fields of [`fields`](crate::fields). A table of parts begins with a column that says of
 //! what: the rank of the line, the kind of name, the operation.
 
+mod fleet;
 mod parquet;
 
 use std::borrow::Cow;
 use std::slice::from_ref;
 
+pub use fleet::{FleetLook, FleetRow, fleet, fleet_row};
 pub use hitm_fields::Column;
 use hitm_fields::{Field, Unit, Value, of_run};
 
@@ -28,6 +30,8 @@ pub struct Table {
     pub rows: Vec<Vec<Value>>,
     /// True if it is of samples.
     is_sampled: bool,
+    /// Values of the type of each column, where it does not hang on the rows.
+    full: Vec<Value>,
 }
 
 /// A column that says of what a part is.
@@ -67,6 +71,7 @@ impl Table {
             columns: keys.iter().copied().chain(own).collect(),
             rows: Vec::new(),
             is_sampled,
+            full: Vec::new(),
         }
     }
 
@@ -288,6 +293,7 @@ mod tests {
             columns: vec![column("a"), column("b")],
             rows: vec![vec![text("x,\"y\"\nz"), text("1")]],
             is_sampled: false,
+            full: Vec::new(),
         };
         assert_eq!(table.csv(), "a,b\n\"x,\"\"y\"\"\nz\",1\n");
     }

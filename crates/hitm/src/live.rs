@@ -32,7 +32,7 @@ use hitm_files::input_file::{self, NamedBy};
 use hitm_files::output_file::{self, OutputError};
 use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 use layers::Layers;
-pub use lines::{LinesConfig, LinesEnded, LinesError, record_lines};
+pub use lines::{LineLooks, LinesConfig, LinesEnded, LinesError, LinesTarget, record_lines};
 pub use whatif::{
     QuotaRun, QuotaSetting, Throttling, WhatIfError, simulate_quota, throttling_here,
 };

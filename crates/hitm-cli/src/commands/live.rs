@@ -1,5 +1,6 @@
 //! `hitm live`.
 
+mod fleet;
 mod lines;
 mod locks;
 mod rt;

@@ -21,9 +21,10 @@ use hitm_report::gate::{Gate, failures};
 use hitm_report::pairs::{self, Pair};
 use hitm_report::pictures::Pictures;
 use hitm_report::runs::Runs;
+use hitm_report::summary::{self, SummaryLine};
 use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::{
-    By, Report, ReportOptions, Selection, TypeReport, json, perf_c2c, summary, text,
+    By, Report, ReportOptions, Selection, TypeReport, json, perf_c2c, text,
 };
 
 use crate::commands::select::SelectArgs;
@@ -345,27 +346,39 @@ impl ShownFile<'_> {
     pub(super) fn show(&self, terminal: &mut Terminal) -> Result<()> {
         let recording = load(self.file, None, None)?;
         let report = Report::of_recording(&recording, &ReportOptions::default());
-        let summary = || {
-            let structures = Pictures::structures(&recording.names(), &report);
-            let mut summary = summary::of(&report, &structures, self.file);
-            // A command cannot read what is gone.
-            summary.retain(|line| self.is_kept || !line.is_command);
-            summary
-        };
         match self.format {
             PageFormat::Text => {
                 let options = TextOptions {
                     percent_limit: self.percent_limit,
                     ..text_options(terminal)
                 };
-                terminal.long_out(&text::render(&report, &summary(), &options))
+                let summary = self.summary(&recording, &report);
+                terminal.long_out(&text::render(&report, &summary, &options))
             }
-            PageFormat::Json => terminal.json(&json::render_with(&report, &summary())),
+            PageFormat::Json => {
+                let summary = self.summary(&recording, &report);
+                terminal.json(&json::render_with(&report, &summary))
+            }
             PageFormat::Html => {
                 let html = page::of_report(self.file, recording, &report, &Selection::default(), true)?;
                 page::write(&html, None, terminal)
             }
         }
+    }
+
+    /// The report as JSON, for a file.
+    pub(super) fn json(&self) -> Result<String> {
+        let recording = load(self.file, None, None)?;
+        let report = Report::of_recording(&recording, &ReportOptions::default());
+        Ok(json::render_with(&report, &self.summary(&recording, &report)))
+    }
+
+    fn summary(&self, recording: &Recording, report: &Report) -> Vec<SummaryLine> {
+        let structures = Pictures::structures(&recording.names(), report);
+        let mut summary = summary::of(report, &structures, self.file);
+        // A command cannot read what is gone.
+        summary.retain(|line| self.is_kept || !line.is_command);
+        summary
     }
 }
 

@@ -130,6 +130,51 @@ fn members_of_the_kernel_are_named_without_debug_information() {
     });
 }
 
+#[test]
+fn threads_that_were_not_asked_for_are_not_looked_at() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = false_sharing(directory.path(), &[]);
+    let mut program = Command::new(program);
+    program.arg("4000000000").stdin(Stdio::null());
+    let mut program = program
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program starts");
+    let mut tids = Vec::new();
+    wait_for("its threads", || {
+        tids = threads_of(program.id());
+        tids.len() == 5
+    });
+    let chosen = [tids[1], tids[3]];
+    let mut command = Command::new(hitm());
+    command.args(["live", "lines", "-d", "1s", "--format", "json", "--tid"]);
+    command.arg(format!("{},{}", chosen[0], chosen[1]));
+    let output = command.stdin(Stdio::null()).output().expect("hitm starts");
+    program.kill().expect("it is killed");
+    program.wait().expect("it ends");
+    let Some(report) = report("threads_that_were_not_asked_for_are_not_looked_at", &output) else {
+        return;
+    };
+    let threads = report["threads"].as_array().expect("a list").iter();
+    let seen: Vec<u64> = threads
+        .filter_map(|thread| thread["tid"].as_u64())
+        .collect();
+    assert!(!seen.is_empty(), "{report:#}");
+    assert!(seen.iter().all(|tid| chosen.contains(tid)), "{report:#}");
+    assert_eq!(
+        report["run"]["command"][0],
+        format!("threads {}, {}", chosen[0], chosen[1])
+    );
+}
+
+fn threads_of(pid: u32) -> Vec<u64> {
+    let listed = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    let names = listed.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let mut tids: Vec<u64> = names.filter_map(|name| name.parse().ok()).collect();
+    tids.sort_unstable();
+    tids
+}
+
 /// Looks at a program, keeps what it sees, and returns how it ended.
 fn watch(program: &Child, file: &Path, duration: &str) -> Command {
     let mut command = Command::new(hitm());
@@ -213,6 +258,8 @@ fn who_is_not_there_is_wrong_usage() {
         error
     };
     assert!(of(&["-p", "4194304"]).contains("process 4194304 has no threads"));
-    assert!(of(&[]).contains("expected --pid, --cgroup, a program or --kernel"));
+    assert!(of(&[]).contains("expected --pid, --tid, --cgroup, a program or --kernel"));
+    assert!(of(&["-t", "4194304"]).contains("there is no thread 4194304"));
+    assert!(of(&["-t", "1", "-p", "1"]).contains("cannot be used with"));
     assert!(of(&["--cgroup", "/no/such/group"]).contains("/no/such/group"));
 }

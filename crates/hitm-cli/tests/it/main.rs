@@ -37,6 +37,7 @@ mod layout_btf;
 mod limited;
 mod limits;
 mod linked_allocators;
+mod live_fleet;
 mod live_lines;
 mod live_locks;
 mod live_rt;

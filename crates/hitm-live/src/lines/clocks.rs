@@ -127,14 +127,18 @@ impl Clocks {
         self.threads.contains_key(&tid)
     }
 
-    /// Follows threads that are not yet, and leaves those that have ended. Returns the first failure.
-    pub(super) fn follow(&mut self, processes: &[u32]) -> Option<io::Error> {
+    /// Follows threads that are not yet, `only` these if there are some, and leaves those that have ended. Returns the
+    /// first failure.
+    pub(super) fn follow(&mut self, processes: &[u32], only: &[u32]) -> Option<io::Error> {
         let mut failure = None;
         let mut alive = Vec::new();
         self.left_out_count = 0;
         for pid in processes {
             // A process that ended has no threads any more.
             for tid in procfs::threads(*pid).unwrap_or_default() {
+                if !only.is_empty() && !only.contains(&tid) {
+                    continue;
+                }
                 alive.push(tid);
                 if self.threads.contains_key(&tid) {
                     continue;

@@ -48,11 +48,20 @@ impl Drop for Adder {
     }
 }
 
+fn scope(extent: Extent, cpus: Vec<u32>) -> Scope {
+    Scope {
+        processes: vec![std::process::id()],
+        only: Vec::new(),
+        extent,
+        cpus,
+    }
+}
+
 /// Samplers of this process, with clocks of its threads and of the CPUs, as far as the kernel allows them.
 fn samplers() -> Vec<LineSampler> {
     let cpus: Vec<u32> = (0..std::thread::available_parallelism().unwrap().get() as u32).collect();
     let open = |cpus: &[u32]| {
-        let opened = LineSampler::open(vec![std::process::id()], Extent::Programs, cpus, 999);
+        let opened = LineSampler::open(scope(Extent::Programs, cpus.to_vec()), 999);
         opened.inspect_err(|error| eprintln!("NOT RUN: samples of this process: {error}"))
     };
     [&[], &cpus[..]]
@@ -121,8 +130,7 @@ fn watches_tell_who_touches_which_word() {
 #[test]
 fn the_kernel_is_sampled() {
     let cpus: Vec<u32> = (0..std::thread::available_parallelism().unwrap().get() as u32).collect();
-    let own = vec![std::process::id()];
-    let mut sampler = match LineSampler::open(own, Extent::WithKernel, &cpus, 4_999) {
+    let mut sampler = match LineSampler::open(scope(Extent::WithKernel, cpus), 4_999) {
         Ok(sampler) => sampler,
         Err(error) => return eprintln!("NOT RUN: samples of the kernel: {error}"),
     };

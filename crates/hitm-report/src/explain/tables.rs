@@ -88,6 +88,7 @@ fn of_reports() -> Vec<FieldsOf> {
         table("report", "of_machine", fields::machine::ALL),
         table("report", "watched", fields::watched::ALL),
         table("report", "unnamed", fields::unnamed::ALL),
+        table("views", "Lines of a fleet", fields::fleet_row::ALL),
         table("ci", "compared", fields::compared::ALL),
         table("type", "type", fields::type_report::ALL),
         table("type", "lines", fields::type_line::ALL),

@@ -16,9 +16,7 @@ impl Table {
     /// # Errors
     /// A writer that fails.
     pub fn parquet<W: Write + Send>(&self, writer: W) -> std::io::Result<W> {
-        let kinds: Vec<KeyType> = (0..self.columns.len())
-            .map(|index| self.kind(index))
-            .collect();
+        let kinds = self.kinds();
         let columns = self.columns.iter().zip(&kinds);
         let columns: Vec<table::Column> = columns
             .map(|(column, kind)| {
@@ -40,12 +38,18 @@ impl Table {
         writer.finish().map_err(std::io::Error::other)
     }
 
+    /// The types of the columns.
+    pub(super) fn kinds(&self) -> Vec<KeyType> {
+        let indices = 0..self.columns.len();
+        indices.map(|index| self.kind(index)).collect()
+    }
+
     /// The type that all values of a column have.
     fn kind(&self, index: usize) -> KeyType {
         let unit = self.columns[index].unit;
         let values = self.rows.iter().map(|row| &row[index]);
         let mut kind = None;
-        for value in values {
+        for value in self.full.get(index).into_iter().chain(values) {
             let one = match value {
                 Value::Missing => continue,
                 Value::Flag(_) => KeyType::Flag,

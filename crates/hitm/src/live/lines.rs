@@ -8,18 +8,19 @@ mod budget;
 mod candidates;
 mod code;
 mod kernel;
+mod looks;
 mod memory;
+mod subject;
 mod told;
 mod watching;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use hitm_live::kernel::PeekError;
-use hitm_live::lines::{Extent, LineSampler, Seen, is_kernels};
+use hitm_live::lines::{Extent, LineSampler, Scope, Seen, is_kernels};
 use hitm_live::procfs;
 use thiserror::Error;
 
@@ -27,12 +28,14 @@ use self::budget::Budget;
 use self::candidates::{Candidates, TouchRate};
 use self::code::Code;
 use self::kernel::LiveKernel;
+pub use self::looks::LineLooks;
 use self::memory::Memory;
-use self::told::HostMachine;
+pub use self::subject::LinesTarget;
+use self::subject::Subject;
 use self::watching::Watcher;
 use super::programs::Programs;
-use super::{LiveError, LiveProgress, LiveTarget, Members, members, online_cpus, programs};
-use crate::record::{Signals, exit_code_of};
+use super::{LiveError, LiveProgress, LiveTarget, online_cpus};
+use crate::record::Signals;
 
 /// Time between readings of the rings.
 const READ_EVERY: Duration = Duration::from_millis(20);
@@ -48,13 +51,24 @@ const LOOK_WHEN_STALE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinesConfig {
     /// Target of the observation; the whole system only for the kernel's lines.
-    pub target: LiveTarget,
+    pub target: LinesTarget,
     /// The kernel's lines, too.
     pub has_kernel: bool,
     /// Duration; `None` until a signal, or until the program ends.
     pub duration: Option<Duration>,
     /// Samples in a second of a thread's CPU time.
     pub frequency: u32,
+}
+
+impl LinesConfig {
+    /// Code that is looked at.
+    fn extent(&self) -> Extent {
+        match (self.has_kernel, &self.target) {
+            (false, _) => Extent::Programs,
+            (true, LinesTarget::All(LiveTarget::System)) => Extent::WholeKernel,
+            (true, _) => Extent::WithKernel,
+        }
+    }
 }
 
 /// Errors of `hitm live lines`.
@@ -73,6 +87,12 @@ pub enum LinesError {
         paranoid: String,
         /// Error of the kernel.
         source: io::Error,
+    },
+    /// A thread that was asked for is not there.
+    #[error("there is no thread {tid}; /proc/PID/task has the threads of a process")]
+    NoThread {
+        /// Its number.
+        tid: u32,
     },
     /// No thread of the target is there.
     #[error("{target} has no threads")]
@@ -159,17 +179,14 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(target: &LiveTarget, sampler: &LineSampler) -> Observed {
+    fn new(target: &LinesTarget, sampler: &LineSampler, kernel: Option<LiveKernel>) -> Observed {
         let mut memory = Memory::default();
         memory.read(&sampler.processes());
         Observed {
-            args: match target {
-                LiveTarget::Program(command) => command.clone(),
-                target => vec![target.text()],
-            },
+            args: target.args(),
             code: Code {
                 programs: Programs::new(memory.mappings()),
-                kernel: None,
+                kernel,
             },
             memory,
             threads: BTreeMap::new(),
@@ -238,48 +255,20 @@ pub struct LinesEnded {
     pub exit_code: Option<u8>,
 }
 
-/// Observes until the time is over, the threads end, or a signal comes.
+/// Observes once: until the time is over, the threads end, or a signal comes.
 ///
 /// # Errors
 /// The kernel does not allow it, or the target is not there.
 pub fn record_lines(
-    config: &LinesConfig,
+    config: LinesConfig,
     progress: &mut dyn FnMut(LiveProgress),
 ) -> Result<LinesEnded, LinesError> {
-    let signals = Signals::catch();
-    let file = hitm_machine::host()?;
-    let machine = HostMachine {
-        machine: file.resolve()?,
-        toml: file.to_toml(),
-    };
-    let kernel = config.has_kernel.then(LiveKernel::open).transpose()?;
-    let (child, members) = members(&config.target, None)?;
-    hurry();
-    let mut watch = Watch::begin(config, members, child)?;
-    watch.observed.code.kernel = kernel;
-    watch.run(config.duration, &signals, progress);
-    let exit_code = watch.exit_code;
-    let mut recording = Vec::new();
-    told::write(&mut watch.finish(), &machine, &mut recording)?;
-    Ok(LinesEnded {
-        recording,
-        exit_code,
-    })
-}
-
-/// Gets ahead of the threads that are looked at where that is allowed: with hundreds of them on few CPUs, rings would
-/// fill before they are read. A program that was started has begun, and keeps the usual priority.
-fn hurry() {
-    const NICE: libc::c_int = -10;
-    // SAFETY: a system call without memory. Where it is not allowed nothing changes.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+    LineLooks::begin(config)?.look(progress)
 }
 
 /// An observation that goes on.
-struct Watch {
-    members: Members,
-    child: Option<Child>,
-    exit_code: Option<u8>,
+struct Watch<'a> {
+    subject: &'a mut Subject,
     sampler: LineSampler,
     /// The reason for which threads have no clock.
     left_out: Option<io::Error>,
@@ -292,42 +281,36 @@ struct Watch {
     looked: Instant,
 }
 
-impl Watch {
+impl<'a> Watch<'a> {
     fn begin(
         config: &LinesConfig,
-        members: Members,
-        mut child: Option<Child>,
-    ) -> Result<Watch, LinesError> {
-        let extent = match (config.has_kernel, &config.target) {
-            (false, _) => Extent::Programs,
-            (true, LiveTarget::System) => Extent::WholeKernel,
-            (true, _) => Extent::WithKernel,
+        subject: &'a mut Subject,
+        kernel: Option<LiveKernel>,
+    ) -> Result<Watch<'a>, LinesError> {
+        let scope = Scope {
+            processes: subject.processes(),
+            only: subject.only(),
+            extent: config.extent(),
+            cpus: online_cpus()?,
         };
-        let cpus = online_cpus()?;
-        let opened = LineSampler::open(processes(&members), extent, &cpus, config.frequency);
+        let opened = LineSampler::open(scope, config.frequency);
         let sampler = opened.map_err(|source| {
-            // An unobserved run of the program is of no use.
-            if let Some(child) = &mut child {
-                let _ = child.kill().and_then(|()| child.wait());
-            }
             let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
             LinesError::Sampler {
                 paranoid: paranoid.map_or("unknown".into(), |text| text.trim().to_owned()),
                 source,
             }
         })?;
-        if !sampler.is_alive() {
+        if !sampler.is_alive() && !subject.may_be_empty() {
             let target = config.target.text();
             return Err(LinesError::NoThreads { target });
         }
         let now = Instant::now();
         Ok(Watch {
-            observed: Observed::new(&config.target, &sampler),
+            observed: Observed::new(&config.target, &sampler, kernel),
             ticking: Budget::new(),
             watching: Budget::new(),
-            members,
-            child,
-            exit_code: None,
+            subject,
             sampler,
             left_out: None,
             begun: now,
@@ -374,16 +357,11 @@ impl Watch {
 
     /// Returns true while a thread of the target runs.
     fn goes_on(&mut self) -> bool {
-        if let Some(child) = &mut self.child
-            && let Ok(Some(status)) = child.try_wait()
-        {
-            self.exit_code = Some(exit_code_of(status));
-            self.child = None;
-        }
+        self.subject.reap();
         let since = self.looked.elapsed();
         if since >= LOOK_EVERY || self.observed.is_stale && since >= LOOK_WHEN_STALE {
             self.looked = Instant::now();
-            self.sampler.add_processes(processes(&self.members));
+            self.sampler.add_processes(self.subject.processes());
             self.observed.look(&self.sampler.processes());
         }
         // A thread without a clock is left out; the others go on.
@@ -465,16 +443,4 @@ impl Watch {
         // A program that still runs when the time is over continues without us.
         self.observed
     }
-}
-
-/// Processes that are looked at now, with those that they have started.
-fn processes(members: &Members) -> Vec<u32> {
-    let first = match members {
-        Members::All => Vec::new(),
-        Members::Processes(processes) => processes.clone(),
-        Members::Cgroup(path) => programs::in_cgroup(path),
-    };
-    let mut all = programs::with_descendants(first);
-    all.retain(|pid| *pid != std::process::id());
-    all
 }

@@ -1,13 +1,15 @@
 //! `hitm live lines`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use clap::Args;
-use hitm::live::{LinesConfig, LiveProgress, LiveTarget, record_lines};
+use clap::{Args, ValueEnum};
+use hitm::live::{LinesConfig, LinesTarget, LiveProgress, LiveTarget, record_lines};
 use hitm_files::output_file;
+use hitm_report::tables::{self, FleetLook};
 use hitm_report::text::PercentLimit;
 
+use super::fleet::{self, FleetArgs, Form, Look};
 use super::target::TargetArgs;
 use crate::commands::select::percent;
 use crate::commands::{PageFormat, report};
@@ -22,6 +24,10 @@ pub(crate) struct LinesArgs {
     /// Look at the kernel's lines, too; without a target, at those alone, whoever the kernel works for
     #[arg(long)]
     kernel: bool,
+    /// Look at these threads alone, of one process or of several
+    #[arg(short, long, value_name = "TID", value_delimiter = ',',
+          conflicts_with_all = ["pid", "cgroup", "command"], value_parser = clap::value_parser!(u32).range(1..))]
+    tid: Vec<u32>,
     /// Samples in a second of each thread's CPU time
     #[arg(short = 'F', long, value_name = "HZ", default_value_t = 999,
           value_parser = clap::value_parser!(u32).range(1..=20_000))]
@@ -32,43 +38,128 @@ pub(crate) struct LinesArgs {
     /// Fold findings below this share of the time into one row of text
     #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent)]
     percent_limit: PercentLimit,
-    /// Form of the result; docs/formats/report.md has the JSON
-    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
-    format: PageFormat,
+    /// Form of the result; docs/formats/report.md has the JSON [default: text, with --output parquet]
+    #[arg(long, value_enum)]
+    format: Option<LinesFormat>,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+/// The form of what was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LinesFormat {
+    /// For people
+    Text,
+    /// For programs
+    Json,
+    /// A page with pictures, one file for any browser
+    Html,
+    /// With --output: tables of one schema, which many hosts' looks are joined by (docs/formats/views.md)
+    Parquet,
+    /// With --output: recordings, which `hitm report -i FILE` and `hitm view -i FILE` show
+    Hitm,
 }
 
 impl LinesArgs {
     fn config(&self) -> Result<LinesConfig> {
-        let target = self.target.target();
-        if target == LiveTarget::System && !self.kernel {
-            bail!("nothing to look at: expected --pid, --cgroup, a program or --kernel");
-        }
+        let target = match (&self.tid[..], self.target.target()) {
+            ([], LiveTarget::System) if !self.kernel => {
+                bail!("nothing to look at: expected --pid, --tid, --cgroup, a program or --kernel")
+            }
+            ([], target) => LinesTarget::All(target),
+            (tids, _) => LinesTarget::Threads(tids.to_vec()),
+        };
+        let duration = match self.fleet.is_series() {
+            true => Some(self.target.duration_of_look()),
+            false => self.target.duration(),
+        };
+        self.fleet.check(duration)?;
         Ok(LinesConfig {
             target,
             has_kernel: self.kernel,
-            duration: self.target.duration(),
+            duration,
             frequency: self.frequency,
         })
+    }
+
+    /// The content of a look's file.
+    fn content(&self, look: &Look<'_>) -> Result<Vec<u8>> {
+        if self.format == Some(LinesFormat::Hitm) {
+            return Ok(look.recording.to_vec());
+        }
+        with_file(look.recording, |file| match self.format {
+            Some(LinesFormat::Json) => Ok(self.shown(file, PageFormat::Json).json()?.into_bytes()),
+            _ => {
+                let recording = report::load(file, None, None)?;
+                let look = FleetLook {
+                    host: look.host,
+                    time: &look.begun.text(),
+                };
+                Ok(tables::fleet(&recording, &look).parquet(Vec::new())?)
+            }
+        })
+    }
+
+    fn shown<'a>(&self, file: &'a Path, format: PageFormat) -> report::ShownFile<'a> {
+        report::ShownFile {
+            file,
+            is_kept: self.record.is_some(),
+            format,
+            percent_limit: self.percent_limit,
+        }
     }
 }
 
 pub(super) fn run(args: &LinesArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let spinner = Spinner::start("sampling");
-    let ended = record_lines(&args.config()?, &mut |progress| spinner.say(&text(progress)))?;
-    spinner.finish();
-    // The report reads a file, as of any recording.
-    let folder = tempfile::tempdir()?;
-    let temporary = folder.path().join("lines.hitm");
-    let file = args.record.as_ref().unwrap_or(&temporary);
-    output_file::write(file, &ended.recording)?;
-    let shown = report::ShownFile {
-        file,
-        is_kept: args.record.is_some(),
-        format: args.format,
-        percent_limit: args.percent_limit,
+    let config = args.config()?;
+    if args.fleet.output().is_some() {
+        return run_fleet(args, config, terminal);
+    }
+    let format = match args.format {
+        None | Some(LinesFormat::Text) => PageFormat::Text,
+        Some(LinesFormat::Json) => PageFormat::Json,
+        Some(LinesFormat::Html) => PageFormat::Html,
+        Some(LinesFormat::Parquet | LinesFormat::Hitm) => {
+            bail!("--format parquet and --format hitm go with --output DIR")
+        }
     };
-    shown.show(terminal)?;
+    let spinner = Spinner::start("sampling");
+    let ended = record_lines(config, &mut |progress| spinner.say(&text(progress)))?;
+    spinner.finish();
+    let mut show = |file: &Path| args.shown(file, format).show(terminal);
+    match &args.record {
+        Some(file) => {
+            output_file::write(file, &ended.recording)?;
+            show(file)?;
+        }
+        None => with_file(&ended.recording, show)?,
+    }
     Ok(ended.exit_code.map_or(Exit::Done, Exit::OfProgram))
+}
+
+/// Writes looks to files.
+fn run_fleet(args: &LinesArgs, config: LinesConfig, terminal: &mut Terminal) -> Result<Exit> {
+    let extension = match args.format {
+        None | Some(LinesFormat::Parquet) => "parquet",
+        Some(LinesFormat::Json) => "json",
+        Some(LinesFormat::Hitm) => "hitm",
+        Some(LinesFormat::Text | LinesFormat::Html) => {
+            bail!("--output is for programs: expected --format parquet, json or hitm")
+        }
+    };
+    let form = Form {
+        extension,
+        content: &|look| args.content(look),
+    };
+    fleet::run(&args.fleet, config, &form, terminal)
+}
+
+/// Has a recording as a file for as long as it takes: reports read one.
+fn with_file<T>(recording: &[u8], read: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("lines.hitm");
+    std::fs::write(&file, recording)?;
+    read(&file)
 }
 
 fn text(progress: LiveProgress) -> String {

@@ -44,4 +44,9 @@ impl TargetArgs {
         let default = self.command.is_empty().then_some(DURATION_DEFAULT);
         self.duration.or(default)
     }
+
+    /// The time of one look of several.
+    pub(super) fn duration_of_look(&self) -> Duration {
+        self.duration.unwrap_or(DURATION_DEFAULT)
+    }
 }

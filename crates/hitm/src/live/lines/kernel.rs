@@ -35,6 +35,7 @@ const IMAGE: Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
 const LINE_BYTES: u64 = hitm_base::LINE_SIZE;
 
 /// The running kernel.
+#[derive(Debug)]
 pub(super) struct LiveKernel {
     memory: LiveMemory,
     symbols: Rc<KernelSymbols>,
@@ -253,6 +254,13 @@ impl LiveKernel {
         self.flow.btf().types().get(known.type_id).size.unwrap_or(0)
     }
 
+    /// Forgets what lines were part of.
+    pub(super) fn forget(&mut self) {
+        self.looked_at.clear();
+        self.slabs.clear();
+        self.objects.clear();
+    }
+
     fn walker(&mut self) -> Walker<'_> {
         Walker {
             symbols: &self.symbols,
@@ -314,6 +322,7 @@ fn without_name(line: u64) -> Option<Region> {
 }
 
 /// The memory of the running kernel, as a walker reads it.
+#[derive(Debug)]
 struct LiveMemory(KernelPeek);
 
 impl GuestMemory for LiveMemory {

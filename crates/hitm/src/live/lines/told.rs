@@ -92,6 +92,7 @@ pub(super) fn write<W: Write>(
 }
 
 /// This host's model and its text.
+#[derive(Debug)]
 pub(super) struct HostMachine {
     pub(super) machine: Machine,
     pub(super) toml: String,
