@@ -79,8 +79,8 @@ pub enum LinesError {
     Live(#[from] LiveError),
     /// The kernel allows no clock of these threads.
     #[error(
-        "cannot sample the threads: perf_event_open: {source} (kernel.perf_event_paranoid is {paranoid}; it takes 2 or \
-         less, or CAP_PERFMON, and the right to trace them)"
+        "cannot sample the threads: perf_event_open: {source}{}",
+        missing_right(source, paranoid)
     )]
     Sampler {
         /// The kernel's setting.
@@ -127,6 +127,18 @@ impl LinesError {
             _ => false,
         }
     }
+}
+
+/// The right that the kernel misses, behind its error.
+fn missing_right(error: &io::Error, paranoid: &str) -> String {
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return String::new();
+    }
+    let missing = match paranoid.parse::<i32>() {
+        Ok(..=2) => "it takes the right to trace them, as their user or with CAP_SYS_PTRACE",
+        _ => "it takes 2 or less, or CAP_PERFMON, and the right to trace them",
+    };
+    format!(" (kernel.perf_event_paranoid is {paranoid}; {missing})")
 }
 
 /// A thread that was sampled.

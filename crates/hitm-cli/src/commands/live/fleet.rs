@@ -1,6 +1,5 @@
 //! Looks of `hitm live lines` as files in a directory, once or again and again: what many hosts collect.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -8,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use hitm::live::{LineLooks, LinesConfig, LinesError, LiveProgress};
-use hitm_files::output_file;
+use hitm_files::output_file::{self, OutputFile};
 
 use crate::commands::duration::duration;
 use crate::{Exit, Terminal};
@@ -136,12 +135,14 @@ impl<'a> Files<'a> {
         let cannot = || format!("cannot write to the directory {}", directory.display());
         fs::create_dir_all(directory).with_context(cannot)?;
         tempfile::tempfile_in(directory).with_context(cannot)?;
-        Ok(Files {
+        let files = Files {
             directory,
             host: host_name(),
             extension,
             keep: keep as usize,
-        })
+        };
+        files.remove_left_over()?;
+        Ok(files)
     }
 
     /// Writes the file of a look, and removes those that are too many.
@@ -161,19 +162,8 @@ impl<'a> Files<'a> {
     }
 
     fn remove_oldest(&self) -> Result<()> {
-        let cannot = || format!("cannot read the directory {}", self.directory.display());
-        let prefix = self.prefix();
-        let mut own: Vec<OsString> = Vec::new();
-        for entry in fs::read_dir(self.directory).with_context(cannot)? {
-            let name = entry.with_context(cannot)?.file_name();
-            let time = name.to_str().and_then(|name| {
-                let rest = name.strip_prefix(&prefix)?;
-                rest.strip_suffix(self.extension)?.strip_suffix('.')
-            });
-            if time.is_some_and(UtcTime::is_compact) {
-                own.push(name);
-            }
-        }
+        let mut own: Vec<String> = self.names()?;
+        own.retain(|name| self.is_own(name));
         // Times of equal length: the oldest come first.
         own.sort_unstable();
         let too_many = own.len().saturating_sub(self.keep);
@@ -182,6 +172,37 @@ impl<'a> Files<'a> {
             fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
         Ok(())
+    }
+
+    /// Removes what killed writers have left beside the names of their files.
+    fn remove_left_over(&self) -> Result<()> {
+        for name in self.names()? {
+            let own = name
+                .strip_prefix('.')
+                .and_then(|name| name.strip_suffix(".part"));
+            if let Some(own) = own.filter(|name| self.is_own(name)) {
+                // The next writer of a name takes over what is beside it, and leaves it if somebody writes it.
+                drop(OutputFile::create(&self.directory.join(own)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns true for the name of a look's file of this host and form.
+    fn is_own(&self, name: &str) -> bool {
+        let time = name.strip_prefix(&self.prefix());
+        let time = time.and_then(|rest| rest.strip_suffix(self.extension)?.strip_suffix('.'));
+        time.is_some_and(UtcTime::is_compact)
+    }
+
+    fn names(&self) -> Result<Vec<String>> {
+        let cannot = || format!("cannot read the directory {}", self.directory.display());
+        let mut names = Vec::new();
+        for entry in fs::read_dir(self.directory).with_context(cannot)? {
+            let name = entry.with_context(cannot)?.file_name();
+            names.extend(name.into_string().ok());
+        }
+        Ok(names)
     }
 }
 
@@ -292,9 +313,7 @@ mod tests {
         for seconds in [3, 1, 2, 4] {
             files.write(UtcTime { seconds }, b"{}").expect("it is written");
         }
-        let entries = fs::read_dir(directory.path()).expect("a directory");
-        let names = entries.map(|entry| entry.expect("an entry").file_name());
-        let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        let mut names = files.names().expect("it can be read");
         names.sort();
         let expected = [
             "lines-web_1-19700101T000003Z.json",
@@ -303,5 +322,18 @@ mod tests {
             "lines-web_1-x.json",
         ];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_a_killed_writer_left_goes() {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let open = || Files::open(directory.path(), 2, "json").expect("it can be written");
+        let prefix = open().prefix();
+        let left = format!(".{prefix}20000101T000000Z.json.part");
+        let others = format!(".{prefix}20000101T000000Z.hitm.part");
+        for name in [&left, &others] {
+            fs::write(directory.path().join(name), "").expect("a file");
+        }
+        assert_eq!(open().names().expect("it can be read"), [others]);
     }
 }

@@ -1,5 +1,7 @@
 //! `hitm live lines`.
 
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -154,12 +156,11 @@ fn run_fleet(args: &LinesArgs, config: LinesConfig, terminal: &mut Terminal) -> 
     fleet::run(&args.fleet, config, &form, terminal)
 }
 
-/// Has a recording as a file for as long as it takes: reports read one.
+/// Has a recording as a file: reports read one. It has no name that could be left behind.
 fn with_file<T>(recording: &[u8], read: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-    let folder = tempfile::tempdir()?;
-    let file = folder.path().join("lines.hitm");
-    std::fs::write(&file, recording)?;
-    read(&file)
+    let mut file = tempfile::tempfile()?;
+    file.write_all(recording)?;
+    read(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
 fn text(progress: LiveProgress) -> String {
