@@ -35,11 +35,16 @@ fn kernel() -> Assembler {
     ];
     let files = btf.structure("files_struct", 24, &members);
     let to_files = btf.of(kind::PTR, "", files);
-    let task = btf.structure(
-        "task_struct",
-        16,
-        &[("state", long, 0), ("files", to_files, 64)],
-    );
+    let to_entity = btf.next_id() + 1;
+    let members = [("parent", to_entity, 0), ("runs", int, 64)];
+    let entity = btf.structure("sched_entity", 16, &members);
+    btf.of(kind::PTR, "", entity);
+    let members = [
+        ("state", long, 0),
+        ("files", to_files, 64),
+        ("se", entity, 128),
+    ];
+    let task = btf.structure("task_struct", 32, &members);
     let to_task = btf.of(kind::PTR, "", task);
     let to_file = btf.of(kind::PTR, "", file);
     let to_raw = btf.of(kind::PTR, "", raw);
@@ -58,6 +63,7 @@ fn kernel() -> Assembler {
     btf.function("open_file", int, &[to_file]);
     btf.function("results", int, &[to_task]);
     btf.function("take", 0, &[]);
+    btf.function("groups", 0, &[to_task]);
     btf.function("queues", 0, &[int]);
     btf.function("get_files", to_files, &[to_task]);
     btf.function("lock", 0, &[to_raw]);
@@ -265,63 +271,103 @@ const AARCH64: Code = &[
     ("ret", &[0xc0, 0x03, 0x5f, 0xd6]),
 ];
 
+/// A function that is given a task, and goes through the groups of tasks that it is in.
+const GROUPS: Code = &[
+    ("lea 0x10(%rdi),%rbx", &[0x48, 0x8d, 0x5f, 0x10]),
+    ("incl 0x8(%rbx)", &[0xff, 0x43, 0x08]),
+    ("mov (%rbx),%rbx", &[0x48, 0x8b, 0x1b]),
+    ("test %rbx,%rbx", &[0x48, 0x85, 0xdb]),
+    ("jne groups+0x4", &[0x75, 0xf5]),
+    ("ret", &[0xc3]),
+];
+
 #[test]
 fn a_parameter_and_what_its_members_point_at() {
-    check("open_file", 0x10000, OPEN_FILE, &expect![[r#"
+    check(
+        "open_file",
+        0x10000,
+        OPEN_FILE,
+        &expect![[r#"
         mov 0x10(%rdi),%rax            file.inode
         mov 0x8(%rax),%ecx             inode.nlink
         lock incl -0x8(%rbx)           file.count
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn results_of_calls_and_what_calls_leave() {
-    check("results", 0x10020, RESULTS, &expect![[r#"
+    check(
+        "results",
+        0x10020,
+        RESULTS,
+        &expect![[r#"
         call get_files                 0: task_struct+0
         mov 0x10(%rax),%rdx            files_struct.fdt
         mov (%rdx),%ecx                fdtable.max
         mov 0x8(%rbx),%rdx             task_struct.files
         call unknown                   2: files_struct+0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn the_function_that_takes_a_lock_says_which_object_has_it() {
-    check("take", 0x10040, TAKE, &expect![[r#"
+    check(
+        "take",
+        0x10040,
+        TAKE,
+        &expect![[r#"
         mov 0x8(%rax),%rbx             task_struct.files
         call lock                      0: files_struct+8
         mov 0x10(%rbx),%rax            files_struct.fdt
         call unknown                   0: files_struct+0
-    "#]]);
+    "#]],
+    );
 }
 
 /// Code that nothing leads to does not take away what is known where it jumps.
 #[test]
 fn jumps_that_are_patched_in() {
-    check("open_file", 0x10080, PATCHED, &expect![[r#"
+    check(
+        "open_file",
+        0x10080,
+        PATCHED,
+        &expect![[r#"
         mov 0x8(%rbx),%eax             file.flags
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn variables_of_each_cpu() {
-    check("queues", 0x100a0, QUEUES, &expect![[r#"
+    check(
+        "queues",
+        0x100a0,
+        QUEUES,
+        &expect![[r#"
         movl $0x1,0x4(%rbx)            rq.running
         movl $0x1,0x84(%rax)           rq.running
         movl $0x1,0x4(%rcx)            rq.running
         call lock                      0: rq+0
         call lock                      3: rq+0
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
 fn structures_in_registers() {
-    check("by_value", 0x10100, BY_VALUE, &expect![[r#"
+    check(
+        "by_value",
+        0x10100,
+        BY_VALUE,
+        &expect![[r#"
         mov (%rdi),%eax                file.count
         mov (%rsi),%eax                task_struct.state
         mov (%rdx),%eax                inode.size
         mov 0x4(%rcx),%eax             files_struct.next
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -337,7 +383,17 @@ fn aarch64() {
         bl lock                        3: task_struct+0
         bl lock                        4: files_struct+0
         ldr w7, [x6, #4]               rq.running
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
+}
+
+/// A pointer into an object, or to such a part alone, is one to the part.
+#[test]
+fn parts_of_objects_and_such_alone() {
+    check("groups", 0x10000, GROUPS, &expect![[r#"
+        incl 0x8(%rbx)                 sched_entity.runs
+        mov (%rbx),%rbx                sched_entity.parent
+    "#]]);
 }
 
 /// Linux 6.15 and later have them among all other addresses.
@@ -353,7 +409,8 @@ fn variables_of_each_cpu_are_where_the_kernel_has_them() {
     });
     expect![[r#"
         mov 0x8(%rax),%rax             task_struct.files
-    "#]].assert_eq(&show(&mut flow, "current", begin, code));
+    "#]]
+    .assert_eq(&show(&mut flow, "current", begin, code));
     assert_eq!(show(&mut flow, "queues", 0x100a0, QUEUES), "");
 }
 
