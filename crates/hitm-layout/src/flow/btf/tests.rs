@@ -390,10 +390,15 @@ fn aarch64() {
 /// A pointer into an object, or to such a part alone, is one to the part.
 #[test]
 fn parts_of_objects_and_such_alone() {
-    check("groups", 0x10000, GROUPS, &expect![[r#"
+    check(
+        "groups",
+        0x10000,
+        GROUPS,
+        &expect![[r#"
         incl 0x8(%rbx)                 sched_entity.runs
         mov (%rbx),%rbx                sched_entity.parent
-    "#]]);
+    "#]],
+    );
 }
 
 /// Linux 6.15 and later have them among all other addresses.
