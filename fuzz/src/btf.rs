@@ -1,7 +1,8 @@
 //! BTF: everything that can be shown and listed.
 
+use hitm_base::Architecture;
 use hitm_layout::structs::ShowOptions;
-use hitm_layout::{BtfFile, Bytes, c_source};
+use hitm_layout::{BtfFile, BtfFlow, Bytes, CodeBytes, KernelFunction, c_source};
 use hitm_report::layouts::layout_text;
 
 /// Limit on shown structures: the cost of an input shall not be many times its length.
@@ -9,6 +10,7 @@ const STRUCTURES: usize = 64;
 
 /// Parses a file and reads all of it. Returns it as a base for others.
 pub fn check(bytes: Vec<u8>, base: Option<&BtfFile>) -> Option<BtfFile> {
+    follow(&bytes, base);
     BtfFile::is_in_elf(&bytes);
     let mut file = BtfFile::parse(Bytes::from(bytes), base, "fuzz").ok()?;
     let options = ShowOptions {
@@ -32,4 +34,29 @@ pub fn check(bytes: Vec<u8>, base: Option<&BtfFile>) -> Option<BtfFile> {
     }
     let _ = file.type_by_name("int");
     Some(file)
+}
+
+/// Code that is followed.
+const CODE: usize = 512;
+
+/// Follows the last bytes as machine code, of a function that calls itself.
+fn follow(bytes: &[u8], base: Option<&BtfFile>) {
+    let code = CodeBytes {
+        begin: 0x1000,
+        bytes: &bytes[bytes.len().saturating_sub(CODE)..],
+    };
+    let function = KernelFunction { name: "a", code };
+    for architecture in [Architecture::X86_64, Architecture::Aarch64] {
+        let Ok(file) = BtfFile::parse(Bytes::from(bytes.to_vec()), base, "fuzz") else {
+            return;
+        };
+        let mut flow = BtfFlow::new(file, architecture, |_| Some("a".to_owned()));
+        flow.set_current(code);
+        for at in code.begin..code.begin + CODE as u64 {
+            if let Some(accessed) = flow.access(&function, at) {
+                let _ = flow.path(&accessed);
+            }
+            let _ = flow.argument(&function, at, 0);
+        }
+    }
 }

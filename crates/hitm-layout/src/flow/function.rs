@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::facts::Facts;
 use super::insn::{Convention, Effect, Insn, Next, Own, Place, Reg, ZERO};
 use super::numbers::{moved, numbers, scaled, stepped};
-use super::state::{Pointer, State, Value, join};
+use super::state::{Pointer, State, Value, join, join_parts};
 use super::target::Target;
 use super::types::{Part, Types, array_at, bytes_of};
 use super::{AccessedType, Argument, FunctionTypes};
@@ -95,6 +95,7 @@ impl<'f, T: Types> Analysis<'f, T> {
 
     /// Goes through blocks from one on until nothing changes, or the work is no longer worth it.
     fn settle(&mut self, first: usize, left: &mut usize) {
+        let is_kernel = self.code.is_kernel;
         let mut open = BTreeSet::from([first]);
         while let Some(first) = open.pop_first() {
             let (length, ends) = self.block(first, self.entries[&first].clone());
@@ -108,7 +109,7 @@ impl<'f, T: Types> Analysis<'f, T> {
                 match self.entries.get_mut(&next) {
                     Some(_) if self.run.contains(&next) => {}
                     Some(known) => {
-                        if known.join(&state, self.types.store()) {
+                        if known.join(&state, joined(&self.types, is_kernel)) {
                             open.insert(next);
                         }
                     }
@@ -146,7 +147,7 @@ impl<'f, T: Types> Analysis<'f, T> {
         });
         let first = states.next().unwrap_or(State::unknown());
         states.fold(first, |mut known, other| {
-            known.join(&other, self.types.store());
+            known.join(&other, joined(&self.types, self.code.is_kernel));
             known
         })
     }
@@ -271,7 +272,8 @@ impl<'f, T: Types> Analysis<'f, T> {
             Effect::Constant { to, value } => state.set(to, Value::Constant(value)),
             Effect::Clobber { to } => state.set_new(to, address),
             Effect::Select { to, one, other } => {
-                let value = join(state.get(one), state.get(other), self.types.store());
+                let value =
+                    joined(&self.types, self.code.is_kernel)(state.get(one), state.get(other));
                 state.set(to, value);
             }
             Effect::Address { to, place } => {
@@ -457,6 +459,16 @@ impl<'f, T: Types> Analysis<'f, T> {
         if let Target::Stack(at) = target {
             state.set_slot(at, state.get(from));
         }
+    }
+}
+
+/// How two values are joined. What a variable is declared to point at is not known of a kernel, so there what
+/// two pointers have in common is kept.
+fn joined<T: Types>(types: &T, is_kernel: bool) -> impl Fn(Value, Value) -> Value {
+    let types = types.store();
+    move |one, other| match join(one, other, types) {
+        Value::Unknown if is_kernel => join_parts(one, other, types),
+        joined => joined,
     }
 }
 

@@ -134,17 +134,17 @@ impl State {
         self.slots.clear();
     }
 
-    /// Takes in what is known where another way leads to the same place. Returns true if that changed
-    /// anything.
-    pub(super) fn join(&mut self, other: &State, types: &TypeStore) -> bool {
+    /// Takes in what is known where another way leads to the same place, by how two values are joined. Returns
+    /// true if that changed anything.
+    pub(super) fn join(&mut self, other: &State, join: impl Fn(Value, Value) -> Value) -> bool {
         let mut is_changed = false;
         for (own, other) in self.registers.iter_mut().zip(&other.registers) {
-            let joined = join(*own, *other, types);
+            let joined = join(*own, *other);
             is_changed |= joined != *own;
             *own = joined;
         }
         self.slots.retain(|at, own| {
-            let joined = join(*own, other.slot(*at), types);
+            let joined = join(*own, other.slot(*at));
             is_changed |= joined != *own;
             *own = joined;
             joined != Value::Unknown
@@ -173,6 +173,26 @@ fn join_pointers(one: Pointer, other: Pointer, types: &TypeStore) -> Value {
     let distance = one.offset.abs_diff(other.offset);
     let stride = gcd(gcd(one.stride, other.stride), distance);
     Value::Pointer(Pointer { stride, ..one })
+}
+
+/// Joins pointers of which one points at an object inside that of the other: to the inner one. Each such join
+/// loses the object around.
+pub(super) fn join_parts(one: Value, other: Value, types: &TypeStore) -> Value {
+    match (one, other) {
+        (Value::Pointer(one), Value::Pointer(other)) => {
+            let inner = part_of(one, other, types).or_else(|| part_of(other, one, types));
+            inner.map_or(Value::Unknown, Value::Pointer)
+        }
+        _ => Value::Unknown,
+    }
+}
+
+/// The inner pointer, if the object that it points at lies in that of the outer one.
+fn part_of(inner: Pointer, outer: Pointer, types: &TypeStore) -> Option<Pointer> {
+    let begin = u64::try_from(outer.offset.checked_sub(inner.offset)?).ok()?;
+    let is_plain = inner.stride == 0 && outer.stride == 0;
+    let is_part = is_plain && types.has_part(outer.to, begin, inner.to);
+    is_part.then_some(inner)
 }
 
 /// The greatest common divisor; of 0 and a number the number.

@@ -35,11 +35,16 @@ fn kernel() -> Assembler {
     ];
     let files = btf.structure("files_struct", 24, &members);
     let to_files = btf.of(kind::PTR, "", files);
-    let task = btf.structure(
-        "task_struct",
-        16,
-        &[("state", long, 0), ("files", to_files, 64)],
-    );
+    let to_entity = btf.next_id() + 1;
+    let members = [("parent", to_entity, 0), ("runs", int, 64)];
+    let entity = btf.structure("sched_entity", 16, &members);
+    btf.of(kind::PTR, "", entity);
+    let members = [
+        ("state", long, 0),
+        ("files", to_files, 64),
+        ("se", entity, 128),
+    ];
+    let task = btf.structure("task_struct", 32, &members);
     let to_task = btf.of(kind::PTR, "", task);
     let to_file = btf.of(kind::PTR, "", file);
     let to_raw = btf.of(kind::PTR, "", raw);
@@ -58,6 +63,7 @@ fn kernel() -> Assembler {
     btf.function("open_file", int, &[to_file]);
     btf.function("results", int, &[to_task]);
     btf.function("take", 0, &[]);
+    btf.function("groups", 0, &[to_task]);
     btf.function("queues", 0, &[int]);
     btf.function("get_files", to_files, &[to_task]);
     btf.function("lock", 0, &[to_raw]);
@@ -265,6 +271,16 @@ const AARCH64: Code = &[
     ("ret", &[0xc0, 0x03, 0x5f, 0xd6]),
 ];
 
+/// A function that is given a task, and goes through the groups of tasks that it is in.
+const GROUPS: Code = &[
+    ("lea 0x10(%rdi),%rbx", &[0x48, 0x8d, 0x5f, 0x10]),
+    ("incl 0x8(%rbx)", &[0xff, 0x43, 0x08]),
+    ("mov (%rbx),%rbx", &[0x48, 0x8b, 0x1b]),
+    ("test %rbx,%rbx", &[0x48, 0x85, 0xdb]),
+    ("jne groups+0x4", &[0x75, 0xf5]),
+    ("ret", &[0xc3]),
+];
+
 #[test]
 fn a_parameter_and_what_its_members_point_at() {
     check(
@@ -369,6 +385,20 @@ fn aarch64() {
         ldr w7, [x6, #4]               rq.running
     "#]]
     .assert_eq(&text);
+}
+
+/// A pointer into an object, or to such a part alone, is one to the part.
+#[test]
+fn parts_of_objects_and_such_alone() {
+    check(
+        "groups",
+        0x10000,
+        GROUPS,
+        &expect![[r#"
+        incl 0x8(%rbx)                 sched_entity.runs
+        mov (%rbx),%rbx                sched_entity.parent
+    "#]],
+    );
 }
 
 /// Linux 6.15 and later have them among all other addresses.
