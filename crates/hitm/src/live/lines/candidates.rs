@@ -124,13 +124,12 @@ impl Candidate {
         };
     }
 
-    /// Its claim to be watched next: in proportion to its samples, and little where nobody else came.
+    /// Its claim to be watched next: in proportion to its samples, and little where nobody else came. That says
+    /// nothing where several were sampled: on CPUs that others use too, a round may see the one that runs.
     fn claim(&self) -> f64 {
-        let alone = 16f64.powi(self.alone_rounds.min(8) as i32);
-        let together = if self.threads.len() > 1 {
-            TOGETHER
-        } else {
-            1.0
+        let (together, alone) = match self.threads.len() {
+            0 | 1 => (1.0, 16f64.powi(self.alone_rounds.min(8) as i32)),
+            _ => (TOGETHER, 1.0),
         };
         self.score as f64 * together / f64::from(1 + self.rounds) / alone
     }
@@ -203,6 +202,15 @@ mod tests {
         assert_eq!(candidates.next(2), [A, B]);
         candidates.lines[&A].watched(true);
         assert_eq!(candidates.next(1), [B]);
+    }
+
+    #[test]
+    fn a_line_of_several_threads_is_watched_again() {
+        let mut candidates = Candidates::default();
+        (0..20).for_each(|sample| candidates.sampled(A, 1 + sample % 2, false));
+        (0..20).for_each(|_| candidates.sampled(B, 1, false));
+        (0..4).for_each(|_| candidates.lines[&A].watched(true));
+        assert_eq!(candidates.next(1), [A]);
     }
 
     #[test]
