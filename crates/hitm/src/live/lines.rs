@@ -7,6 +7,8 @@
 mod candidates;
 mod memory;
 mod told;
+mod touches;
+mod visits;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -19,8 +21,8 @@ use hitm_live::lines::{LineSampler, Seen};
 use hitm_live::procfs;
 use thiserror::Error;
 
-use self::candidates::Candidates;
-use self::memory::Memory;
+use self::candidates::{Candidates, SampledAt};
+use self::memory::{Line, Memory};
 use self::told::HostMachine;
 use self::watching::Watcher;
 use super::programs::Programs;
@@ -159,7 +161,7 @@ impl Observed {
         thread.samples += 1;
         *thread.cpus.entry(seen.cpu).or_default() += 1;
         let stack = seen.registers.map_or(0, |registers| registers.stack());
-        let mut lines = BTreeMap::new();
+        let mut lines: BTreeMap<Line, SampledAt> = BTreeMap::new();
         let mut has_address = false;
         self.is_stale |= !self.memory.has(seen.pid, seen.code);
         for access in self.programs.accesses(seen) {
@@ -169,13 +171,12 @@ impl Observed {
             has_address = true;
             self.is_stale |= !self.memory.has(seen.pid, address);
             if let Some(line) = self.memory.line(seen.pid, address, stack) {
-                let is_locked = access.is_before && access.operand.is_locked;
-                *lines.entry(line).or_insert(false) |= is_locked;
+                lines.entry(line).or_default().add(&access);
             }
         }
         self.addressed_count += u64::from(has_address);
-        for (line, is_locked) in lines {
-            self.candidates.sampled(line, seen.tid, is_locked);
+        for (line, at) in &lines {
+            self.candidates.sampled(*line, seen.tid, at);
         }
     }
 
@@ -342,7 +343,7 @@ impl Watch {
     }
 
     /// Watches a line.
-    fn round(&mut self, line: memory::Line) {
+    fn round(&mut self, line: Line) {
         let observed = &mut self.observed;
         let Some(candidate) = observed.candidates.lines.get_mut(&line) else {
             return;
