@@ -284,8 +284,13 @@ impl<'l> Symbolizer<'l> {
         let anchor = self.mappings.anchor(index);
         let first = file.file_vaddr(anchor.start, anchor.file_offset, anchor.start)?;
         let bias = anchor.start.wrapping_sub(first);
-        let vaddr = address.wrapping_sub(bias);
+        let mut vaddr = address.wrapping_sub(bias);
         let in_file = address < mapping.end || file.is_loaded(vaddr);
+        if !file.is_loaded(vaddr) {
+            // A program may map a part of a file once more, away from its head, as V8 does with its own code.
+            let own = file.file_vaddr(mapping.start, mapping.file_offset, address);
+            vaddr = own.filter(|own| file.is_loaded(*own)).unwrap_or(vaddr);
+        }
         in_file.then(|| Place {
             path: mapping.path.clone(),
             vaddr,

@@ -169,14 +169,15 @@ impl Report {
         let totals = totals(statistics, facts, &lost);
         let are_samples = facts.sampled.is_some();
         let named = Named::of(statistics, names, selection, are_samples, &totals);
-        let (judged, mut quiet) =
-            judge_all(statistics, &totals, are_samples, selection.sort, names);
+        // Accesses of watched lines are drawn in an order, and priced.
+        let are_apart = are_samples && facts.watched().is_none();
+        let (judged, mut quiet) = judge_all(statistics, &totals, are_apart, selection.sort, names);
         let flagged_line_count = judged.len() as u64;
         let handed = match are_samples {
             true => HandedOver::default(),
             false => handed_over(statistics, &judged, names, &totals),
         };
-        let judged = with_names(judged, &named, names, are_samples);
+        let judged = with_names(judged, &named, names, are_apart);
         let shown = judged.len().min(options.lines_max);
         leave_out(&mut quiet, &judged[shown..]);
         let calls = CallPaths::new(

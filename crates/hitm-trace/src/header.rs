@@ -96,7 +96,8 @@ pub struct Sampled {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tlb_miss_count: u64,
     /// Lines of running threads, where hitm itself watched them. Of each contended one there are accesses in
-    /// proportion to those that watches saw; what they cost is in its bounds alone.
+    /// proportion to those that watches saw; what they cost is in its bounds alone. Memory that processes share has
+    /// the number of its object, as in recordings without samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watched: Option<WatchedRun>,
 }

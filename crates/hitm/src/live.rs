@@ -7,6 +7,7 @@ mod collect;
 mod exact;
 mod layers;
 mod lines;
+mod maps;
 mod objects;
 mod programs;
 mod whatif;

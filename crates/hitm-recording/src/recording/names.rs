@@ -142,7 +142,7 @@ impl<'a> AddressNames<'a> {
     /// The address as its process sees it: processes that were recorded together have numbers in
     /// theirs. Memory that they share lies elsewhere in each, and keeps the number of its object.
     pub fn shown(&self, addr: u64) -> u64 {
-        let is_of_process = addr >> 63 == 0 && (self.is_sampled || !is_shared(addr));
+        let is_of_process = addr >> 63 == 0 && !self.is_shared(addr);
         match self.has_processes && is_of_process {
             true => addr & ((1 << PROCESS_SHIFT) - 1),
             false => addr,

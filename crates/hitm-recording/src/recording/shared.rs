@@ -22,9 +22,14 @@ fn name_of(path: &str) -> String {
 }
 
 impl AddressNames<'_> {
+    /// Returns true for memory that processes share. Samples of other tools have no numbers of it.
+    pub(super) fn is_shared(&self, addr: u64) -> bool {
+        !self.is_inexact && is_shared(addr)
+    }
+
     /// The shared object that holds the byte at `addr`, as far as it is mapped.
     pub(super) fn shared_label(&self, addr: u64) -> Option<DataLabel> {
-        if self.is_sampled || !is_shared(addr) {
+        if !self.is_shared(addr) {
             return None;
         }
         let mut mappings = self.objects.mappings.iter().rev();

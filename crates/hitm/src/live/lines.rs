@@ -12,6 +12,8 @@ mod looks;
 mod memory;
 mod subject;
 mod told;
+mod touches;
+mod visits;
 mod watching;
 
 use std::collections::BTreeMap;
@@ -20,16 +22,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hitm_live::kernel::PeekError;
-use hitm_live::lines::{Extent, LineSampler, Scope, Seen, is_kernels};
+use hitm_live::lines::{Extent, LineSampler, Scope, Seen};
 use hitm_live::procfs;
 use thiserror::Error;
 
 use self::budget::Budget;
-use self::candidates::{Candidates, TouchRate};
+use self::candidates::{Candidates, SampledAt};
 use self::code::Code;
 use self::kernel::LiveKernel;
 pub use self::looks::LineLooks;
-use self::memory::Memory;
+use self::memory::{Line, Memory, Space};
 pub use self::subject::LinesTarget;
 use self::subject::Subject;
 use self::watching::Watcher;
@@ -191,19 +193,19 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(target: &LinesTarget, sampler: &LineSampler, kernel: Option<LiveKernel>) -> Observed {
+    fn new(target: &LinesTarget, processes: &[u32], period_ns: u64) -> Observed {
         let mut memory = Memory::default();
-        memory.read(&sampler.processes());
+        memory.read(processes);
         Observed {
             args: target.args(),
             code: Code {
                 programs: Programs::new(memory.mappings()),
-                kernel,
+                kernel: None,
             },
             memory,
             threads: BTreeMap::new(),
             candidates: Candidates::default(),
-            period_ns: sampler.period_ns(),
+            period_ns,
             sampled_ns: 0,
             duration_ns: 0,
             sample_count: 0,
@@ -226,7 +228,7 @@ impl Observed {
         thread.samples += 1;
         *thread.cpus.entry(seen.cpu).or_default() += 1;
         let stack = seen.registers.map_or(0, |registers| registers.stack());
-        let mut lines = BTreeMap::new();
+        let mut lines: BTreeMap<Line, SampledAt> = BTreeMap::new();
         let mut has_address = false;
         self.is_stale |= !self.memory.has(seen.pid, seen.code);
         for access in self.code.accesses(seen) {
@@ -236,13 +238,12 @@ impl Observed {
             has_address = true;
             self.is_stale |= !self.memory.has(seen.pid, address);
             if let Some(line) = self.memory.line(seen.pid, address, stack) {
-                let is_locked = access.is_before && access.operand.is_locked;
-                *lines.entry(line).or_insert(false) |= is_locked;
+                lines.entry(line).or_default().add(&access);
             }
         }
         self.addressed_count += u64::from(has_address);
-        for (line, is_locked) in lines {
-            self.candidates.sampled(line, seen.tid, is_locked);
+        for (line, at) in &lines {
+            self.candidates.sampled(*line, seen.tid, at);
         }
     }
 
@@ -317,9 +318,12 @@ impl<'a> Watch<'a> {
             let target = config.target.text();
             return Err(LinesError::NoThreads { target });
         }
+        let period_ns = sampler.period_ns();
+        let mut observed = Observed::new(&config.target, &sampler.processes(), period_ns);
+        observed.code.kernel = kernel;
         let now = Instant::now();
         Ok(Watch {
-            observed: Observed::new(&config.target, &sampler, kernel),
+            observed,
             ticking: Budget::new(),
             watching: Budget::new(),
             subject,
@@ -352,7 +356,7 @@ impl<'a> Watch<'a> {
             self.watching.earn(self.sampler.threads());
             for line in self.observed.candidates.next(LINES_A_PHASE) {
                 // Watches of the kernel's lines are on CPUs, whose threads do not switch them.
-                let is_cheap = is_kernels(line.address);
+                let is_cheap = line.space == Space::Kernel;
                 if left(self.begun) == Some(Duration::ZERO)
                     || !is_cheap && !self.watching.has_time()
                 {
@@ -407,7 +411,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Watches a line.
-    fn round(&mut self, line: memory::Line) {
+    fn round(&mut self, line: Line) {
         let observed = &mut self.observed;
         let Some(candidate) = observed.candidates.lines.get_mut(&line) else {
             return;
@@ -420,11 +424,11 @@ impl<'a> Watch<'a> {
         };
         observed.candidates.refused_count += watcher.round(line, candidate);
         if let Some(kernel) = &mut observed.code.kernel
-            && is_kernels(line.address)
+            && line.space == Space::Kernel
             && candidate.touches.is_shared()
         {
-            let touches: Vec<TouchRate> = candidate.touches.rates().collect();
-            kernel.look_at(line.address, &touches);
+            let touches = candidate.touches.rates(&candidate.codes);
+            kernel.look_at(line.at, &touches);
         }
     }
 

@@ -376,3 +376,31 @@ fn code_in_memory_is_decoded_around_the_address() {
     assert!(in_function[0].is_certain && in_function[0].operand == access.operand);
     assert_eq!(code.operands_in_function(0x9000), []);
 }
+
+/// V8 maps its own code near to what it generates.
+#[test]
+fn a_part_of_a_file_may_be_mapped_once_more() {
+    const AGAIN: u64 = 0x7f00_0000_0000;
+    const SKIPPED: u64 = 0x2000;
+    // nop; lock add %rax,(%rdi); nop
+    let nops = [0x90; SKIPPED as usize];
+    let file = elf(&[&nops, &[0xf0, 0x48, 0x01, 0x07], &[0x90]], true).finish();
+    let mapping = |start, file_offset| Mapping {
+        start,
+        end: start + 0x9000,
+        file_offset,
+        path: String::from("/f"),
+        build_id: None,
+    };
+    let mappings = vec![mapping(BIAS + 0x1000, 0), mapping(AGAIN, SKIPPED)];
+    let mut symbolizer = Symbolizer::new(mappings, |_| Ok(Bytes::from(file.clone())));
+    for code in [BIAS + CODE + SKIPPED, AGAIN + (CODE & 0xfff)] {
+        let found = symbolizer.operands(code + 4);
+        let found = found
+            .iter()
+            .find(|access| access.is_before)
+            .expect("it adds");
+        assert!(found.operand.is_locked);
+        assert_eq!(found.code, code);
+    }
+}

@@ -22,7 +22,7 @@ use hitm_trace::{Mapping, Record, Region, RegionKind};
 use super::super::programs::SeenAccess;
 use super::super::{LiveError, kernel_symbols, online_cpus, read};
 use super::LinesError;
-use super::candidates::TouchRate;
+use super::touches::TouchRate;
 
 /// Bytes of a function that are read: longer ones are decoded around the sample.
 const FUNCTION_BYTES_MAX: u64 = 64 << 10;

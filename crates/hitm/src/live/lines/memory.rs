@@ -1,63 +1,40 @@
 //! Memory of running processes: which lines may be contended, and which ones are the same.
 
 use std::collections::BTreeMap;
-use std::fs;
 
-use hitm_base::{AddrRange, LINE_SIZE, MapsLine};
+use hitm_base::LINE_SIZE;
 use hitm_layout::Mapping;
 use hitm_live::lines::is_kernels;
+use hitm_trace::SHARED_FIRST;
 
-/// Mappings of one process that are kept.
-const MAPPINGS_MAX: usize = 1 << 16;
+use super::super::maps::{self, Area, FileId};
+
+/// Processes that are kept: beyond them numbers are those of shared memory.
+const PROCESSES_MAX: usize = SHARED_FIRST as usize;
 /// Bytes above the stack pointer that are the thread's own frames. Assumed, 4 to 64 KiB: frames further up are found
 /// to be its own when they are watched.
 const FRAMES_BYTES: u64 = 16 << 10;
 /// Bytes below the stack pointer that a function may use (System V ABI for x86-64, section 3.2.2).
 const RED_ZONE_BYTES: u64 = 128;
 
-/// One mapping.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Area {
-    pub(super) range: AddrRange,
-    pub(super) offset: u64,
-    pub(super) path: String,
-    pub(super) is_executable: bool,
-    is_writable: bool,
-    /// Device and inode of memory that processes share.
-    shared: Option<FileId>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl Area {
-    fn parse(line: &str) -> Option<Area> {
-        let line = MapsLine::parse(line)?;
-        let file = FileId {
-            device: line.device,
-            inode: line.inode,
-        };
-        Some(Area {
-            range: line.range,
-            offset: line.offset,
-            path: line.path.to_owned(),
-            is_executable: line.has('x'),
-            is_writable: line.has('w'),
-            shared: (line.has('s') && line.inode != 0).then_some(file),
-        })
-    }
+/// Memory that a line lies in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Space {
+    /// That of a process alone.
+    Process(u32),
+    /// A file's, which processes share.
+    File(FileId),
+    /// The kernel's.
+    Kernel,
 }
 
 /// A line as all processes know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Line {
-    /// A process that has it.
-    pub(super) pid: u32,
-    /// Address of its first byte there.
-    pub(super) address: u64,
+    /// Memory that it lies in.
+    pub(super) space: Space,
+    /// Place of its first byte there: an address, or an offset in the file.
+    pub(super) at: u64,
 }
 
 /// Mappings of some processes.
@@ -70,14 +47,9 @@ impl Memory {
     /// Reads the mappings of these processes; one that has ended keeps those that it had.
     pub(super) fn read(&mut self, processes: &[u32]) {
         for pid in processes {
-            let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text);
-            let areas: Vec<Area> = text
-                .lines()
-                .filter_map(Area::parse)
-                .take(MAPPINGS_MAX)
-                .collect();
-            if !areas.is_empty() {
+            let has_room = self.areas.len() < PROCESSES_MAX || self.areas.contains_key(pid);
+            let areas = maps::areas(*pid);
+            if has_room && !areas.is_empty() {
                 self.areas.insert(*pid, areas);
             }
         }
@@ -101,8 +73,10 @@ impl Memory {
     pub(super) fn line(&self, pid: u32, address: u64, stack: u64) -> Option<Line> {
         let own = stack.saturating_sub(RED_ZONE_BYTES)..stack.saturating_add(FRAMES_BYTES);
         if is_kernels(address) {
-            let address = address & !(LINE_SIZE - 1);
-            let of_kernel = Line { pid: 0, address };
+            let of_kernel = Line {
+                space: Space::Kernel,
+                at: address & !(LINE_SIZE - 1),
+            };
             return (!own.contains(&address)).then_some(of_kernel);
         }
         let area = self.area(pid, address).filter(|area| area.is_writable)?;
@@ -110,36 +84,30 @@ impl Memory {
             return None;
         }
         let address = address & !(LINE_SIZE - 1);
-        let first = area
-            .shared
-            .and_then(|file| self.first_of(file, area.offset + (address - area.range.start())));
-        Some(first.unwrap_or(Line { pid, address }))
-    }
-
-    /// The line at an offset of a shared file in the first process that has it.
-    fn first_of(&self, file: FileId, offset: u64) -> Option<Line> {
-        self.areas.keys().find_map(|pid| {
-            let address = self.of_file(*pid, file, offset)?;
-            Some(Line { pid: *pid, address })
-        })
-    }
-
-    fn of_file(&self, pid: u32, file: FileId, offset: u64) -> Option<u64> {
-        self.areas.get(&pid)?.iter().find_map(|area| {
-            let inside = offset.checked_sub(area.offset)?;
-            let address = area.range.start().checked_add(inside)?;
-            (area.shared == Some(file) && area.range.contains(address)).then_some(address)
+        Some(match area.shared {
+            Some(file) => Line {
+                space: Space::File(file),
+                at: area.offset + (address - area.range.start()),
+            },
+            None => Line {
+                space: Space::Process(pid),
+                at: address,
+            },
         })
     }
 
     /// Address of the line's first byte in a process, if it has the line.
     pub(super) fn address_in(&self, pid: u32, line: Line) -> Option<u64> {
-        if pid == line.pid {
-            return Some(line.address);
-        }
-        let area = self.area(line.pid, line.address)?;
-        let offset = area.offset + (line.address - area.range.start());
-        self.of_file(pid, area.shared?, offset)
+        let file = match line.space {
+            Space::Process(own) => return (own == pid).then_some(line.at),
+            Space::File(file) => file,
+            Space::Kernel => return Some(line.at),
+        };
+        self.areas.get(&pid)?.iter().find_map(|area| {
+            let inside = line.at.checked_sub(area.offset)?;
+            let address = area.range.start().checked_add(inside)?;
+            (area.shared == Some(file) && area.range.contains(address)).then_some(address)
+        })
     }
 
     /// Returns true if code may run at the address.
@@ -157,20 +125,9 @@ impl Memory {
 
     /// Mappings with code or with a file's variables.
     pub(super) fn mappings(&self) -> BTreeMap<u32, Vec<Mapping>> {
-        let mut mappings: BTreeMap<u32, Vec<Mapping>> = BTreeMap::new();
-        for (pid, area) in self.areas() {
-            let of = mappings.entry(pid).or_default();
-            if area.is_executable || area.path.starts_with('/') {
-                of.push(Mapping {
-                    start: area.range.start(),
-                    end: area.range.end(),
-                    file_offset: area.offset,
-                    path: area.path.clone(),
-                    build_id: None,
-                });
-            }
-        }
-        mappings
+        let named = |areas: &Vec<Area>| areas.iter().filter_map(Area::named).collect();
+        let all = self.areas.iter();
+        all.map(|(pid, areas)| (*pid, named(areas))).collect()
     }
 }
 
@@ -190,25 +147,18 @@ mod tests {
         }
     }
 
+    const fn own(at: u64) -> Option<Line> {
+        let space = Space::Process(1);
+        Some(Line { space, at })
+    }
+
     #[test]
     fn frames_and_what_nobody_writes_are_no_candidates() {
         let memory = memory(&["1000-9000 rw-p 0 0:0 0\n a000-b000 r--p 0 0:0 0"]);
         let line = |address, stack| memory.line(1, address, stack);
-        assert_eq!(
-            line(0x1048, 0xffff),
-            Some(Line {
-                pid: 1,
-                address: 0x1040
-            })
-        );
+        assert_eq!(line(0x1048, 0xffff), own(0x1040));
         assert_eq!(line(0x1048, 0x1000), None);
-        assert_eq!(
-            line(0x6048, 0x1000),
-            Some(Line {
-                pid: 1,
-                address: 0x6040
-            })
-        );
+        assert_eq!(line(0x6048, 0x1000), own(0x6040));
         assert_eq!(line(0xa000, 0xffff), None);
         assert_eq!(line(0xc000, 0xffff), None);
     }
@@ -219,19 +169,15 @@ mod tests {
             "10000-12000 rw-s 1000 8:1 7 /dev/shm/a",
             "50000-53000 rw-s 0 8:1 7 /dev/shm/a",
         ]);
-        let first = Line {
-            pid: 1,
-            address: 0x10040,
-        };
-        assert_eq!(memory.line(1, 0x10048, 0), Some(first));
-        assert_eq!(memory.line(2, 0x51050, 0), Some(first));
-        assert_eq!(memory.address_in(2, first), Some(0x51040));
+        let line = |pid, address| memory.line(pid, address, 0).expect("a line");
+        let both = line(1, 0x10048);
+        assert_eq!(line(2, 0x51050), both);
+        assert_eq!(both.at, 0x1040);
+        assert_eq!(memory.address_in(1, both), Some(0x10040));
+        assert_eq!(memory.address_in(2, both), Some(0x51040));
         // The first process has not the file's first page.
-        let second = Line {
-            pid: 2,
-            address: 0x50000,
-        };
-        assert_eq!(memory.line(2, 0x50000, 0), Some(second));
+        let second = line(2, 0x50000);
+        assert_eq!(memory.address_in(2, second), Some(0x50000));
         assert_eq!(memory.address_in(1, second), None);
     }
 }

@@ -1,34 +1,33 @@
 //! The lines of a running program as a recording.
 //!
-//! A recording has accesses, and watches tell rates. So each shared line gets accesses drawn by chance in proportion
-//! to their rates, on the CPUs that their threads ran on, which the coherence engine prices on this host's model. The
-//! same rules as for other recordings tell what threads fight over, and names come the same way. What a line costs
+//! A recording has accesses, and watches tell rates. So threads visit each shared line by chance in proportion to their
+//! rates, on the CPUs that they ran on, and the coherence engine prices the accesses of a visit on this host's model.
+//! The same rules as for other recordings tell what threads fight over, and names come the same way. What a line costs
 //! comes from samples alone: the draw's cycles are scaled to them.
+
+mod draws;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use hitm_base::{
-    Access, AddrRange, Clock, CodeAddr, CpuId, Cycles, Machine, Outcome, Random, ThreadId,
-};
-use hitm_coherence::directory::{Ask, Capacity, Directory, Grant};
+use hitm_base::{AddrRange, Clock, CpuId, Cycles, Machine, Random, ThreadId};
+use hitm_coherence::directory::{Capacity, Directory};
 use hitm_live::procfs;
 use hitm_recording::BlockWriter;
 use hitm_trace::{
-    End, EndReason, Header, Mapping, Record, Region, RegionKind, Sampled, SampledEvent,
-    SampledProcess, ThreadExit, ThreadStart, Totals, WatchedLine, WatchedRun, WriteError,
+    End, EndReason, Header, Mapping, PROCESS_SHIFT, Record, Region, RegionKind, SHARED_END,
+    SHARED_FIRST, Sampled, SampledEvent, SampledProcess, ThreadExit, ThreadStart, Totals,
+    WatchedLine, WatchedRun, WriteError,
 };
 
-use super::super::programs::Programs;
+use super::super::maps::{Area, FileId};
 use super::Observed;
-use super::candidates::{Candidate, TouchRate};
+use super::candidates::Candidate;
 use super::kernel::LiveKernel;
-use super::memory::{Line, Memory};
+use super::memory::{Line, Memory, Space};
+use super::touches::TouchRate;
+use draws::{Priced, count_of_each, hand_over, scale};
 
-/// Accesses that are drawn for a line: enough for shares of a hundredth.
-const DRAWN: usize = 4000;
-/// Accesses between two moves of threads.
-const STAY: usize = 100;
 /// Lines that are told of.
 const LINES_MAX: usize = 1000;
 
@@ -37,13 +36,6 @@ struct Told<'a> {
     line: Line,
     candidate: &'a Candidate,
     rates: Vec<TouchRate>,
-}
-
-/// An access with its price.
-struct Priced {
-    access: Access,
-    outcome: Outcome,
-    callers: Vec<CodeAddr>,
 }
 
 /// Writes the recording of what was observed.
@@ -58,14 +50,16 @@ pub(super) fn write<W: Write>(
         observed: &*observed,
         machine,
         threads: threads(observed),
+        files: files(&observed.memory),
     };
     let told = teller.shared();
     let mut watched = teller.run();
     // Lines know nothing of each other, so that one directory does for all.
     let mut directory = Directory::new(machine.machine.clone(), Capacity::Infinite);
     let mut accesses = Vec::new();
+    let count = count_of_each(told.len());
     for one in &told {
-        let mut priced = teller.priced(one, &mut directory);
+        let mut priced = teller.priced(one, count, &mut directory);
         watched.lines.push(teller.bounds(one, hand_over(&priced)));
         scale(&mut priced, teller.most_ns(one));
         accesses.extend(priced);
@@ -106,10 +100,18 @@ fn threads(observed: &Observed) -> BTreeMap<u32, ThreadId> {
         .collect()
 }
 
+/// Addresses of shared files' first bytes: above those of processes.
+fn files(memory: &Memory) -> BTreeMap<FileId, u64> {
+    let shared: BTreeSet<FileId> = memory.areas().filter_map(|(_, area)| area.shared).collect();
+    let numbers = (SHARED_FIRST..SHARED_END).map(|number| u64::from(number) << PROCESS_SHIFT);
+    shared.into_iter().zip(numbers).collect()
+}
+
 struct Teller<'a> {
     observed: &'a Observed,
     machine: &'a HostMachine,
     threads: BTreeMap<u32, ThreadId>,
+    files: BTreeMap<FileId, u64>,
 }
 
 impl Teller<'_> {
@@ -121,7 +123,7 @@ impl Teller<'_> {
             .map(|(line, candidate)| Told {
                 line: *line,
                 candidate,
-                rates: candidate.touches.rates().collect(),
+                rates: candidate.touches.rates(&candidate.codes),
             })
             .collect();
         told.sort_by_key(|one| (std::cmp::Reverse(one.candidate.samples), one.line));
@@ -130,11 +132,12 @@ impl Teller<'_> {
     }
 
     fn address(&self, line: Line) -> u64 {
-        self.observed
-            .code
-            .programs
-            .address(line.pid, line.address)
-            .unwrap_or(line.address)
+        let programs = &self.observed.code.programs;
+        match line.space {
+            Space::Process(pid) => programs.address(pid, line.at).unwrap_or(line.at),
+            Space::File(file) => self.files.get(&file).map_or(line.at, |base| base + line.at),
+            Space::Kernel => line.at,
+        }
     }
 
     /// A CPU of a thread, by chance and as often as it was seen there.
@@ -157,68 +160,6 @@ impl Teller<'_> {
         told.candidate.samples * self.observed.period_ns
     }
 
-    /// Accesses to a line in proportion to their rates, priced.
-    fn priced(&self, told: &Told<'_>, directory: &mut Directory) -> Vec<Priced> {
-        let drawn = self.drawn(told).into_iter();
-        let mut clock = Cycles::ZERO;
-        drawn
-            .map(|(access, callers)| {
-                let outcome = price(directory, &access, &mut clock);
-                Priced {
-                    access,
-                    outcome,
-                    callers,
-                }
-            })
-            .collect()
-    }
-
-    fn drawn(&self, told: &Told<'_>) -> Vec<(Access, Vec<CodeAddr>)> {
-        let sum: f64 = told.rates.iter().map(|rate| rate.per_s).sum();
-        let mut random = Random::new(told.line.address);
-        let mut cpus: BTreeMap<u32, CpuId> = BTreeMap::new();
-        let step_ns = (self.observed.duration_ns / DRAWN as u64).max(1);
-        let mut draw = |number: usize| {
-            if number.is_multiple_of(STAY) {
-                cpus.clear();
-            }
-            let mut at = random.unit() * sum;
-            let found = told.rates.iter().find(|rate| {
-                at -= rate.per_s;
-                at < 0.0
-            });
-            let rate = found.unwrap_or(&told.rates[0]);
-            let touch = rate.touch;
-            let code = |address| {
-                CodeAddr(
-                    self.observed
-                        .code
-                        .programs
-                        .address(touch.pid, address)
-                        .unwrap_or(address),
-                )
-            };
-            let access = Access {
-                time: Cycles(number as u64 * step_ns),
-                addr: self.address(told.line) + u64::from(touch.offset),
-                code: code(touch.code),
-                thread: self.threads.get(&touch.tid).copied().unwrap_or(ThreadId(0)),
-                cpu: *cpus
-                    .entry(touch.tid)
-                    .or_insert_with(|| self.cpu(touch.tid, &mut random)),
-                size: touch.size,
-                op: touch.op,
-            };
-            // A chain that leaves the code has followed a register that held no frame.
-            let callers = rate.callers.iter();
-            let callers =
-                callers.take_while(|caller| self.observed.memory.is_code(touch.pid, **caller));
-            let callers = callers.map(|caller| code(*caller));
-            (access, callers.collect())
-        };
-        (0..DRAWN).map(&mut draw).collect()
-    }
-
     /// Least part of the time for which two of a line's threads ran at once, by their mean number: of `n` that can
     /// run, `1 + (n - 1) * part` at most do so.
     fn together(&self, told: &Told<'_>) -> f64 {
@@ -236,7 +177,11 @@ impl Teller<'_> {
         let ns = self.machine.machine.clock.nanos(hand_over).0;
         let seconds = self.observed.sampled_ns as f64 / 1e9;
         let least = change_rate_per_s as f64 * ns * seconds;
-        let most_ns = self.most_ns(told);
+        // On one CPU, threads have it one after the other: nobody takes it from anybody.
+        let most_ns = match hand_over {
+            Cycles::ZERO => 0,
+            _ => self.most_ns(told),
+        };
         WatchedLine {
             address: self.address(told.line),
             sample_count: told.candidate.samples,
@@ -336,91 +281,55 @@ impl Teller<'_> {
                 contention_stall: Cycles(lost),
             }));
         }
-        records.extend(memory_records(
-            &self.observed.memory,
-            &self.observed.code.programs,
-        ));
+        records.extend(self.memory_records());
         records
     }
-}
 
-/// Files and other memory of the processes.
-fn memory_records<'a>(
-    memory: &'a Memory,
-    programs: &'a Programs,
-) -> impl Iterator<Item = Record> + 'a {
-    let mut file_ends_at = 0;
-    memory.areas().filter_map(move |(pid, area)| {
-        let is_behind_file = area.range.start() == file_ends_at;
-        if area.path.starts_with('/') {
-            file_ends_at = area.range.end();
-        } else if area.path.is_empty() && is_behind_file {
-            // A program's variables that begin as zeros are named with those before them.
-            return None;
-        }
-        let start = programs.address(pid, area.range.start())?;
-        let range = AddrRange::with_len(start, area.range.len())?;
-        if area.path.starts_with('/') || area.is_executable {
-            return Some(Record::Mapping(Mapping {
-                range,
-                file_offset: area.offset,
-                path: area.path.clone(),
-                build_id: Vec::new(),
-                executable: area.is_executable,
-            }));
-        }
-        let kind = match area.path.as_str() {
-            "[heap]" => RegionKind::Brk,
-            _ => RegionKind::AnonymousMap { stack: Vec::new() },
-        };
-        Some(Record::Region(Region { range, kind }))
-    })
-}
-
-/// The engine's answer to an access, each of them after the one before has been served.
-fn price(directory: &mut Directory, access: &Access, clock: &mut Cycles) -> Outcome {
-    let line = directory.line(access.line(), access.cpu);
-    if let Some((source, latency)) = directory.hit(access.cpu, line, access.op.is_write()) {
-        return Grant::own(source, *clock + latency).outcome(latency, Cycles::ZERO, Cycles::ZERO);
-    }
-    let ask = Ask {
-        now: *clock,
-        cpu: access.cpu,
-        line,
-        exclusive: access.op.is_write(),
-        ticket: 0,
-    };
-    let grant = match directory.request(ask) {
-        Some(grant) => grant,
-        None => directory.serve_next(line).1,
-    };
-    let latency = grant.done.saturating_sub(*clock);
-    *clock = grant.done;
-    grant.outcome(latency, latency, Cycles::ZERO)
-}
-
-/// Mean price of a hand-over.
-fn hand_over(priced: &[Priced]) -> Cycles {
-    let lost = priced.iter().map(|one| one.outcome.lost.0);
-    let (sum, count) = lost
-        .filter(|lost| *lost > 0)
-        .fold((0, 0), |(sum, count), lost| (sum + lost, count + 1));
-    Cycles(sum / u64::max(count, 1))
-}
-
-/// Scales what hand-overs cost to `most_ns` in all, in nanoseconds.
-fn scale(priced: &mut [Priced], most_ns: u64) {
-    let lost: u64 = priced.iter().map(|one| one.outcome.lost.0).sum();
-    for one in priced {
-        if one.outcome.lost > Cycles::ZERO {
-            let part =
-                u128::from(one.outcome.lost.0) * u128::from(most_ns) / u128::from(lost.max(1));
-            let part = Cycles(part as u64);
-            one.outcome = Outcome {
-                stall: part,
-                lost: part,
-                ..one.outcome
+    /// Files and other memory of the processes.
+    fn memory_records(&self) -> impl Iterator<Item = Record> + '_ {
+        let mut file_ends_at = 0;
+        let mut shared = BTreeSet::new();
+        self.observed.memory.areas().filter_map(move |(pid, area)| {
+            if let Some(file) = area.shared {
+                let start = self.files.get(&file)?.checked_add(area.offset)?;
+                let is_new = shared.insert((start, area.range.len()));
+                return is_new.then(|| mapping(area, start))?;
+            }
+            let is_behind_file = area.range.start() == file_ends_at;
+            if area.path.starts_with('/') {
+                file_ends_at = area.range.end();
+            } else if area.path.is_empty() && is_behind_file {
+                // A program's variables that begin as zeros are named with those before them.
+                return None;
+            }
+            let start = self
+                .observed
+                .code
+                .programs
+                .address(pid, area.range.start())?;
+            if area.path.starts_with('/') || area.is_executable {
+                return mapping(area, start);
+            }
+            let range = AddrRange::with_len(start, area.range.len())?;
+            let kind = match area.path.as_str() {
+                "[heap]" => RegionKind::Brk,
+                _ => RegionKind::AnonymousMap { stack: Vec::new() },
             };
-        }
+            Some(Record::Region(Region { range, kind }))
+        })
     }
 }
+
+/// A file's part, as if it were mapped at an address.
+fn mapping(area: &Area, start: u64) -> Option<Record> {
+    Some(Record::Mapping(Mapping {
+        range: AddrRange::with_len(start, area.range.len())?,
+        file_offset: area.offset,
+        path: area.path.clone(),
+        build_id: Vec::new(),
+        executable: area.is_executable,
+    }))
+}
+
+#[cfg(test)]
+mod tests;

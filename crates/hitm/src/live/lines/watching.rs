@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use hitm_base::{AccessOp, LINE_SIZE};
 use hitm_live::lines::{
-    Hit, LineSampler, SampledThread, WORD_BYTES, Watch, WatchLimits, Watched, WatchedAccess,
-    WatchedThread, is_kernels,
+    Hit, LineSampler, SampledThread, WATCHES_MAX, WORD_BYTES, Watch, WatchLimits, Watched,
+    WatchedAccess, WatchedThread,
 };
 
 use super::super::programs::SeenAccess;
 use super::SampledTask;
-use super::candidates::{Candidate, Touch};
+use super::candidates::Candidate;
 use super::code::Code;
-use super::memory::{Line, Memory};
+use super::memory::{Line, Memory, Space};
+use super::touches::{Touch, Touched, Turn, WORDS};
 
 /// Length of a turn, and hits of one word by one thread in it. A hit costs its thread some 3 us, so that a turn takes
 /// less than a hundredth of a thread's time.
@@ -24,8 +25,8 @@ const LIMITS: WatchLimits = WatchLimits {
 };
 /// Threads that are watched at a time.
 const THREADS_MAX: usize = 64;
-/// Words in the half of a line.
-const HALF_WORDS: u64 = LINE_SIZE / 2 / WORD_BYTES;
+/// Rounds after which words that nobody has touched are looked at again.
+const AGAIN: u32 = 4;
 
 /// Bearers of watches.
 enum On {
@@ -57,36 +58,30 @@ pub(super) struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// Watches both halves of a line: all accesses, and where there are some, the writes, which reads would hide.
+    /// Watches a line: all accesses, and where there are some, the writes, which reads would hide.
     /// Returns how often a thread could not be watched.
     pub(super) fn round(&mut self, line: Line, candidate: &mut Candidate) -> u64 {
-        let on = match is_kernels(line.address) {
-            true => On::Kernel(line.address),
-            false => On::Threads(self.threads(line, candidate)),
+        let on = match line.space {
+            Space::Kernel => On::Kernel(line.at),
+            _ => On::Threads(self.threads(line, candidate)),
         };
         let mut seen = BTreeSet::new();
         let mut refused_count = 0;
-        for half in 0..2 {
-            if self.is_idle(half, candidate) {
-                continue;
+        for words in words(candidate) {
+            let any = self.turn(&words, WatchedAccess::Any, &on);
+            let write = (!any.turn.touched.is_empty())
+                .then(|| self.turn(&words, WatchedAccess::Write, &on));
+            for turned in std::iter::once(&any).chain(&write) {
+                candidate.hit_count += turned.hit_count;
+                refused_count += turned.refused_count;
             }
-            let any = self.turn(half, WatchedAccess::Any, &on, candidate);
-            refused_count += any.refused_count;
-            if !any.threads.is_empty() {
-                let write = self.turn(half, WatchedAccess::Write, &on, candidate);
-                refused_count += write.refused_count;
-            }
-            seen.extend(any.threads);
+            candidate.changes.add(&any.turn.touched);
+            let write = write.as_ref().map(|write| &write.turn);
+            candidate.touches.add(&any.turn, write);
+            seen.extend(any.turn.threads());
         }
         candidate.watched(seen.len() < 2);
         refused_count
-    }
-
-    /// Returns true if nobody has touched a half of the line yet, and it is not its turn to be looked at again.
-    fn is_idle(&self, half: u64, candidate: &Candidate) -> bool {
-        const AGAIN: u32 = 4;
-        let is_known = candidate.touches.turns[half as usize].any >= 2;
-        is_known && !candidate.touches.has_half(half) && !candidate.rounds.is_multiple_of(AGAIN)
     }
 
     /// The threads to watch: those with samples there, and the others in turn.
@@ -112,64 +107,47 @@ impl Watcher<'_> {
         first
     }
 
-    /// Watches one half.
-    fn turn(
-        &mut self,
-        half: u64,
-        access: WatchedAccess,
-        on: &On,
-        candidate: &mut Candidate,
-    ) -> Turned {
-        let offset = |word| (half * HALF_WORDS + word) * WORD_BYTES;
-        let watches: Vec<Watch> = (0..HALF_WORDS)
-            .map(|word| Watch {
-                offset: offset(word),
-                access,
-            })
-            .collect();
+    /// Watches some words.
+    fn turn(&mut self, words: &[usize], access: WatchedAccess, on: &On) -> Turned {
+        let watch = |word: &usize| Watch {
+            offset: *word as u64 * WORD_BYTES,
+            access,
+        };
+        let watches: Vec<Watch> = words.iter().map(watch).collect();
         let watched = match on {
             On::Threads(threads) => self.sampler.watch(&watches, threads, LIMITS),
             On::Kernel(line) => self.sampler.watch_kernel(&watches, *line, LIMITS),
         };
-        let is_write = access == WatchedAccess::Write;
-        let turns = &mut candidate.touches.turns[half as usize];
-        match is_write {
-            true => turns.write += 1,
-            false => turns.any += 1,
-        }
-        candidate.hit_count += watched.hits.len() as u64;
-        let rates = rates(&watched);
+        let hits = Hits::of(&watched);
         let mut touched = Vec::new();
         for hit in &watched.hits {
-            let offset = watches[hit.watch].offset;
-            let per_s = rates[&key(hit)];
             let thread = self.threads.entry(hit.seen.tid);
             let thread = thread.or_insert_with(|| SampledTask::new(hit.seen.tid));
             thread.touched(hit.seen.cpu);
-            let touches = self.touches(hit, offset, is_write, on);
-            for touch in &touches {
-                candidate
-                    .touches
-                    .add(*touch, is_write, per_s, &hit.seen.callers);
-            }
-            touched.push(Touched {
-                tid: hit.seen.tid,
+            let touches = self.touches(hit, watches[hit.watch], on);
+            touched.extend(touches.into_iter().map(|touch| Touched {
+                touch,
+                cpu: hit.seen.cpu,
                 time_ns: hit.seen.time_ns,
-                writes: touches.iter().any(|touch| touch.op.is_write()),
-            });
-        }
-        if !is_write {
-            candidate.changes.add(&touched);
+                per_s: hits.per_s(hit),
+                callers: hit.seen.callers.clone(),
+                is_in_order: hits.is_in_order(hit),
+            }));
         }
         Turned {
-            threads: touched.iter().map(|one| one.tid).collect(),
+            turn: Turn {
+                words: words.to_vec(),
+                touched,
+            },
+            hit_count: watched.hits.len() as u64,
             refused_count: watched.refused_count,
         }
     }
 
-    /// The accesses that a hit tells of: those of the instruction before, or else the word.
-    fn touches(&mut self, hit: &Hit, offset: u64, is_write: bool, on: &On) -> Vec<Touch> {
-        let word = on.line(hit.seen.tid) + offset;
+    /// The accesses that a hit tells of: those of the instruction before, or else the word. An access to several words
+    /// is told of by its first one.
+    fn touches(&mut self, hit: &Hit, watch: Watch, on: &On) -> Vec<Touch> {
+        let word = on.line(hit.seen.tid) + watch.offset;
         let accesses = self.code.accesses(&hit.seen);
         let meets = |access: &&SeenAccess| {
             let own = access
@@ -197,8 +175,11 @@ impl Watcher<'_> {
                 op,
             }
         };
-        let ops = operations(found, is_write);
-        ops.iter().map(|op| touch(*op, found)).collect()
+        let ops = operations(found, watch.access == WatchedAccess::Write);
+        let touches = ops.iter().map(|op| touch(*op, found));
+        touches
+            .filter(|touch| touch.word() as u64 * WORD_BYTES == watch.offset)
+            .collect()
     }
 }
 
@@ -228,47 +209,79 @@ fn key(hit: &Hit) -> Key {
     }
 }
 
-/// Rate in a second for which each hit of a watch stands, so that a watch that ended by itself counts for the whole
-/// turn.
-fn rates(watched: &Watched) -> BTreeMap<Key, f64> {
-    let mut counts: BTreeMap<Key, Hits> = BTreeMap::new();
-    for hit in &watched.hits {
-        let hits = counts.entry(key(hit)).or_default();
-        hits.count += 1;
-        hits.last_ns = hit.seen.time_ns;
-    }
-    let rate = |hits: Hits| {
-        let end = match hits.count >= LIMITS.hits_max {
-            true => hits.last_ns,
-            false => watched.ended_ns,
-        };
-        1e9 / end.saturating_sub(watched.begun_ns).max(1) as f64
-    };
-    counts
-        .into_iter()
-        .map(|(key, hits)| (key, rate(hits)))
-        .collect()
+/// Hits of the watches of a turn.
+struct Hits {
+    by_watch: BTreeMap<Key, OfWatch>,
+    /// Times at which the first watch of a thread ended.
+    first_ends: BTreeMap<u32, u64>,
+    begun_ns: u64,
+    ended_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Hits {
+struct OfWatch {
     count: u32,
     last_ns: u64,
 }
 
+impl Hits {
+    fn of(watched: &Watched) -> Hits {
+        let mut hits = Hits {
+            by_watch: BTreeMap::new(),
+            first_ends: BTreeMap::new(),
+            begun_ns: watched.begun_ns,
+            ended_ns: watched.ended_ns,
+        };
+        for hit in &watched.hits {
+            let of = hits.by_watch.entry(key(hit)).or_default();
+            of.count += 1;
+            of.last_ns = hit.seen.time_ns;
+            if of.count >= LIMITS.hits_max {
+                let end = hits.first_ends.entry(hit.seen.tid);
+                end.or_insert(hit.seen.time_ns);
+            }
+        }
+        hits
+    }
+
+    /// Rate in a second for which a hit stands, so that a watch that ended by itself counts for the whole turn.
+    fn per_s(&self, hit: &Hit) -> f64 {
+        let of = self.by_watch[&key(hit)];
+        let end = match of.count >= LIMITS.hits_max {
+            true => of.last_ns,
+            false => self.ended_ns,
+        };
+        1e9 / end.saturating_sub(self.begun_ns).max(1) as f64
+    }
+
+    /// Returns true if all watches of the thread counted until then.
+    fn is_in_order(&self, hit: &Hit) -> bool {
+        let end = self.first_ends.get(&hit.seen.tid);
+        end.is_none_or(|end| hit.seen.time_ns <= *end)
+    }
+}
+
 /// Result of a turn.
 struct Turned {
-    /// Threads that touched the half.
-    threads: BTreeSet<u32>,
+    turn: Turn,
+    hit_count: u64,
     refused_count: u64,
 }
 
-/// A thread at a line.
-#[derive(Debug, Clone, Copy)]
-struct Touched {
-    tid: u32,
-    time_ns: u64,
-    writes: bool,
+/// Words to watch in a round, as many at a time as can be: all of them, or those that somebody touches.
+fn words(candidate: &Candidate) -> Vec<Vec<usize>> {
+    let touched = candidate.touches.words();
+    let all: Vec<usize> = (0..WORDS).collect();
+    let halves = all.chunks(WATCHES_MAX);
+    if candidate.rounds < 2 || candidate.rounds.is_multiple_of(AGAIN) || touched.is_empty() {
+        return halves.map(<[usize]>::to_vec).collect();
+    }
+    // Together they tell in which order a thread touches them.
+    if touched.len() <= WATCHES_MAX {
+        return vec![touched.into_iter().collect()];
+    }
+    let used = halves.filter(|half| half.iter().any(|word| touched.contains(word)));
+    used.map(<[usize]>::to_vec).collect()
 }
 
 /// Times that a line changed hands while it was used all the time.
@@ -279,17 +292,15 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Accesses further apart than this say nothing of each other: a thread slept, or a watch had ended.
-    const GAP_MAX_NS: u64 = 100_000;
-
     /// Adds the accesses of a turn: another thread comes, and it or the one before writes.
     fn add(&mut self, touched: &[Touched]) {
         for pair in touched.windows(2) {
-            let gap_ns = pair[1].time_ns.saturating_sub(pair[0].time_ns);
-            if gap_ns <= Changes::GAP_MAX_NS {
-                let is_change = pair[0].tid != pair[1].tid && (pair[0].writes || pair[1].writes);
+            let [one, other] = [&pair[0], &pair[1]];
+            if one.is_soon_before(other) {
+                let is_written = one.touch.op.is_write() || other.touch.op.is_write();
+                let is_change = one.touch.tid != other.touch.tid && is_written;
                 self.count += u64::from(is_change);
-                self.ns += gap_ns;
+                self.ns += other.time_ns.saturating_sub(one.time_ns);
             }
         }
     }
@@ -304,26 +315,63 @@ impl Changes {
 mod tests {
     use super::*;
 
+    fn touched(tid: u32, time_us: u64, op: AccessOp) -> Touched {
+        Touched {
+            touch: Touch {
+                pid: 1,
+                tid,
+                code: 0x10,
+                offset: 0,
+                size: 8,
+                op,
+            },
+            cpu: tid,
+            time_ns: time_us * 1000,
+            per_s: 1.0,
+            callers: Vec::new(),
+            is_in_order: true,
+        }
+    }
+
     #[test]
     fn readers_and_pauses_change_nothing() {
-        let touched = |tid, time_us: u64, writes| Touched {
-            tid,
-            time_ns: time_us * 1000,
-            writes,
-        };
+        use AccessOp::{Load, Store};
         let of = |all: &[Touched]| {
             let mut changes = Changes::default();
             changes.add(all);
             changes.per_s()
         };
-        assert_eq!(of(&[touched(1, 0, false), touched(2, 10, false)]), 0);
-        assert_eq!(of(&[touched(1, 0, true), touched(1, 10, true)]), 0);
-        assert_eq!(of(&[touched(1, 0, true), touched(2, 500, true)]), 0);
+        assert_eq!(of(&[touched(1, 0, Load), touched(2, 10, Load)]), 0);
+        assert_eq!(of(&[touched(1, 0, Store), touched(1, 10, Store)]), 0);
+        assert_eq!(of(&[touched(1, 0, Store), touched(2, 500, Store)]), 0);
         let in_turn = [
-            touched(1, 0, true),
-            touched(2, 10, false),
-            touched(1, 20, true),
+            touched(1, 0, Store),
+            touched(2, 10, Load),
+            touched(1, 20, Store),
         ];
         assert_eq!(of(&in_turn), 100_000);
+    }
+
+    #[test]
+    fn words_that_are_touched_are_watched_at_a_time() {
+        let mut candidate = Candidate::default();
+        let halves = [vec![0, 1, 2, 3], vec![4, 5, 6, 7]];
+        let mut at = |offset| {
+            let mut one = touched(1, 0, AccessOp::Load);
+            one.touch.offset = offset;
+            let turn = Turn {
+                words: vec![usize::from(offset) / 8],
+                touched: vec![one],
+            };
+            candidate.touches.add(&turn, None);
+            [3, 4].map(|rounds| {
+                candidate.rounds = rounds;
+                words(&candidate)
+            })
+        };
+        assert_eq!(at(12), [vec![vec![1]], halves.to_vec()]);
+        assert_eq!(at(63), [vec![vec![1, 7]], halves.to_vec()]);
+        [16, 24, 0].iter().for_each(|offset| drop(at(*offset)));
+        assert_eq!(at(8), [halves.to_vec(), halves.to_vec()]);
     }
 }

@@ -1,0 +1,90 @@
+use std::collections::BTreeMap;
+
+use hitm_base::AccessOp;
+use hitm_trace::TraceReader;
+
+use super::super::super::LiveTarget;
+use super::super::candidates::SampledAt;
+use super::super::touches::{Touch, Touched, Turn};
+use super::super::{LinesTarget, SampledTask};
+use super::*;
+
+const LINE: Line = Line {
+    space: Space::Process(1),
+    at: 0x40,
+};
+
+fn touched(tid: u32, time_ns: u64) -> Touched {
+    Touched {
+        touch: Touch {
+            pid: 1,
+            tid,
+            code: 0x10,
+            offset: 0,
+            size: 8,
+            op: AccessOp::LockedRmw,
+        },
+        cpu: tid,
+        time_ns,
+        per_s: 1000.0,
+        callers: Vec::new(),
+        is_in_order: true,
+    }
+}
+
+/// Two threads that add to one word, of 500 samples each, on these CPUs.
+fn observed(cpus: [u32; 2]) -> Observed {
+    let target = LiveTarget::Process(1);
+    let mut observed = Observed::new(&LinesTarget::All(target), &[], 1_000_000);
+    observed.duration_ns = 1_000_000_000;
+    observed.sampled_ns = 500_000_000;
+    observed.sample_count = 1000;
+    for (tid, cpu) in (1..).zip(cpus) {
+        let task = SampledTask {
+            samples: 500,
+            cpus: BTreeMap::from([(cpu, 500)]),
+            ..SampledTask::default()
+        };
+        observed.threads.insert(tid, task);
+        let sampled = |_| {
+            observed
+                .candidates
+                .sampled(LINE, tid, &SampledAt::default())
+        };
+        (0..500).for_each(sampled);
+    }
+    let turn = Turn {
+        words: vec![0],
+        touched: vec![touched(1, 0), touched(2, 10)],
+    };
+    observed.candidates.lines[&LINE].touches.add(&turn, None);
+    observed
+}
+
+fn watched(mut observed: Observed) -> WatchedRun {
+    let (machine, toml) = hitm_machine::resolve("broadwell-4s").expect("a preset");
+    let mut recording = Vec::new();
+    write(
+        &mut observed,
+        &HostMachine { machine, toml },
+        &mut recording,
+    )
+    .expect("memory has room");
+    let reader = TraceReader::new(recording.as_slice()).expect("a recording");
+    let sampled = reader.header().sampled.clone().expect("samples");
+    sampled.watched.expect("a watched run")
+}
+
+#[test]
+fn a_line_costs_what_stands_at_it_at_most() {
+    let run = watched(observed([0, 1]));
+    assert_eq!(run.lines[0].sample_count, 1000);
+    assert_eq!(run.lines[0].most_ns, run.cpu_ns);
+}
+
+#[test]
+fn on_one_cpu_a_line_costs_nothing() {
+    let run = watched(observed([1, 1]));
+    assert_eq!(run.lines[0].sample_count, 1000);
+    assert_eq!((run.lines[0].most_ns, run.lines[0].least_ns), (0, 0));
+}
