@@ -74,7 +74,11 @@ pub(super) fn of_report(
         }
         false => None,
     };
-    let (pictures, mut structures) = Pictures::build(&recording, report, counted.as_ref(), input);
+    let (mut pictures, mut structures) =
+        Pictures::build(&recording, report, counted.as_ref(), input);
+    // A command cannot read what has no name.
+    let has_name = !input.starts_with("/proc/self/fd");
+    pictures.summary.retain(|line| has_name || !line.is_command);
     let mut sources = sources(&recording, report, selection);
     if has_text {
         sources
