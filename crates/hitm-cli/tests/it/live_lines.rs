@@ -99,15 +99,15 @@ fn what_each_thread_has_for_itself_is_no_finding() {
 #[test]
 fn members_of_the_kernel_are_named_without_debug_information() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let source = root().join("examples/programs/open_close.c");
-    let program = build(directory.path(), "open_close", &source, &[]);
+    let source = root().join("examples/programs/kernel_work.c");
+    let program = build(directory.path(), "kernel_work", &source, &[]);
     wait_for("a run whose threads meet in the kernel", || {
         let mut command = Command::new(hitm());
         command.args(["live", "lines", "--kernel", "-F", "4999"]);
         command.args(["--format", "json", "--"]);
         command
             .arg(&program)
-            .args(["2", "300000"])
+            .args(["open", "2", "300000"])
             .stdin(Stdio::null());
         let output = command.output().expect("hitm starts");
         let test = "members_of_the_kernel_are_named_without_debug_information";
