@@ -247,7 +247,7 @@ impl Recording {
 
     /// A reader of the mapped files' symbols and types.
     pub fn symbolizer(&self) -> hitm_layout::Symbolizer<'static> {
-        symbolizer(&self.objects.mappings)
+        symbolizer(self.objects.mappings.iter())
     }
 
     /// The heap blocks that were shared, by address.

@@ -45,7 +45,7 @@ impl Naming {
     /// `mappings` are in the common space of the processes.
     pub(super) fn new(mappings: &[Mapping], extra: ExtraNames, spaces: Spaces) -> Naming {
         Naming {
-            symbolizer: RefCell::new(symbolizer(mappings)),
+            symbolizer: RefCell::new(symbolizer(mappings.iter())),
             extra,
             spaces,
         }

@@ -115,7 +115,13 @@ impl fmt::Debug for AddressNames<'_> {
 impl<'a> AddressNames<'a> {
     pub(super) fn new(recording: &'a Recording) -> AddressNames<'a> {
         let objects = &recording.objects;
-        let symbolizer = RefCell::new(symbolizer(&objects.mappings));
+        let sampled = recording.header.sampled.as_ref();
+        let is_inexact = sampled.is_some_and(|sampled| sampled.watched.is_none());
+        // Data that processes share is no program.
+        let is_program = |mapping: &&Mapping| {
+            is_inexact || mapping.executable || !is_shared(mapping.range.start())
+        };
+        let symbolizer = RefCell::new(symbolizer(objects.mappings.iter().filter(is_program)));
         AddressNames {
             objects,
             recording,
@@ -129,13 +135,9 @@ impl<'a> AddressNames<'a> {
             regions: LatestRegions::new(&objects.regions),
             types: MemoryTypes::default(),
             extra: &recording.extra_names,
-            is_sampled: recording.header.sampled.is_some(),
-            is_inexact: recording
-                .header
-                .sampled
-                .as_ref()
-                .is_some_and(|sampled| sampled.watched.is_none()),
-            has_processes: recording.header.sampled.is_some() || !recording.processes.is_empty(),
+            is_sampled: sampled.is_some(),
+            is_inexact,
+            has_processes: sampled.is_some() || !recording.processes.is_empty(),
         }
     }
 
@@ -711,8 +713,8 @@ fn is_allocator(label: &CodeLabel) -> bool {
 }
 
 /// Names for addresses in these mappings. Files are read when a name in them is first asked for.
-pub fn symbolizer(mappings: &[Mapping]) -> Symbolizer<'static> {
-    let mappings = mappings.iter().map(|mapping| hitm_layout::Mapping {
+pub fn symbolizer<'m>(mappings: impl Iterator<Item = &'m Mapping>) -> Symbolizer<'static> {
+    let mappings = mappings.map(|mapping| hitm_layout::Mapping {
         start: mapping.range.start(),
         end: mapping.range.end(),
         file_offset: mapping.file_offset,
