@@ -10,6 +10,10 @@ use super::visits::{Step, Visits};
 /// Words of a line.
 pub(super) const WORDS: usize = (LINE_SIZE / WORD_BYTES) as usize;
 
+/// Turns in which threads met after which the others count for nothing. Assumed, 4 to 32: on two CPUs each two of four
+/// threads meet in one of six.
+const MEETINGS_ENOUGH: u32 = 16;
+
 /// An access of one thread, by instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Touch {
@@ -92,6 +96,7 @@ pub(super) struct Touches {
     /// Of all turns, and of those in which threads met.
     all: Turns,
     met: Turns,
+    met_count: u32,
     /// Callers of a touch, as they were first seen.
     callers: BTreeMap<Touch, Vec<u64>>,
 }
@@ -110,15 +115,23 @@ impl Touches {
         self.all.add(any, writes);
         if any.has_met() {
             self.met.add(any, writes);
+            self.met_count += 1;
         }
     }
 
-    /// The turns that tell what threads fight over: what a thread does while it is alone costs nobody anything.
-    fn told(&self) -> &Turns {
-        match self.met.rates.is_empty() {
-            true => &self.all,
-            false => &self.met,
-        }
+    /// Returns true if threads met often enough for those that did not to count for nothing.
+    fn has_met_often(&self) -> bool {
+        self.met_count >= MEETINGS_ENOUGH
+    }
+
+    /// What threads fight over is what they do when they meet: what a thread does while it is alone costs nobody
+    /// anything. While there are few such turns, a thread that was in none of them has its rates from the others.
+    fn told(&self) -> impl Iterator<Item = (Touch, f64)> + '_ {
+        let met: BTreeSet<u32> = self.met.rates.keys().map(|touch| touch.tid).collect();
+        let is_told = move |touch: &Touch| !self.has_met_often() && !met.contains(&touch.tid);
+        let others = self.all.rates();
+        let others = others.filter(move |(touch, _)| is_told(touch));
+        self.met.rates().chain(others)
     }
 
     /// Mean rates, with the samples at each instruction.
@@ -129,12 +142,17 @@ impl Touches {
             samples: samples.get(&touch.code).copied().unwrap_or(0),
             callers: self.callers.get(&touch).cloned().unwrap_or_default(),
         };
-        self.told().rates().map(rate).collect()
+        let mut rates: Vec<TouchRate> = self.told().map(rate).collect();
+        rates.sort_unstable_by_key(|rate| rate.touch);
+        rates
     }
 
     /// Orders of accesses.
     pub(super) fn visits(&self) -> &Visits {
-        &self.told().visits
+        match self.has_met_often() {
+            true => &self.met.visits,
+            false => &self.all.visits,
+        }
     }
 
     /// Words that somebody touches.
@@ -271,7 +289,14 @@ mod tests {
         touches.add(&turn(&[one.clone(), later]), None);
         let all: Vec<f64> = rates(&touches).iter().map(|rate| rate.round()).collect();
         assert_eq!(all, [39.0, 5.0]);
-        touches.add(&turn(&[one, other]), None);
+        touches.add(&turn(&[one.clone(), other.clone()]), None);
+        assert_eq!(rates(&touches), [8.0, 8.0]);
+        // A third thread is alone, as long as few have met.
+        touches.add(&turn(&[touched(3, AccessOp::Store, 20.0)]), None);
+        assert_eq!(rates(&touches).len(), 3);
+        for _ in 0..MEETINGS_ENOUGH {
+            touches.add(&turn(&[one.clone(), other.clone()]), None);
+        }
         assert_eq!(rates(&touches), [8.0, 8.0]);
     }
 }
