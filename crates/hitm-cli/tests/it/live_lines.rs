@@ -55,7 +55,8 @@ fn what_threads_fight_over_is_named() {
     let program = false_sharing(directory.path(), &[]);
     let mut seen = None;
     let mut without_hits = 0;
-    // On a busy host threads run one after the other, and then there is nothing to see, or not of all of them.
+    // On a busy host threads run one after the other. Then there is nothing to see, or not of all of them, or one
+    // that writes meets one that reads and nobody else.
     wait_for("a run whose threads meet", || {
         let output = two_seconds(&program).output().expect("hitm starts");
         seen = report("what_threads_fight_over_is_named", &output);
@@ -73,10 +74,11 @@ fn what_threads_fight_over_is_named() {
         }
         let is_seen = watched["hit_count"].as_u64() > Some(200)
             && watched["most_share"].as_f64() > Some(0.05);
-        is_seen
-            && seen
-                .as_ref()
-                .is_some_and(|report| members(report).len() == 4)
+        let is_whole = |report: &Value| {
+            members(report) == [".w", ".x", ".y", ".z"]
+                && report["lines"][0]["verdict"] == "false-sharing"
+        };
+        is_seen && seen.as_ref().is_some_and(is_whole)
     });
     let Some(report) = seen else {
         return;
@@ -90,8 +92,6 @@ fn what_threads_fight_over_is_named() {
     let [most, least] =
         ["most_share", "least_share"].map(|key| first[key].as_f64().expect("a share"));
     assert!(0.0 < most && least <= most, "{first:#}");
-    assert_eq!(members(&report), [".w", ".x", ".y", ".z"]);
-    assert_eq!(report["lines"][0]["verdict"], "false-sharing");
 }
 
 #[test]
