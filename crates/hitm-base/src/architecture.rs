@@ -12,6 +12,12 @@ crate::words! {
 }
 
 impl Architecture {
+    /// This host's.
+    pub const HOST: Architecture = match cfg!(target_arch = "aarch64") {
+        true => Architecture::Aarch64,
+        false => Architecture::X86_64,
+    };
+
     /// Its number in ELF files (elf(5), `e_machine`).
     pub const fn elf_machine(self) -> u16 {
         match self {

@@ -295,7 +295,7 @@ impl Walker<'_> {
         Some((bases.direct_map + start, self.pointer(first + offset)?))
     }
 
-    /// Where this kernel has its memory: by its variables, or as it is without address randomisation. None when it is
+    /// Places of this kernel's memory: by its variables, or as it is without address randomisation. None when it is
     /// randomised, and its variables are not listed.
     fn bases(&mut self) -> Option<Bases> {
         const TEXT: u64 = 0xffff_ffff_8100_0000;

@@ -3,6 +3,7 @@
 
 mod distribution;
 pub mod doctor;
+mod kernel_records;
 pub mod live;
 pub mod pager;
 pub mod place;

@@ -216,7 +216,7 @@ impl<N: Fn(u64) -> Option<String>> BtfFlow<N> {
         }
     }
 
-    /// What calls return, by the address after the call. The call of a tracer at a function's begin becomes
+    /// Results of calls, by the address after the call. The call of a tracer at a function's begin becomes
     /// none: it leaves all registers as they are.
     fn call_results(&mut self, insns: &mut [Insn]) -> BTreeMap<u64, u32> {
         let mut found = BTreeMap::new();

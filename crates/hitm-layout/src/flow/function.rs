@@ -462,7 +462,7 @@ impl<'f, T: Types> Analysis<'f, T> {
     }
 }
 
-/// How two values are joined. What a variable is declared to point at is not known of a kernel, so there what
+/// Joins two values. What a variable is declared to point at is not known of a kernel, so there what
 /// two pointers have in common is kept.
 fn joined<T: Types>(types: &T, is_kernel: bool) -> impl Fn(Value, Value) -> Value {
     let types = types.store();

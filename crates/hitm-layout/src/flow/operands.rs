@@ -276,12 +276,6 @@ fn without_function(elf: &Elf, vaddr: u64) -> Vec<MayAccess> {
 /// Most bytes of an instruction.
 const INSN_BYTES_MAX: u64 = 16;
 
-/// This host's architecture.
-const HOST: Architecture = match cfg!(target_arch = "aarch64") {
-    true => Architecture::Aarch64,
-    false => Architecture::X86_64,
-};
-
 /// Machine code that is in no file: what a compiler at run time has made.
 #[derive(Debug, Clone, Copy)]
 pub struct CodeBytes<'b> {
@@ -300,17 +294,17 @@ impl CodeBytes<'_> {
     ///
     /// [`ObjectFile::operands`]: crate::ObjectFile::operands
     pub fn operands(&self, address: u64) -> Vec<MayAccess> {
-        around_address(HOST, address, |range| {
+        around_address(Architecture::HOST, address, |range| {
             let place = |at: u64| usize::try_from(at.checked_sub(self.begin)?).ok();
             let (from, to) = (place(range.start)?, place(range.end)?);
             let code = self.bytes.get(from..to.min(self.bytes.len()))?;
-            Some(decode_code(HOST, code, range.start))
+            Some(decode_code(Architecture::HOST, code, range.start))
         })
     }
 
     /// The same where the bytes are those of a whole function, so that the instruction before is certain.
     pub fn operands_in_function(&self, address: u64) -> Vec<MayAccess> {
-        let rows = rows(&decode_code(HOST, self.bytes, self.begin));
+        let rows = rows(&decode_code(Architecture::HOST, self.bytes, self.begin));
         let own = rows.into_iter().filter(|row| row.sampled == address);
         own.map(|row| row.access).collect()
     }

@@ -57,9 +57,13 @@ fn scope(extent: Extent, cpus: Vec<u32>) -> Scope {
     }
 }
 
+fn cpus() -> Vec<u32> {
+    (0..thread::available_parallelism().unwrap().get() as u32).collect()
+}
+
 /// Samplers of this process, with clocks of its threads and of the CPUs, as far as the kernel allows them.
 fn samplers() -> Vec<LineSampler> {
-    let cpus: Vec<u32> = (0..std::thread::available_parallelism().unwrap().get() as u32).collect();
+    let cpus = cpus();
     let open = |cpus: &[u32]| {
         let opened = LineSampler::open(scope(Extent::Programs, cpus.to_vec()), 999);
         opened.inspect_err(|error| eprintln!("NOT RUN: samples of this process: {error}"))
@@ -129,7 +133,7 @@ fn watches_tell_who_touches_which_word() {
 
 #[test]
 fn the_kernel_is_sampled() {
-    let cpus: Vec<u32> = (0..std::thread::available_parallelism().unwrap().get() as u32).collect();
+    let cpus = cpus();
     let mut sampler = match LineSampler::open(scope(Extent::WithKernel, cpus), 4_999) {
         Ok(sampler) => sampler,
         Err(error) => return eprintln!("NOT RUN: samples of the kernel: {error}"),

@@ -1,4 +1,4 @@
-//! What a look at a running program saw, as rows that many looks of many hosts are joined by.
+//! A look at a running program, as rows that many looks of many hosts are joined by.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::Table;
 use crate::model::share;
 use crate::{LineReport, Names, Report, ReportOptions};
 
-/// Who looked, and when.
+/// Host and time of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FleetLook<'a> {
     /// Name of the host.

@@ -26,7 +26,7 @@ use hitm_live::lines::{Extent, LineSampler, Scope, Seen};
 use hitm_live::procfs;
 use thiserror::Error;
 
-use self::budget::Budget;
+use self::budget::{Budget, Part};
 use self::candidates::{Candidates, SampledAt};
 use self::code::Code;
 use self::kernel::LiveKernel;
@@ -286,10 +286,7 @@ struct Watch<'a> {
     /// The reason for which threads have no clock.
     left_out: Option<io::Error>,
     observed: Observed,
-    /// Time for clocks of threads.
-    ticking: Budget,
-    /// Time for watches of threads.
-    watching: Budget,
+    budget: Budget,
     begun: Instant,
     looked: Instant,
 }
@@ -324,8 +321,7 @@ impl<'a> Watch<'a> {
         let now = Instant::now();
         Ok(Watch {
             observed,
-            ticking: Budget::new(),
-            watching: Budget::new(),
+            budget: Budget::new(),
             subject,
             sampler,
             left_out: None,
@@ -352,20 +348,19 @@ impl<'a> Watch<'a> {
             });
             let phase = left(self.begun).map_or(SAMPLE_FOR, |left| left.min(SAMPLE_FOR));
             self.sample_or_rest(phase);
-            self.ticking.earn(self.sampler.threads());
-            self.watching.earn(self.sampler.threads());
+            self.budget.earn(self.sampler.threads());
             for line in self.observed.candidates.next(LINES_A_PHASE) {
                 // Watches of the kernel's lines are on CPUs, whose threads do not switch them.
                 let is_cheap = line.space == Space::Kernel;
                 if left(self.begun) == Some(Duration::ZERO)
-                    || !is_cheap && !self.watching.has_time()
+                    || !is_cheap && !self.budget.has_time(Part::Watches)
                 {
                     break;
                 }
                 let begun = Instant::now();
                 self.round(line);
                 if !is_cheap {
-                    self.watching.spend(begun.elapsed());
+                    self.budget.spend(Part::Watches, begun.elapsed());
                 }
             }
         }
@@ -388,12 +383,12 @@ impl<'a> Watch<'a> {
     /// Takes samples for a while, or waits where that would cost the threads too much.
     fn sample_or_rest(&mut self, duration: Duration) {
         let is_dear = self.sampler.is_by_thread();
-        if is_dear && !self.ticking.has_time() {
+        if is_dear && !self.budget.has_time(Part::Clocks) {
             return thread::sleep(duration);
         }
         self.sample(duration);
         if is_dear {
-            self.ticking.spend(duration);
+            self.budget.spend(Part::Clocks, duration);
         }
     }
 

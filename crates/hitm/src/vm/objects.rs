@@ -4,14 +4,15 @@ use std::io;
 
 use hitm_base::AddrRange;
 use hitm_files::temporary;
-use hitm_kernel::{GuestMemory, KernelSymbols, Slab, Walker, Walks, end_in_slab};
+use hitm_kernel::{GuestMemory, KernelObject, KernelSymbols, Slab, Walker, Walks, end_in_slab};
 use hitm_layout::{BtfFile, Bytes};
-use hitm_recording::{KERNEL_PATH, KernelFiles, build_id};
-use hitm_trace::{Mapping, Record, Region, RegionKind};
+use hitm_recording::{KernelFiles, build_id};
+use hitm_trace::{Record, Region, RegionKind};
 use tempfile::NamedTempFile;
 
 use super::qmp::Qmp;
 use super::snapshot::Snapshot;
+use crate::kernel_records;
 
 /// A stopped guest and the kernel's description of itself.
 pub(super) struct StoppedKernel<'q> {
@@ -79,39 +80,23 @@ pub(super) fn of_kernel(
     let StoppedKernel {
         symbols, build_id, ..
     } = kernel;
-    let address = |name| symbols.address(name).unwrap_or_default();
-    let kernel = Mapping {
-        range: AddrRange::new(address("_text"), address("_end")).unwrap_or_default(),
-        file_offset: 0,
-        path: KERNEL_PATH.into(),
-        build_id,
-        executable: true,
-    };
-    Ok(std::iter::once(Record::Mapping(kernel))
-        .chain(slabs.into_iter().filter_map(|slab| {
-            let range = AddrRange::new(slab.start, slab.end);
-            let kind = RegionKind::Slab {
-                cache: slab.cache,
-                type_name: slab.type_name,
-                stride_bytes: slab.stride_bytes,
-            };
-            region(range, kind)
-        }))
-        .chain(areas.into_iter().filter_map(|area| {
-            let range = AddrRange::new(area.start, area.end);
-            region(range, RegionKind::PerCpu { cpu: area.cpu })
-        }))
-        .chain(objects.into_iter().filter_map(|object| {
-            let range = AddrRange::with_len(object.start, object.size);
-            let (name, type_name) = (object.name, object.type_name);
-            region(range, RegionKind::Object { name, type_name })
-        }))
-        .collect())
+    let slabs = slabs.into_iter().filter_map(kernel_records::slab);
+    let areas = areas.into_iter().filter_map(kernel_records::per_cpu);
+    let objects = objects.into_iter().filter_map(of_object);
+    let regions = slabs.chain(areas).chain(objects).map(Record::Region);
+    let image = kernel_records::image(symbols, build_id);
+    Ok(std::iter::once(image).chain(regions).collect())
 }
 
 /// A guest's memory may hold any bytes: an object whose range wraps gets no name.
-fn region(range: Option<AddrRange>, kind: RegionKind) -> Option<Record> {
-    range.map(|range| Record::Region(Region { range, kind }))
+fn of_object(object: KernelObject) -> Option<Region> {
+    Some(Region {
+        range: AddrRange::with_len(object.start, object.size)?,
+        kind: RegionKind::Object {
+            name: object.name,
+            type_name: object.type_name,
+        },
+    })
 }
 
 /// Memory of a stopped guest, read through QEMU.

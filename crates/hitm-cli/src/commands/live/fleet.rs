@@ -17,7 +17,7 @@ const KEEP_DEFAULT: u32 = 1440;
 /// Shortest time between looks: their names have seconds.
 const EVERY_MIN: Duration = Duration::from_secs(1);
 
-/// Where looks are written, and how often one is taken.
+/// Place of the looks' files, and the time between looks.
 #[derive(Debug, Args)]
 pub(super) struct FleetArgs {
     /// Write what was seen to a file of its own in this directory, whose name has the host and the time
@@ -72,7 +72,7 @@ pub(super) struct Look<'a> {
 
 /// The form of the files.
 pub(super) struct Form<'a> {
-    /// What ends their names.
+    /// End of their names.
     pub(super) extension: &'static str,
     /// Makes the content of a look's file.
     pub(super) content: &'a dyn Fn(&Look<'_>) -> Result<Vec<u8>>,

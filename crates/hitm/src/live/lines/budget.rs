@@ -11,7 +11,7 @@ use hitm_live::procfs;
 
 /// Part of a CPU's time that each of the two may add to switches.
 const COST_MAX: f64 = 0.01;
-/// What a clock or watches add to a switch. Assumed, 1 to 20 us: in a virtual machine its host has a part in it.
+/// Time that a clock or watches add to a switch. Assumed, 1 to 20 us: in a virtual machine its host has a part in it.
 const SWITCH: Duration = Duration::from_micros(10);
 /// Least part of the time.
 const SHARE_MIN: f64 = 0.01;
@@ -20,9 +20,18 @@ const CREDIT: Duration = Duration::from_millis(100);
 /// Threads whose switches are counted; the others are taken to be like them.
 const COUNTED_MAX: usize = 256;
 
-/// Time that is left.
+/// Parts of an observation that cost the threads something at each switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Part {
+    /// Clocks of threads.
+    Clocks,
+    /// Watches of threads.
+    Watches,
+}
+
+/// Time that is left, the same for each part.
 pub(super) struct Budget {
-    spent: Duration,
+    spent: BTreeMap<Part, Duration>,
     earned: Duration,
     counted: Instant,
     switches: BTreeMap<u32, u64>,
@@ -31,7 +40,7 @@ pub(super) struct Budget {
 impl Budget {
     pub(super) fn new() -> Budget {
         Budget {
-            spent: Duration::ZERO,
+            spent: BTreeMap::new(),
             earned: CREDIT,
             counted: Instant::now(),
             switches: BTreeMap::new(),
@@ -56,13 +65,14 @@ impl Budget {
         self.earned += passed.mul_f64(share(count, passed));
     }
 
-    /// Returns true if there is time for another line.
-    pub(super) fn has_time(&self) -> bool {
-        self.spent < self.earned
+    /// Returns true if a part has time left.
+    pub(super) fn has_time(&self, part: Part) -> bool {
+        let spent = self.spent.get(&part).copied().unwrap_or_default();
+        spent < self.earned
     }
 
-    pub(super) fn spend(&mut self, time: Duration) {
-        self.spent += time;
+    pub(super) fn spend(&mut self, part: Part, time: Duration) {
+        *self.spent.entry(part).or_default() += time;
     }
 }
 
@@ -89,10 +99,10 @@ mod tests {
     #[test]
     fn what_is_spent_is_gone() {
         let mut budget = Budget::new();
-        assert!(budget.has_time());
-        budget.spend(CREDIT);
-        assert!(!budget.has_time());
+        assert!(budget.has_time(Part::Watches));
+        budget.spend(Part::Watches, CREDIT);
+        assert!(!budget.has_time(Part::Watches) && budget.has_time(Part::Clocks));
         budget.earn(std::iter::empty());
-        assert!(budget.has_time());
+        assert!(budget.has_time(Part::Watches));
     }
 }

@@ -11,18 +11,19 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-use hitm_base::{AddrRange, Architecture};
-use hitm_kernel::{GuestMemory, KernelSymbols, PAGE_DESCRIPTORS, Slab, Walker, Walks};
+use hitm_base::{AddrRange, Architecture, LINE_SIZE};
+use hitm_kernel::{GuestMemory, KernelSymbols, PAGE_DESCRIPTORS, Walker, Walks};
 use hitm_layout::{AccessedType, BtfFile, BtfFlow, Bytes, CodeBytes, KernelFunction, MayAccess};
 use hitm_live::kernel::KernelPeek;
 use hitm_live::lines::{Seen, is_kernels};
-use hitm_recording::{KERNEL_PATH, KernelFiles, build_id};
-use hitm_trace::{Mapping, Record, Region, RegionKind};
+use hitm_recording::{KernelFiles, build_id};
+use hitm_trace::{Record, Region, RegionKind};
 
 use super::super::programs::SeenAccess;
-use super::super::{LiveError, kernel_symbols, online_cpus, read};
+use super::super::{LiveError, online_cpus, read, symbols_of};
 use super::LinesError;
 use super::touches::TouchRate;
+use crate::kernel_records;
 
 /// Bytes of a function that are read: longer ones are decoded around the sample.
 const FUNCTION_BYTES_MAX: u64 = 64 << 10;
@@ -32,7 +33,6 @@ const KEPT_MAX: usize = 1 << 16;
 const FUNCTIONS_MAX: usize = 1 << 12;
 /// Addresses that an image may have on x86-64 (Documentation/arch/x86/x86_64/mm.rst).
 const IMAGE: Range<u64> = 0xffff_ffff_8000_0000..0xffff_ffff_c000_0000;
-const LINE_BYTES: u64 = hitm_base::LINE_SIZE;
 
 /// The running kernel.
 #[derive(Debug)]
@@ -45,13 +45,35 @@ pub(super) struct LiveKernel {
     walks: Walks,
     /// Accesses by the address of the sample.
     accesses: BTreeMap<u64, Vec<MayAccess>>,
-    /// Code of functions by its first byte.
-    functions: BTreeMap<u64, Vec<u8>>,
+    functions: Functions,
     /// Lines that were looked at.
     looked_at: BTreeSet<u64>,
     /// Slabs that lines are in, by their first byte, and objects.
     slabs: BTreeMap<u64, Region>,
     objects: BTreeMap<u64, Region>,
+}
+
+/// Code of functions by its first byte.
+#[derive(Debug, Default)]
+struct Functions(BTreeMap<u64, Vec<u8>>);
+
+/// A function whose code is read.
+struct Function {
+    name: String,
+    begin: u64,
+}
+
+impl Functions {
+    /// A function with its code.
+    fn of<'f>(&'f self, function: &'f Function) -> KernelFunction<'f> {
+        KernelFunction {
+            name: &function.name,
+            code: CodeBytes {
+                begin: function.begin,
+                bytes: &self.0[&function.begin],
+            },
+        }
+    }
 }
 
 /// Name of the function that begins at an address.
@@ -69,7 +91,8 @@ impl LiveKernel {
     /// This process may not, or the kernel does not describe itself.
     pub(super) fn open() -> Result<LiveKernel, LinesError> {
         let peek = KernelPeek::load().map_err(LinesError::Kernel)?;
-        let symbols = Rc::new(kernel_symbols()?);
+        let listed = read(Path::new("/proc/kallsyms"))?;
+        let symbols = Rc::new(symbols_of(&listed)?);
         let whole = |path: &str| {
             std::fs::read(path).map_err(|source| LiveError::Read {
                 path: Path::new(path).into(),
@@ -79,14 +102,9 @@ impl LiveKernel {
         let types = whole("/sys/kernel/btf/vmlinux")?;
         let build_id = build_id(&whole("/sys/kernel/notes")?).unwrap_or_default();
         // Without a cache only names are missing, in a report that is made later.
-        let listed = read(Path::new("/proc/kallsyms"))?;
         let _ = KernelFiles::of(&build_id).keep(listed.as_bytes(), &types);
         let btf = BtfFile::parse(Bytes::new(types), None, "the kernel's BTF");
         let btf = btf.map_err(io::Error::other).map_err(LinesError::Types)?;
-        let architecture = match cfg!(target_arch = "aarch64") {
-            true => Architecture::Aarch64,
-            false => Architecture::X86_64,
-        };
         let named = symbols.clone();
         let name_of = move |address| {
             let (name, into) = named.at(address)?;
@@ -94,21 +112,20 @@ impl LiveKernel {
         };
         let mut kernel = LiveKernel {
             memory: LiveMemory(peek),
-            flow: BtfFlow::new(btf, architecture, Box::new(name_of)),
+            flow: BtfFlow::new(btf, Architecture::HOST, Box::new(name_of)),
             symbols,
             build_id,
             cpu_count: online_cpus()?.len(),
             walks: Walks::known(),
             accesses: BTreeMap::new(),
-            functions: BTreeMap::new(),
+            functions: Functions::default(),
             looked_at: BTreeSet::new(),
             slabs: BTreeMap::new(),
             objects: BTreeMap::new(),
         };
         let current = kernel.symbols.address("bpf_get_current_task");
-        if let Some((_, begin)) = current.and_then(|at| kernel.function(at)) {
-            let bytes = &kernel.functions[&begin];
-            kernel.flow.set_current(CodeBytes { begin, bytes });
+        if let Some(function) = current.and_then(|at| kernel.function(at)) {
+            kernel.flow.set_current(kernel.functions.of(&function).code);
         }
         Ok(kernel)
     }
@@ -127,9 +144,12 @@ impl LiveKernel {
     }
 
     fn decoded(&mut self, address: u64) -> Vec<MayAccess> {
-        if let Some((_, begin)) = self.function(address) {
-            let bytes = &self.functions[&begin];
-            return CodeBytes { begin, bytes }.operands_in_function(address);
+        if let Some(function) = self.function(address) {
+            return self
+                .functions
+                .of(&function)
+                .code
+                .operands_in_function(address);
         }
         let begin = address.saturating_sub(CodeBytes::AROUND);
         let bytes = self.memory.read(begin, 2 * CodeBytes::AROUND);
@@ -137,23 +157,25 @@ impl LiveKernel {
         CodeBytes { begin, bytes }.operands(address)
     }
 
-    /// Name and first byte of the function that holds an instruction, whose code is read; none when it is too long, or
-    /// no function.
-    fn function(&mut self, address: u64) -> Option<(String, u64)> {
+    /// The function that holds an instruction, whose code is read; none when it is too long, or no function.
+    fn function(&mut self, address: u64) -> Option<Function> {
         let (name, into) = self.symbols.at(address)?;
         let begin = address - into;
-        if !self.functions.contains_key(&begin) {
+        if !self.functions.0.contains_key(&begin) {
             let length = self.symbols.next(address)? - begin;
             if length > FUNCTION_BYTES_MAX {
                 return None;
             }
             let bytes = self.memory.read(begin, length).ok()?;
-            if self.functions.len() == FUNCTIONS_MAX {
-                self.functions.clear();
+            if self.functions.0.len() == FUNCTIONS_MAX {
+                self.functions.0.clear();
             }
-            self.functions.insert(begin, bytes);
+            self.functions.0.insert(begin, bytes);
         }
-        Some((name.to_owned(), begin))
+        Some(Function {
+            name: name.to_owned(),
+            begin,
+        })
     }
 
     /// Finds out what a line of the kernel is part of, once, by its memory and by the code that touches it. An object
@@ -167,7 +189,7 @@ impl LiveKernel {
         self.walks.slab = types;
         let is_typed = slab.as_ref().is_some_and(|slab| !slab.type_name.is_empty());
         let has_slab = slab.is_some();
-        let slab = slab.and_then(of_slab);
+        let slab = slab.and_then(kernel_records::slab);
         self.slabs
             .extend(slab.map(|region| (region.range.start(), region)));
         if is_typed || self.is_listed(line) {
@@ -208,15 +230,8 @@ impl LiveKernel {
     /// The object to which an instruction's access at an address is, as its function knows it. A lock is a part of
     /// what the caller of its function has.
     fn object_of(&mut self, code: u64, at: u64, callers: &[u64]) -> Option<Region> {
-        let (name, begin) = self.function(code)?;
-        let function = KernelFunction {
-            name: &name,
-            code: CodeBytes {
-                begin,
-                bytes: &self.functions[&begin],
-            },
-        };
-        let mut known = self.flow.access(&function, code)?;
+        let function = self.function(code)?;
+        let mut known = self.flow.access(&self.functions.of(&function), code)?;
         let mut start = at.wrapping_sub(known.offset);
         for caller in callers.iter().take(OWNERS_MAX) {
             if self.size_of(&known) > PART_BYTES_MAX {
@@ -239,15 +254,8 @@ impl LiveKernel {
 
     /// The object that a call before an address is given.
     fn first_argument(&mut self, caller: u64) -> Option<AccessedType> {
-        let (name, begin) = self.function(caller)?;
-        let function = KernelFunction {
-            name: &name,
-            code: CodeBytes {
-                begin,
-                bytes: &self.functions[&begin],
-            },
-        };
-        self.flow.argument(&function, caller, 0)
+        let function = self.function(caller)?;
+        self.flow.argument(&self.functions.of(&function), caller, 0)
     }
 
     fn size_of(&mut self, known: &AccessedType) -> u64 {
@@ -272,38 +280,15 @@ impl LiveKernel {
 
     /// The kernel's image, and what lines are part of.
     pub(super) fn records(&mut self) -> Vec<Record> {
-        let image = self.symbols.image().unwrap_or_default();
-        let image = Record::Mapping(Mapping {
-            range: AddrRange::new(image.start, image.end).unwrap_or_default(),
-            file_offset: 0,
-            path: KERNEL_PATH.into(),
-            build_id: self.build_id.clone(),
-            executable: true,
-        });
+        let image = kernel_records::image(&self.symbols, self.build_id.clone());
         let areas = self.walker().per_cpu_areas();
-        let areas = areas.into_iter().filter_map(|area| {
-            Some(Region {
-                range: AddrRange::new(area.start, area.end)?,
-                kind: RegionKind::PerCpu { cpu: area.cpu },
-            })
-        });
+        let areas = areas.into_iter().filter_map(kernel_records::per_cpu);
         let slabs = self.slabs.values().cloned();
         let regions = slabs.chain(areas).chain(self.objects.values().cloned());
         std::iter::once(image)
             .chain(regions.map(Record::Region))
             .collect()
     }
-}
-
-fn of_slab(slab: Slab) -> Option<Region> {
-    Some(Region {
-        range: AddrRange::new(slab.start, slab.end)?,
-        kind: RegionKind::Slab {
-            cache: slab.cache,
-            type_name: slab.type_name,
-            stride_bytes: slab.stride_bytes,
-        },
-    })
 }
 
 /// A line that only its address tells: in memory without an owner that is known, or among the variables of a kernel
@@ -317,7 +302,7 @@ fn without_name(line: u64) -> Option<Region> {
         name: format!("{what} at {line:#x}"),
         type_name: String::new(),
     };
-    let range = AddrRange::with_len(line, LINE_BYTES)?;
+    let range = AddrRange::with_len(line, LINE_SIZE)?;
     Some(Region { range, kind })
 }
 

@@ -1,4 +1,4 @@
-//! What watches saw of a line: which thread accesses which bytes, how often, and in which order.
+//! Accesses to a line as watches saw them: which thread accesses which bytes, how often, and in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,6 +54,28 @@ impl Touched {
     /// Returns true if another touch came soon after.
     pub(super) fn is_soon_before(&self, other: &Touched) -> bool {
         other.time_ns.saturating_sub(self.time_ns) <= Touched::SOON_NS
+    }
+}
+
+#[cfg(test)]
+impl Touched {
+    /// A touch of a line's first word by a thread on a CPU of its own.
+    pub(super) const fn at(tid: u32, time_ns: u64, op: AccessOp) -> Touched {
+        Touched {
+            touch: Touch {
+                pid: 1,
+                tid,
+                code: 0x10,
+                offset: 0,
+                size: 8,
+                op,
+            },
+            cpu: tid,
+            time_ns,
+            per_s: 1.0,
+            callers: Vec::new(),
+            is_in_order: true,
+        }
     }
 }
 
@@ -124,8 +146,8 @@ impl Touches {
         self.met_count >= MEETINGS_ENOUGH
     }
 
-    /// What threads fight over is what they do when they meet: what a thread does while it is alone costs nobody
-    /// anything. While there are few such turns, a thread that was in none of them has its rates from the others.
+    /// Rates of what threads do when they meet, which is what they fight over: what a thread does while it is alone costs
+    /// nobody anything. While there are few such turns, a thread that was in none of them has its rates from the others.
     fn told(&self) -> impl Iterator<Item = (Touch, f64)> + '_ {
         let met: BTreeSet<u32> = self.met.rates.keys().map(|touch| touch.tid).collect();
         let is_told = move |touch: &Touch| !self.has_met_often() && !met.contains(&touch.tid);
@@ -227,19 +249,8 @@ mod tests {
 
     fn touched(tid: u32, op: AccessOp, per_s: f64) -> Touched {
         Touched {
-            touch: Touch {
-                pid: 1,
-                tid,
-                code: 0x10,
-                offset: 0,
-                size: 8,
-                op,
-            },
-            cpu: tid,
-            time_ns: 0,
             per_s,
-            callers: Vec::new(),
-            is_in_order: true,
+            ..Touched::at(tid, 0, op)
         }
     }
 

@@ -316,21 +316,7 @@ mod tests {
     use super::*;
 
     fn touched(tid: u32, time_us: u64, op: AccessOp) -> Touched {
-        Touched {
-            touch: Touch {
-                pid: 1,
-                tid,
-                code: 0x10,
-                offset: 0,
-                size: 8,
-                op,
-            },
-            cpu: tid,
-            time_ns: time_us * 1000,
-            per_s: 1.0,
-            callers: Vec::new(),
-            is_in_order: true,
-        }
+        Touched::at(tid, time_us * 1000, op)
     }
 
     #[test]

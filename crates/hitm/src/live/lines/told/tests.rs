@@ -5,7 +5,7 @@ use hitm_trace::TraceReader;
 
 use super::super::super::LiveTarget;
 use super::super::candidates::SampledAt;
-use super::super::touches::{Touch, Touched, Turn};
+use super::super::touches::{Touched, Turn};
 use super::super::{LinesTarget, SampledTask};
 use super::*;
 
@@ -16,19 +16,8 @@ const LINE: Line = Line {
 
 fn touched(tid: u32, time_ns: u64) -> Touched {
     Touched {
-        touch: Touch {
-            pid: 1,
-            tid,
-            code: 0x10,
-            offset: 0,
-            size: 8,
-            op: AccessOp::LockedRmw,
-        },
-        cpu: tid,
-        time_ns,
         per_s: 1000.0,
-        callers: Vec::new(),
-        is_in_order: true,
+        ..Touched::at(tid, time_ns, AccessOp::LockedRmw)
     }
 }
 
