@@ -370,7 +370,8 @@ impl Run {
 
     /// The word that the thread waited for, if it was changed after the last look that was seen.
     fn waited_unseen(&self, now: LookUp) -> Option<usize> {
-        if self.len == 0 || !self.may_be_private(self.last_word) {
+        let is_wait = self.len > 0 && self.may_be_private(self.last_word) && self.finds_the_same();
+        if !is_wait {
             return None;
         }
         let word = &self.words[self.last_word];
@@ -388,8 +389,12 @@ impl Run {
         let (index, look) = self.found;
         // The value is read a moment after the program's look, which may have been in time for the old one.
         let is_last = self.changed > 0 && self.looks - look <= self.len as u64;
-        let is_wait = self.changed <= 1 || self.changed * SAME_MIN <= self.same;
-        (is_last && is_wait).then_some(index)
+        (is_last && self.finds_the_same()).then_some(index)
+    }
+
+    /// Returns true if most looks found what was there before.
+    fn finds_the_same(&self) -> bool {
+        self.changed <= 1 || self.changed * SAME_MIN <= self.same
     }
 }
 
@@ -599,6 +604,22 @@ mod tests {
         let mut spins = Spins::with(|addr, _| Some(u64::from(addr == WORD)));
         spins.look(load(0, WORD, 0), &NO_STORES);
         (1..1000).for_each(|n| spins.look(load(3 * n, WORD + 64, 0), &NO_STORES));
+        spins.end();
+        assert_eq!(spins.over, []);
+    }
+
+    #[test]
+    fn a_loop_that_finds_other_values_all_the_time_does_not_wait_for_what_it_did_not_see() {
+        let counts = (0..1000).flat_map(|n| {
+            let beside = Look {
+                code: CodeAddr(0x44),
+                ..load(9 * n + 3, WORD + 64, 5)
+            };
+            [locked(9 * n, WORD, n), beside]
+        });
+        let mut spins = Spins::with(|_, _| Some(6));
+        counts.for_each(|look| spins.look(look, &NO_STORES));
+        spins.run.is_private = true;
         spins.end();
         assert_eq!(spins.over, []);
     }

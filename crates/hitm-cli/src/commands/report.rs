@@ -544,10 +544,11 @@ fn write(
                 ..text_options(terminal)
             };
             let (structures, mut summary) = summary();
+            let here = gain::here(report, shown.file, &shown.recording);
             let gain = gain::of(report, &structures, shown.file, shown.recording);
             // The command comes last.
             let place = summary.len().saturating_sub(1);
-            summary.splice(place..place, gain);
+            summary.splice(place..place, gain.into_iter().chain(here));
             terminal.long_out(&text::render(report, &summary, &text_options))?;
         }
         ReportFormat::Json => terminal.json(&json::render_with(report, &summary().1))?,

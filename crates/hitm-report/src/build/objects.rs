@@ -24,6 +24,10 @@ pub(crate) struct MemberUse {
 }
 
 impl MemberUse {
+    fn write_count(&self) -> u64 {
+        self.writes.values().sum()
+    }
+
     fn is_written(&self) -> bool {
         !self.writes.is_empty()
     }
@@ -139,8 +143,22 @@ impl LineNames {
     /// those of several groups. `mask` has those that are written often.
     pub(crate) fn groups_of_writers(&self, object: &ObjectUse, mask: u64) -> Vec<u64> {
         let own = |member: &&Member| self.objects[member.object].address == object.address;
-        let is_hot = |member: &&Member| member.mask & mask != 0 && member.used.is_written();
         let members = self.members.iter().filter(own);
+        // A wider write of the same bytes, that set them up or copied them, is no other member.
+        let is_large = |member: &Member| {
+            let same = members
+                .clone()
+                .filter(|other| other.mask & member.mask != 0);
+            let all: u64 = same.map(|other| other.used.write_count()).sum();
+            member
+                .used
+                .write_count()
+                .saturating_mul(THREAD_SHARE_DIVISOR)
+                >= all
+        };
+        let is_hot = |member: &&Member| {
+            member.mask & mask != 0 && member.used.is_written() && is_large(member)
+        };
         let mut groups: Vec<Group> = Vec::new();
         for member in members.clone().filter(is_hot) {
             let writers = main_threads(&member.used.writes);
@@ -157,7 +175,7 @@ impl LineNames {
         if writer_count != writers.len() {
             return Vec::new();
         }
-        for member in members.filter(|member| !is_hot(member)) {
+        for member in members.clone().filter(|member| !is_hot(member)) {
             let users = main_threads(&member.used.accesses);
             let mut groups = groups.iter_mut();
             if let Some(group) = groups.find(|group| users.is_subset(&group.writers)) {
@@ -207,28 +225,31 @@ mod tests {
             writes: writes.iter().copied().collect(),
         };
         let mut names = LineNames::default();
-        let mut add = |member: &str, offset: u8, used| {
+        let mut add = |member: &str, offset: u8, size: u8, used| {
             let name = DataLabel {
                 object: "ring".to_owned(),
                 object_size: 64,
                 member: member.to_owned(),
                 ..DataLabel::default()
             };
-            names.add(name, offset, 8, used);
+            names.add(name, offset, size, used);
         };
         // Who set a member up counts no more than what is only read by all.
         let polled = used(
             &[(writer, 100), (reader, 900)],
             &[(writer, 100), (starter, 1)],
         );
-        add(".head", 0, polled);
-        add(".tail_seen", 8, used(&[(writer, 500)], &[(writer, 5)]));
+        add(".head", 0, 8, polled);
+        add(".tail_seen", 8, 8, used(&[(writer, 500)], &[(writer, 5)]));
         add(
             ".tail",
             16,
+            8,
             used(&[(writer, 9), (reader, 100)], &[(reader, 100)]),
         );
-        add(".size", 24, used(&[(writer, 100), (reader, 100)], &[]));
+        add(".size", 24, 8, used(&[(writer, 100), (reader, 100)], &[]));
+        // A wider write at the start is no member of its own.
+        add("", 0, 24, used(&[(starter, 1)], &[(starter, 1)]));
         let object = names.objects[0].clone();
         let of = |first: u8, count: u8| byte_mask(first, count);
         assert_eq!(

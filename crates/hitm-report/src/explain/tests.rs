@@ -7,13 +7,14 @@ use super::evidence::of_fights;
 use super::*;
 
 /// Labels of the summary and of the view, which stand in no table.
-const OTHER_LABELS: [&str; 16] = [
+const OTHER_LABELS: [&str; 17] = [
     "Lost",
     "Where",
     "Why",
     "By",
     "Do",
     "Gain",
+    "Here",
     "Next",
     "Lines",
     "Objects",

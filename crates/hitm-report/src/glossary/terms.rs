@@ -369,9 +369,9 @@ const REPORTS: &[Term] = &[
     Term::new(
         "summary",
         "The answer in short: Lost is what is lost, Where the place, Why the verdict, By who does it, Do the \
-         advice, Gain what a replay of that saves, Next a command that says more.",
+         advice, Gain what a replay of that saves, Here what a replay on this host loses, Next a command that says more.",
     )
-    .also(&["Where", "By", "Do", "Gain", "Next"])
+    .also(&["Where", "By", "Do", "Gain", "Here", "Next"])
     .more("guide/reading-a-report.md"),
     Term::new(
         "totals",

@@ -177,8 +177,8 @@ impl Finding {
         let is_small = self.run_share > 0.0 && self.run_share < WORTH_SHARE_MIN;
         match (self.is_told(), self.kind) {
             (false, _) => 3,
-            (true, FindingKind::HandedOver) => 1,
-            (true, _) => 2 * u8::from(is_small),
+            (true, _) if is_small => 2,
+            (true, kind) => u8::from(kind == FindingKind::HandedOver),
         }
     }
 

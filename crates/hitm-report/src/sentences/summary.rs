@@ -58,6 +58,8 @@ sentences! {
     gains_nothing(name, count, most) = "None of {count} layouts of {name} is better by replay; at most {most} of the run.";
     /// Gain of another placement.
     gains_near(share, most) = "{share} of the run by replay with threads on CPUs near to each other; at most {most}.";
+    /// The same run elsewhere.
+    here(share, cpus) = "{share} of the time is lost on this host ({cpus}) by replay, threads placed spread.";
     /// A gain that nobody tried.
     gains_at_most(most) = "At most {most} of the run; nothing was replayed.";
 

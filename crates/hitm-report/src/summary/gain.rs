@@ -1,7 +1,7 @@
-//! The sentence about what the first finding's remedy gains: by a replay where there was one.
+//! The sentences of replays: what the first finding's remedy gains, and what the run would lose on this host.
 
 use hitm_advise::{RecordedAdvice, gain};
-use hitm_base::grouped;
+use hitm_base::{counted, grouped};
 use hitm_whatif::{Change, Took};
 
 use super::SummaryLine;
@@ -58,6 +58,16 @@ fn layouts(advice: &RecordedAdvice, most: String) -> String {
         grouped(now.size_bytes),
         grouped(best.candidate.layout.size_bytes),
     )
+}
+
+/// Says what the run would lose on the machine that shows it, which has so many CPUs.
+pub fn here(took: Took, cpu_count: usize) -> SummaryLine {
+    let share = took.lost.0 as f64 / took.cycles.0.max(1) as f64;
+    SummaryLine {
+        label: "Here",
+        text: say::here(percent(share), counted(cpu_count as u64, "CPU")),
+        is_command: false,
+    }
 }
 
 fn percent(share: f64) -> String {

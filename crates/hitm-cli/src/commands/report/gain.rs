@@ -1,15 +1,18 @@
-//! `hitm report`: what the first finding's remedy gains, by a replay where that takes a moment.
+//! `hitm report`: what the first finding's remedy gains, and what the run would lose on this host, by replays where
+//! they take a moment.
 
 use std::path::Path;
 
 use anyhow::Result;
 use hitm_advise::{Inputs, access_count, advise_recorded, pad_values};
+use hitm_base::Machine;
+use hitm_machine::{HOST, resolve};
 use hitm_recording::Recording;
 use hitm_report::pictures::Structure;
-use hitm_report::summary::{SummaryLine, Tried, gain};
+use hitm_report::summary::{self, SummaryLine, Tried, gain};
 use hitm_report::{Finding, FindingKind, Report};
 use hitm_weave::Placement;
-use hitm_whatif::{WhatifConfig, trial};
+use hitm_whatif::{Change, Took, WhatifConfig, trial};
 
 use crate::progress::Bar;
 
@@ -27,7 +30,7 @@ pub(super) fn of(
     if report.is_sampled() || report.totals.thread_cycles == 0 {
         return None;
     }
-    let is_small = report.run.complete && access_count(&recording) <= REPLAYED_MAX;
+    let is_small = is_small(report, &recording);
     let structure = structures.iter().find(|one| one.is_of(report, finding));
     let tried = match (is_small, structure) {
         (false, _) => None,
@@ -38,6 +41,25 @@ pub(super) fn of(
         (true, None) => near(finding, input, &recording),
     };
     Some(tried.unwrap_or_else(|| gain(finding, &Tried::Nothing)))
+}
+
+/// True if a replay takes a moment.
+fn is_small(report: &Report, recording: &Recording) -> bool {
+    report.run.complete && access_count(recording) <= REPLAYED_MAX
+}
+
+/// Loss of the run on this host; none where nothing is lost on its own machine, that is this host, or CPUs are what
+/// was recorded.
+pub(super) fn here(report: &Report, input: &Path, recording: &Recording) -> Option<SummaryLine> {
+    report.first_finding()?;
+    let is_of_programs = !report.is_sampled() && report.of_machine.is_none();
+    if !is_of_programs || report.run.machine == HOST || !is_small(report, recording) {
+        return None;
+    }
+    let (machine, _) = resolve(HOST).ok()?;
+    let cpu_count = machine.topology.cpu_count();
+    let took = replayed(input, recording, Some(machine), Placement::Spread)?.after;
+    Some(summary::here(took, cpu_count))
 }
 
 /// Replays other layouts of a structure.
@@ -78,15 +100,26 @@ fn padded(
 
 /// Replays with the threads on CPUs that are near to each other; none after an error.
 fn near(finding: &Finding, input: &Path, recording: &Recording) -> Option<SummaryLine> {
+    let change = replayed(input, recording, None, Placement::Compact)?;
+    Some(gain(finding, &Tried::Near(change)))
+}
+
+/// Replays with the threads placed anew, on another machine where one is named; none after an error.
+fn replayed(
+    input: &Path,
+    recording: &Recording,
+    machine: Option<Machine>,
+    placement: Placement,
+) -> Option<Change<Took>> {
     let config = WhatifConfig {
         input: input.to_owned(),
         layouts: Vec::new(),
         instances: Vec::new(),
-        machine: None,
-        placement: Some(Placement::Compact),
+        machine,
+        placement: Some(placement),
     };
     let bar = Bar::start("replaying");
     let change = trial(recording, &config, &[], &mut |read, all| bar.set(read, all)).ok()?;
     bar.finish();
-    Some(gain(finding, &Tried::Near(change)))
+    Some(change)
 }
