@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 
-use clap::{Arg, CommandFactory, Parser};
+use clap::{Arg, Command as Verbs, CommandFactory as _, FromArgMatches as _, Parser};
 
 use crate::commands::Command;
 
@@ -32,14 +32,16 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// Parses a command line, the program's name first. `-g 0` of `hitm record` is read as `--call-graph=0`: clap would take the
+    /// Parses a command line, the program's name first, by `command`, which may have other defaults. `-g 0` of `hitm record` is read as `--call-graph=0`: clap would take the
     /// program for the value in `hitm record -g ./program` otherwise.
-    pub(crate) fn of(args: &[OsString]) -> Result<Args, clap::Error> {
+    pub(crate) fn of(args: &[OsString], command: Verbs) -> Result<Args, clap::Error> {
         let mut args = args.to_vec();
         if args.get(1).is_some_and(|verb| verb == "record") {
             join_call_graph(&mut args);
         }
-        Args::try_parse_from(args)
+        let mut command = command;
+        let matches = command.try_get_matches_from_mut(args)?;
+        Args::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
     }
 }
 

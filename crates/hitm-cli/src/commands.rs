@@ -1,6 +1,7 @@
 //! One file for each subcommand: arguments to configuration, one call of the facade, answer to text.
 
 mod duration;
+mod input;
 mod page;
 mod select;
 
@@ -13,6 +14,7 @@ use hitm_report::text::{PercentLimit, TextOptions};
 
 use crate::{Exit, Terminal};
 pub use completions::complete_for_shell;
+pub(crate) use input::InputArg;
 pub(crate) use sweep::EngineMissing;
 
 /// The form of a result.

@@ -7,14 +7,17 @@
 mod args;
 mod commands;
 mod exit;
+mod habits;
 mod progress;
+mod settings;
 mod terminal;
 mod tui;
 
 use std::ffi::OsString;
 use std::panic::{self, PanicHookInfo, UnwindSafe};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory as _};
 use hitm_base::printable;
 
 use args::Args;
@@ -53,9 +56,13 @@ fn internal_error(info: &PanicHookInfo<'_>) -> String {
 /// Runs one command line, the program's name first.
 pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) -> Exit {
     let args: Vec<OsString> = args.into_iter().collect();
-    let args = match Args::of(&args) {
+    let command = match settings::apply(Args::command()) {
+        Ok(command) => command,
+        Err(error) => return fail(&error, terminal),
+    };
+    let args = match Args::of(&args, command.clone()) {
         Ok(args) => args,
-        Err(error) => return explain(&of_printable(&args, error), terminal),
+        Err(error) => return explain(&of_printable(&args, command, error), terminal),
     };
     terminal.set_width(args.width);
     match commands::run(args.command, terminal) {
@@ -65,12 +72,12 @@ pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) ->
 }
 
 /// The error about the same arguments made printable: clap puts them into its lines as they are.
-fn of_printable(args: &[OsString], error: clap::Error) -> clap::Error {
+fn of_printable(args: &[OsString], command: Command, error: clap::Error) -> clap::Error {
     let shown = args.iter().map(|arg| arg.to_string_lossy());
     let shown: Vec<OsString> = shown
         .map(|arg| printable(&arg).into_owned().into())
         .collect();
-    let same = Args::of(&shown).err();
+    let same = Args::of(&shown, command).err();
     let same = same.filter(|same| same.kind() == error.kind());
     same.unwrap_or(error)
 }
@@ -84,6 +91,15 @@ fn fail(error: &anyhow::Error, terminal: &mut Terminal) -> Exit {
     Exit::of(error)
 }
 
+/// The command of hitm for one of another tool that was typed.
+fn counterpart(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    let instead = habits::counterpart(typed)?;
+    Some(format!("hitm has no command {typed}: use {instead}"))
+}
+
 /// Help and version are results, everything else is an error of usage.
 fn explain(error: &clap::Error, terminal: &mut Terminal) -> Exit {
     match error.kind() {
@@ -94,6 +110,9 @@ fn explain(error: &clap::Error, terminal: &mut Terminal) -> Exit {
             }
         }
         kind => {
+            if let Some(instead) = counterpart(error) {
+                return fail(&anyhow::Error::msg(instead), terminal);
+            }
             // An error gets our name before it, as everywhere; the help that clap shows when nothing
             // was typed does not.
             let before = match kind {

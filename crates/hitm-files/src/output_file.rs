@@ -178,6 +178,23 @@ pub fn in_turn<T>(mut write: impl FnMut() -> Result<T, OutputError>) -> Result<T
     }
 }
 
+/// Gives the file at a path, that a new one is about to replace, the name with `.old` behind it as well, as perf
+/// does. What cannot have two names keeps the one that it has.
+pub fn keep_former(path: &Path) {
+    let Ok(Some(target)) = replaceable(path) else {
+        return;
+    };
+    let mut old = target.clone().into_os_string();
+    old.push(".old");
+    let new_name = PathBuf::from(&old).with_extension("old.part");
+    // The name changes its file in one step: a link takes no name that is there.
+    let linked = fs::hard_link(&target, &new_name);
+    let renamed = linked.and_then(|()| fs::rename(&new_name, &old));
+    if renamed.is_err() {
+        fs::remove_file(&new_name).unwrap_or_default();
+    }
+}
+
 fn write_as(path: &Path, bytes: &[u8], durability: Durability) -> Result<(), OutputError> {
     let mut file = OutputFile::create(path)?;
     let written = file.write_all(bytes);

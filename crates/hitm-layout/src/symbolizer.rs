@@ -310,7 +310,10 @@ impl<'l> Symbolizer<'l> {
         }
         let own = self.open(path, path, recorded.as_deref());
         let file = own.or_else(|problem| self.open_copy(path, recorded, problem));
-        let file = file.map_err(|problem| self.diagnostics.push(path, problem));
+        let file = file.map_err(|problem| match problem {
+            Problem::Data => {}
+            Problem::Unusable(why) => self.diagnostics.push(path, why),
+        });
         self.files.insert(path.to_owned(), file.ok().map(Box::new));
     }
 
@@ -319,8 +322,8 @@ impl<'l> Symbolizer<'l> {
         &mut self,
         path: &str,
         recorded: Option<Vec<u8>>,
-        problem: String,
-    ) -> Result<ObjectFile, String> {
+        problem: Problem,
+    ) -> Result<ObjectFile, Problem> {
         let Some(recorded) = recorded else {
             return Err(problem);
         };
@@ -339,25 +342,41 @@ impl<'l> Symbolizer<'l> {
         from: &str,
         path: &str,
         recorded: Option<&[u8]>,
-    ) -> Result<ObjectFile, String> {
+    ) -> Result<ObjectFile, Problem> {
         let bytes = (self.load)(from).map_err(|unread| match unread {
             Unread::Missing => "not found: its addresses stay file+offset".to_owned(),
             Unread::Refused(why) => format!("not read: {why}: its addresses stay file+offset"),
+        });
+        let bytes = bytes.map_err(Problem::Unusable)?;
+        if !bytes.starts_with(&object::elf::ELFMAG) && recorded.is_none() {
+            return Err(Problem::Data);
+        }
+        let mut file = ObjectFile::parse(bytes, path).map_err(|error| {
+            let message = error.to_string();
+            let own = message.strip_prefix(&format!("{path}: "));
+            Problem::Unusable(own.unwrap_or(&message).to_owned())
         })?;
-        let mut file = ObjectFile::parse(bytes, path).map_err(|error| error.to_string())?;
         match (recorded, file.build_id()) {
             (Some(recorded), Some(found)) if recorded != found => {
-                return Err(format!(
+                return Err(Problem::Unusable(format!(
                     "build id {} was recorded, the file has {}: its addresses stay file+offset",
                     hex(recorded),
                     hex(found)
-                ));
+                )));
             }
             _ => {}
         }
         file.attach_debug_files(&mut self.load);
         Ok(file)
     }
+}
+
+/// A mapped file that gives no names.
+enum Problem {
+    /// It is no program: data that the program maps.
+    Data,
+    /// It should, and cannot be used.
+    Unusable(String),
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

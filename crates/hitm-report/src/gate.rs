@@ -6,7 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 
 use crate::model::share;
-use crate::{Finding, RUN_SHARE_MIN, Report, WORTH_SHARE_MIN};
+use crate::{Finding, Pattern, RUN_SHARE_MIN, Report, WORTH_SHARE_MIN};
 
 /// A condition under which a run counts as failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,11 +105,18 @@ impl fmt::Display for GateFailure<'_> {
 }
 
 /// Every (gate, finding) that fails, in the order of `gates` and then of cost. All findings are looked at, not only
-/// those that the report shows. Empty: all gates hold.
-pub fn failures<'a>(report: &'a Report, gates: &[Gate]) -> Vec<GateFailure<'a>> {
+/// those that the report shows, but those with names that `suppressed` has. Empty: all gates hold.
+pub fn failures<'a>(
+    report: &'a Report,
+    gates: &[Gate],
+    suppressed: &[Pattern],
+) -> Vec<GateFailure<'a>> {
+    let is_looked_at =
+        |finding: &&Finding| !suppressed.iter().any(|name| name.matches(&finding.name));
     let mut failures = Vec::new();
     for gate in gates {
-        let failing = report.findings.iter().map(|finding| {
+        let findings = report.findings.iter().filter(is_looked_at);
+        let failing = findings.map(|finding| {
             let lost_cycles = match gate {
                 Gate::FalseSharing => finding.false_sharing_cycles,
                 Gate::Cycles(_) => finding.lost_cycles,

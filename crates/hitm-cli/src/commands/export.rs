@@ -15,15 +15,15 @@ use hitm_report::calls::CallTable;
 
 pub(super) use perfetto::note_trace;
 
+use crate::commands::InputArg;
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
 /// Options of `hitm export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// The recording to read
-    #[arg(value_name = "RECORDING", default_value = "hitm.data")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: InputArg,
     #[command(flatten)]
     output: OutputArgs,
     /// Write only these tables of --csv and --parquet; several with commas between
@@ -64,11 +64,12 @@ struct OutputArgs {
 }
 
 pub(super) fn run(args: ExportArgs, terminal: &mut Terminal) -> Result<Exit> {
+    args.input.check()?;
     if let Some(path) = &args.output.calls {
-        write_calls(&args.input, path)?;
+        write_calls(args.input.path(), path)?;
     }
     if let Some(path) = &args.output.perfetto {
-        perfetto::write(&args.input, path, terminal)?;
+        perfetto::write(args.input.path(), path, terminal)?;
     }
     views::write(&args, terminal)?;
     match &args.output.perf_data {
@@ -97,7 +98,7 @@ fn write_calls(input: &Path, output: &Path) -> Result<()> {
 
 fn write_perf_data(args: &ExportArgs, output: &Path, terminal: &mut Terminal) -> Result<Exit> {
     let bar = Bar::start("exporting");
-    let summary = perf_data::export(&args.input, output, args.period.get(), &mut |read, all| {
+    let summary = perf_data::export(args.input.path(), output, args.period.get(), &mut |read, all| {
         bar.set(read, all)
     })?;
     bar.finish();

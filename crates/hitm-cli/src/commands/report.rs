@@ -24,22 +24,25 @@ use hitm_report::runs::Runs;
 use hitm_report::summary::{self, SummaryLine};
 use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::{
-    By, Report, ReportOptions, Selection, TypeReport, json, perf_c2c, text,
+    By, Pattern, Report, ReportOptions, Selection, TypeReport, json, perf_c2c, text,
 };
 
 use crate::commands::select::SelectArgs;
-use crate::commands::{Format, KernelArgs, PageFormat, live, page, text_options, view};
+use crate::commands::{Format, InputArg, KernelArgs, PageFormat, live, page, text_options, view};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 pub(super) use runs::read_runs;
 
 /// Options of `hitm report`.
 #[derive(Debug, Args)]
+#[command(mut_arg("input", |input| input.help(
+    "The recording to read, with or without -i, or the folder of `hitm record --runs`; what `hitm live --record` \
+     writes, perf.data, the text of perf script and the folder or the table of a sweep are read as well [default: \
+     hitm.data]"
+)))]
 pub(crate) struct ReportArgs {
-    /// The recording to read, or the folder of `hitm record --runs`; what `hitm live --record` writes, perf.data,
-    /// the text of perf script and the folder or the table of a sweep are read as well
-    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: InputArg,
     /// Output format; docs/formats/report.md has the JSON
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     format: ReportFormat,
@@ -61,6 +64,10 @@ pub(crate) struct ReportArgs {
     /// given several times. Looks at the findings that filters leave, small ones included
     #[arg(long, value_name = "false-sharing|cycles=N")]
     fail_on: Vec<Gate>,
+    /// Findings that no gate of --fail-on counts: a part of their name, or a pattern with * and ?; may be given
+    /// several times
+    #[arg(long, value_name = "NAME")]
+    suppress: Vec<Pattern>,
     /// End with exit code 1 when a member is contended that was not in this recording, or loses more cycles
     /// than --tolerance, or the spread of several runs, allows; also takes the folder of `hitm record --runs`, and
     /// what `hitm report --by member --format json` wrote of either
@@ -172,11 +179,11 @@ fn run_perf_c2c(args: &ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     let display = args.display.map(Display::from);
     let mut progress = |read, all| bar.set(read, all);
     let kernel = args.kernel.source();
-    let tables = match perf_data::sample_format(&args.input) {
+    let tables = match perf_data::sample_format(args.input.path()) {
         Some(_) => perf_data::tables_of_samples,
         None => perf_data::tables_of_recording,
     };
-    let report = tables(&args.input, kernel.as_ref(), display, &mut progress)?;
+    let report = tables(args.input.path(), kernel.as_ref(), display, &mut progress)?;
     bar.finish();
     match args.format.plain("--perf-c2c")? {
         Format::Text => terminal.out(&perf_c2c::text(&report))?,
@@ -194,7 +201,7 @@ fn show_type(
     let Some(report) = TypeReport::of_recording(recording, type_name) else {
         bail!(
             "{} has no access to an object of type {type_name}",
-            args.input.display()
+            args.input.path().display()
         );
     };
     match args.format.plain("--type")? {
@@ -219,19 +226,19 @@ fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {
     if needs_sums && recording.header.sampled.is_some() {
         bail!(
             "--fail-on cycles=N needs a recording of every access, and {} has samples",
-            args.input.display()
+            args.input.path().display()
         );
     }
     if args.select.has_pairs() && recording.header.sampled.is_some() {
         bail!(
             "--by pair needs a recording of every access in its order, and {} has samples",
-            args.input.display()
+            args.input.path().display()
         );
     }
     if args.call_graph.is_some_and(|paths| paths > 0) && recording.statistics.calls.is_empty() {
         bail!(
             "--call-graph needs accesses with call chains, and {} has none: {RECORD_CALLS}",
-            args.input.display()
+            args.input.path().display()
         );
     }
     let needs_calls = |by: &&By| matches!(by, By::Caller | By::Children);
@@ -241,7 +248,7 @@ fn check_input(args: &ReportArgs, recording: &Recording) -> Result<()> {
         bail!(
             "--by {} needs accesses with call chains, and {} has none: {RECORD_CALLS}",
             by.id(),
-            args.input.display()
+            args.input.path().display()
         );
     }
     if args.format == ReportFormat::Junit && args.fail_on.is_empty() && args.baseline.is_none() {
@@ -280,16 +287,17 @@ pub(super) fn load(
 }
 
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let table = hitm::sweep::table_of(&args.input);
+    args.input.check()?;
+    let table = hitm::sweep::table_of(args.input.path());
     let files = match table {
         Some(_) => None,
-        None => hitm::runs::files_of(&args.input)?,
+        None => hitm::runs::files_of(args.input.path())?,
     };
     if files.is_some() {
         runs::check(&args)?;
     }
     if args.tui {
-        return view::show(&args.input, &args.kernel, args.top, terminal);
+        return view::show(args.input.path(), &args.kernel, args.top, terminal);
     }
     page::check_output(args.format.page(), args.output.as_deref(), terminal)?;
     if args.no_source && args.format != ReportFormat::Html {
@@ -304,14 +312,14 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
     if args.perf_c2c {
         return run_perf_c2c(&args, terminal);
     }
-    if hitm::live::is_live(&args.input) {
+    if hitm::live::is_live(args.input.path()) {
         if args.baseline.is_some() {
             bail!(
                 "--baseline compares recordings of accesses, and {} is one of hitm live",
-                args.input.display()
+                args.input.path().display()
             );
         }
-        let recording = hitm::live::read_recording(&args.input)?;
+        let recording = hitm::live::read_recording(args.input.path())?;
         live::show(
             &recording,
             args.format.plain("what hitm live records")?,
@@ -321,12 +329,12 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let type_name = args.type_name.as_deref();
-    let recording = load(&args.input, args.kernel.source(), type_name)?;
+    let recording = load(args.input.path(), args.kernel.source(), type_name)?;
     if let Some(type_name) = &args.type_name {
         return show_type(&recording, type_name, &args, terminal);
     }
     let shown = Shown {
-        file: &args.input,
+        file: args.input.path(),
         recording,
         runs: None,
     };
@@ -479,7 +487,7 @@ fn show(args: &ReportArgs, shown: Shown<'_>, terminal: &mut Terminal) -> Result<
     if args.select.has_pairs() {
         report.pairs = pairs(&shown, &report)?;
     }
-    let failures = failures(&report, &args.fail_on);
+    let failures = failures(&report, &args.fail_on, &args.suppress);
     let checked = Checked {
         report: &report,
         gates: &args.fail_on,

@@ -8,14 +8,14 @@ mod seek;
 mod state;
 mod work;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 use clap::Args;
 use hitm_live::place::Stop;
 
-use crate::commands::{KernelArgs, report};
+use crate::commands::{InputArg, KernelArgs, report};
 use crate::tui::{self, Screen};
 use crate::{Exit, Terminal};
 use state::{Action, State};
@@ -30,9 +30,8 @@ const LINES_MAX_DEFAULT: usize = 100;
 /// Options of `hitm view`.
 #[derive(Debug, Args)]
 pub(crate) struct ViewArgs {
-    /// The recording to look at; perf.data and the text of perf script are read as well
-    #[arg(value_name = "RECORDING", default_value = "hitm.data")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: InputArg,
     /// Findings and contended lines to have in the view
     #[arg(long, value_name = "N", default_value_t = LINES_MAX_DEFAULT)]
     top: usize,
@@ -41,7 +40,8 @@ pub(crate) struct ViewArgs {
 }
 
 pub(super) fn run(args: ViewArgs, terminal: &mut Terminal) -> Result<Exit> {
-    show(&args.input, &args.kernel, Some(args.top), terminal)
+    args.input.check()?;
+    show(args.input.path(), &args.kernel, Some(args.top), terminal)
 }
 
 /// Shows the recording at a path until a key or a signal ends the view.

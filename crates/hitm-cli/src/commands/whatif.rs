@@ -9,16 +9,15 @@ use hitm_report::{json, text};
 use hitm_weave::Placement;
 use hitm_whatif::{self as whatif, HeapInstances, WhatifConfig};
 
-use crate::commands::{PageFormat, page, text_options};
+use crate::commands::{InputArg, PageFormat, page, text_options};
 use crate::progress::Bar;
 use crate::{Exit, Terminal};
 
 /// Options of `hitm whatif`.
 #[derive(Debug, Args)]
 pub(crate) struct WhatifArgs {
-    /// The recording to run again
-    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
-    input: PathBuf,
+    #[command(flatten)]
+    input: InputArg,
     /// A layout file with structures whose members move; may be given several times
     #[arg(short, long, value_name = "FILE")]
     layout: Vec<PathBuf>,
@@ -59,7 +58,7 @@ impl WhatifArgs {
             None => None,
         };
         Ok(WhatifConfig {
-            input: self.input.clone(),
+            input: self.input.path().to_owned(),
             layouts: layouts.collect::<Result<_, _>>()?,
             instances: self.instances.clone(),
             machine,
@@ -77,6 +76,7 @@ impl WhatifArgs {
 }
 
 pub(super) fn run(args: WhatifArgs, terminal: &mut Terminal) -> Result<Exit> {
+    args.input.check()?;
     page::check_output(args.format, args.output.as_deref(), terminal)?;
     let config = args.config()?;
     let bar = Bar::start("replaying");

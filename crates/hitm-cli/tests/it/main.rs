@@ -25,6 +25,7 @@ mod forks;
 mod generated;
 mod growth;
 mod guide;
+mod habits;
 mod handed_over;
 mod heap_sites;
 mod heap_types;

@@ -228,3 +228,21 @@ fn what_others_do_to_a_recording_is_seen() {
     check(&|path| fs::write(path, "junk").unwrap(), "changed it");
     check(&|path| fs::write(path, "").unwrap(), "changed it");
 }
+
+#[test]
+fn the_former_file_is_kept_beside() {
+    let bench = Bench::new();
+    for _ in 0..2 {
+        keep_former(&bench.path("x"));
+        write(&bench.path("x"), FORMER).unwrap();
+    }
+    assert_eq!(bench.read("x.old"), FORMER);
+    assert_eq!(bench.names(), ["x", "x.old"]);
+    // A link's target is what is replaced, and there is nothing to keep of a new file.
+    symlink("x", bench.path("link")).unwrap();
+    write(&bench.path("x"), b"newer").unwrap();
+    keep_former(&bench.path("link"));
+    keep_former(&bench.path("new"));
+    assert_eq!(bench.read("x.old"), b"newer");
+    assert_eq!(bench.names(), ["link", "x", "x.old"]);
+}

@@ -127,10 +127,10 @@ impl LineNames {
         self.names(self.contended_in(mask))
     }
 
-    /// The names of all places that `mask` touches.
+    /// The names of all places that lie in `mask`.
     pub(crate) fn used_in(&self, mask: u64) -> Vec<&str> {
         let members = self.members.iter();
-        self.names(members.filter(|member| member.mask & mask != 0))
+        self.names(members.filter(|member| member.mask & !mask == 0))
     }
 
     /// The names of the places that `mask` touches and that are written.
@@ -256,6 +256,7 @@ mod tests {
             names.groups_of_writers(&object, of(0, 8) | of(16, 8)),
             [of(0, 16), of(16, 8)]
         );
+        assert_eq!(names.used_in(of(16, 8)), ["ring.tail"]);
         let both = used(&[(writer, 9), (reader, 9)], &[(writer, 9), (reader, 9)]);
         let name = DataLabel {
             object: "ring".to_owned(),

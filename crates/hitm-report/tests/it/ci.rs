@@ -144,7 +144,7 @@ fn with_findings<T>(
     let (before, mut report) = (run(500, false), run(600, true));
     report.lines.truncate(top);
     let gates = [Gate::FalseSharing, Gate::Cycles(500_000)];
-    let failures = failures(&report, &gates);
+    let failures = failures(&report, &gates, &[]);
     let baseline = Baseline::of_report("old.hitm", &before).unwrap();
     let comparison = baseline.compare(&report, Tolerance::DEFAULT).unwrap();
     let checked = Checked {
@@ -293,7 +293,7 @@ fn names_stay_in_their_annotation_and_in_their_attribute() {
     line.rows[0].lost_cycles = u64::MAX;
     report.findings.truncate(1);
     let gates = [Gate::FalseSharing];
-    let failures = failures(&report, &gates);
+    let failures = failures(&report, &gates, &[]);
     let checked = Checked {
         report: &report,
         gates: &gates,

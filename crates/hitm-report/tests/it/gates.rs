@@ -6,7 +6,7 @@ use hitm_report::gate::{Gate, failures};
 use crate::example::{OPTIONS, Run, example, report};
 
 fn check(gates: &[Gate], expected: &[&str]) {
-    let failures: Vec<String> = failures(&example(), gates)
+    let failures: Vec<String> = failures(&example(), gates, &[])
         .iter()
         .map(ToString::to_string)
         .collect();
@@ -21,6 +21,23 @@ fn false_sharing_fails_the_gate_and_a_lock_does_not() {
             "false-sharing: f (line 0x4040c0) lost 695000 cycles to false sharing, 17.4% of the run: false-sharing",
             "false-sharing: slots (heap)[] (48 B) (line 0x7f000040) lost 16200 cycles to false sharing, 0.4% of the run: false-sharing",
         ],
+    );
+}
+
+#[test]
+fn what_is_suppressed_is_not_looked_at() {
+    let suppressed = |name: &str| {
+        let name = name.parse().expect("a pattern");
+        failures(&example(), &[Gate::FalseSharing], &[name]).len()
+    };
+    assert_eq!(
+        [
+            suppressed("f"),
+            suppressed("slots*"),
+            suppressed("*"),
+            suppressed("other")
+        ],
+        [1, 1, 0, 2]
     );
 }
 
@@ -61,5 +78,5 @@ fn lines_that_are_not_shown_fail_too() {
     };
     let report = report(&run.statistics(), 4, options);
     assert!(report.lines.is_empty());
-    assert_eq!(failures(&report, &[Gate::FalseSharing]).len(), 1);
+    assert_eq!(failures(&report, &[Gate::FalseSharing], &[]).len(), 1);
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use hitm_base::Cycles;
-use hitm_files::output_file::GrowingFile;
+use hitm_files::output_file::{self, GrowingFile};
 use hitm_trace::ring::Consumer;
 use hitm_trace::{
     BLOCK_LEN_MAX, BlockEncoder, BlockMeta, End, EndReason, Header, Record, Totals, TraceWriter,
@@ -31,6 +31,7 @@ pub(crate) struct Sink {
     failure: Option<RecordError>,
     progress: Progress,
     path: PathBuf,
+    has_name: bool,
 }
 
 impl Sink {
@@ -44,12 +45,16 @@ impl Sink {
             failure: None,
             progress: Progress::default(),
             path,
+            has_name: false,
         })
     }
 
-    /// Puts the recording in the place of an existing file: from now on a killed recorder leaves it
-    /// under its name.
+    /// Puts the recording in the place of an existing file, which is FILE.old from then on: a killed recorder
+    /// leaves the recording under its name.
     pub(crate) fn take_name(&mut self) {
+        if !std::mem::replace(&mut self.has_name, true) {
+            output_file::keep_former(&self.path);
+        }
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.get_mut().take_name()
         {

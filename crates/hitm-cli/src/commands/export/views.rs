@@ -26,9 +26,9 @@ pub(super) fn write(args: &ExportArgs, terminal: &mut Terminal) -> Result<()> {
     }
     let bar = Bar::start("reading");
     let mut progress = |read, all| bar.set(read, all);
-    let recording = match perf_data::sample_format(&args.input) {
-        Some(_) => perf_data::load(&args.input, None, &mut progress)?,
-        None => Recording::load_contended(&args.input, &mut progress)?,
+    let recording = match perf_data::sample_format(args.input.path()) {
+        Some(_) => perf_data::load(args.input.path(), None, &mut progress)?,
+        None => Recording::load_contended(args.input.path(), &mut progress)?,
     };
     bar.finish();
     if output.folded.is_some() || output.firefox.is_some() {

@@ -63,7 +63,7 @@ pub(super) fn check(args: &ReportArgs) -> Result<()> {
     };
     bail!(
         "{option} shows one recording, and {} is a folder of several: expected one such as {}",
-        args.input.display(),
-        hitm::runs::path_of(&args.input, 1).display()
+        args.input.path().display(),
+        hitm::runs::path_of(args.input.path(), 1).display()
     );
 }

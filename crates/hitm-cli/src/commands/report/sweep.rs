@@ -52,7 +52,7 @@ fn check(args: &ReportArgs) -> Result<()> {
     if is_of_lines {
         bail!(
             "{} is a sweep, which has no lines to choose from: expected --format and --output only",
-            args.input.display()
+            args.input.path().display()
         );
     }
     Ok(())
