@@ -1,6 +1,9 @@
 //! Throttling: the times of each task from leaving its CPU to running again, and the work of the
 //! timers that refill quota.
 
+#[cfg(test)]
+mod tests;
+
 use aya::maps::{HashMap, MapData, RingBuf};
 
 use crate::object::{Constant, Hook, Object, image};
@@ -115,6 +118,10 @@ pub struct ThrottleCounts {
     /// Episodes without the time of unthrottling, because 64 tasks of their CPU were throttled
     /// already.
     pub not_followed: u64,
+    /// Episodes that are missing because their end was not seen.
+    pub unseen_ends: u64,
+    /// Episodes that are missing because the kernel refused a row of the table, which had room.
+    pub refused: u64,
 }
 
 /// Programs that observe throttling until this is dropped.
@@ -186,8 +193,10 @@ impl Throttling {
         let map: HashMap<_, u32, [u64; 13]> = HashMap::try_from(self.object.map("throttled")?)?;
         let mut episodes = Vec::new();
         for row in map.iter() {
-            let (_, [words @ .., _task]) = row?;
-            episodes.push(episode(&words));
+            let (_, [words @ .., task]) = row?;
+            if task != 0 {
+                episodes.push(episode(&words));
+            }
         }
         episodes.sort();
         Ok(episodes)
@@ -198,7 +207,7 @@ impl Throttling {
     /// # Errors
     /// The table cannot be read.
     pub fn counts(&self) -> Result<ThrottleCounts, Error> {
-        let counts: [u64; 6] = self.object.counts()?;
+        let counts: [u64; 8] = self.object.counts()?;
         Ok(ThrottleCounts {
             episodes: counts[0],
             timers: counts[1],
@@ -206,6 +215,8 @@ impl Throttling {
             lost_events: counts[3],
             lost_tasks: counts[4],
             not_followed: counts[5],
+            unseen_ends: counts[6],
+            refused: counts[7],
         })
     }
 }

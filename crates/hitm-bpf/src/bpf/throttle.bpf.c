@@ -23,6 +23,9 @@ const volatile u64 unthrottle_handler = 0;
 #define FOLLOWED_MAX 64
 #define FOLLOW_STEPS 16
 
+// A table without a free row (errno's E2BIG).
+#define TABLE_IS_FULL (-7)
+
 #define LCB_F_SPIN (1U << 0)
 #define LCB_F_READ (1U << 1)
 #define LCB_F_WRITE (1U << 2)
@@ -47,6 +50,8 @@ enum {
 	COUNT_LOST_EVENTS,
 	COUNT_LOST_TASKS,
 	COUNT_NOT_FOLLOWED,
+	COUNT_UNSEEN_ENDS,
+	COUNT_REFUSED,
 	COUNTS,
 };
 
@@ -148,6 +153,7 @@ struct event {
 
 struct throttled {
 	struct episode episode;
+	// Zero once the episode has ended: the kernel may refuse to remove a row.
 	u64 task;
 };
 
@@ -193,7 +199,7 @@ struct {
 
 #include "counts.h"
 
-// Entries of `throttled`: a switch looks a task up only when there are any.
+// Throttled tasks in the table: a switch looks a task up only when there are any.
 u64 throttled_now = 0;
 
 INLINE struct cpu *this_cpu(void)
@@ -265,6 +271,29 @@ INLINE int follow(struct cpu *cpu, u64 task, u32 tid)
 	return 0;
 }
 
+// Puts an episode into the table. A row that is there is of an episode whose end nobody saw, or of one that has ended.
+INLINE int remember(struct throttled *entry, u32 tid)
+{
+	struct throttled *known = bpf_map_lookup_elem(&throttled, &tid);
+	long error = 0;
+
+	if (known && known->task) {
+		count(counts, COUNT_UNSEEN_ENDS);
+		*known = *entry;
+		return 1;
+	}
+	if (known)
+		*known = *entry;
+	else
+		error = bpf_map_update_elem(&throttled, &tid, entry, BPF_NOEXIST);
+	if (error) {
+		count(counts, error == TABLE_IS_FULL ? COUNT_LOST_TASKS : COUNT_REFUSED);
+		return 0;
+	}
+	__sync_fetch_and_add(&throttled_now, 1);
+	return 1;
+}
+
 INLINE void leave(struct task_struct *task, u64 now)
 {
 	struct throttled entry = {};
@@ -278,11 +307,8 @@ INLINE void leave(struct task_struct *task, u64 now)
 	entry.episode.pid = task->tgid;
 	entry.episode.out_cpu = bpf_get_smp_processor_id();
 	__builtin_memcpy(entry.episode.comm, task->comm, sizeof(entry.episode.comm));
-	if (bpf_map_update_elem(&throttled, &tid, &entry, BPF_NOEXIST)) {
-		count(counts, COUNT_LOST_TASKS);
+	if (!remember(&entry, tid))
 		return;
-	}
-	__sync_fetch_and_add(&throttled_now, 1);
 	if (!cpu || !follow(cpu, (u64)task, tid))
 		count(counts, COUNT_NOT_FOLLOWED);
 }
@@ -293,7 +319,8 @@ INLINE void enter(struct task_struct *task, u64 now)
 	struct throttled *entry = bpf_map_lookup_elem(&throttled, &tid);
 	struct event *event;
 
-	if (!entry)
+	// A row of another task is of one that had this number and died.
+	if (!entry || entry->task != (u64)task)
 		return;
 	count(counts, COUNT_EPISODES);
 	event = new_event(EVENT_EPISODE);
@@ -303,6 +330,7 @@ INLINE void enter(struct task_struct *task, u64 now)
 		event->episode.in_cpu = bpf_get_smp_processor_id();
 		bpf_ringbuf_submit(event, NO_WAKEUP);
 	}
+	entry->task = 0;
 	bpf_map_delete_elem(&throttled, &tid);
 	__sync_fetch_and_add(&throttled_now, -1);
 }

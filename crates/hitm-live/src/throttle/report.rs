@@ -299,5 +299,9 @@ fields! {
         lost_tasks => count "lost tasks";
         /// Episodes without the time of unthrottling, because too many tasks of their CPU were throttled already.
         not_followed => count "not followed";
+        /// Episodes that are missing because their end was not seen.
+        unseen_ends => count "ends not seen";
+        /// Episodes that are missing because the kernel refused a row of a table that had room.
+        refused => count "refused";
     }
 }

@@ -232,6 +232,8 @@ fn since(now: ThrottleCounts, before: &ThrottleCounts) -> ThrottleCounts {
         lost_events: now.lost_events.saturating_sub(before.lost_events),
         lost_tasks: now.lost_tasks.saturating_sub(before.lost_tasks),
         not_followed: now.not_followed.saturating_sub(before.not_followed),
+        unseen_ends: now.unseen_ends.saturating_sub(before.unseen_ends),
+        refused: now.refused.saturating_sub(before.refused),
     }
 }
 

@@ -179,7 +179,9 @@ fn json_of_the_whole() {
             "lost_events": 0,
             "lost_tasks": 0,
             "not_followed": 0,
-            "timers": 0
+            "refused": 0,
+            "timers": 0,
+            "unseen_ends": 0
           },
           "duration_ns": 100000000,
           "groups": [

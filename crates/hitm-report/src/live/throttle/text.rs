@@ -269,6 +269,14 @@ pub(super) fn losses(report: &ThrottleReport) -> Vec<String> {
             counts.not_followed,
             "episodes were not followed: too many tasks of one CPU were throttled",
         ),
+        (
+            counts.unseen_ends,
+            "episodes were lost: nobody saw their end",
+        ),
+        (
+            counts.refused,
+            "episodes were lost: the kernel refused to note them",
+        ),
         (report.left_out, "rows were left out of full tables"),
     ];
     let parts = parts.into_iter().filter(|(count, _)| *count > 0);
