@@ -38,7 +38,9 @@ pub use futex::FutexWaits;
 pub use locks::LockWaits;
 pub use object::available;
 pub use peek::KernelPeek;
-pub use throttle::{Episode, LockWaiter, ThrottleCounts, ThrottleEvent, Throttling, Work};
+pub use throttle::{
+    Episode, LockWaiter, QueueTime, ThrottleCounts, ThrottleEvent, Throttling, Unfinished, Work,
+};
 pub use waits::{LockWait, LockWaitCounts, LockWaitTable};
 pub use wakeups::{Latencies, SLOTS, TaskLatencies, WakeupTable, Wakeups, slot_start_ns};
 

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use aya::maps::{HashMap, MapData, RingBuf};
+use aya::maps::{Array, HashMap, MapData, RingBuf};
 
 use crate::object::{Constant, Hook, Object, image};
 use crate::symbols::addresses;
@@ -12,6 +12,12 @@ use crate::{Error, comm, halves};
 
 /// Minimum of CPUs that the tables have room for: a kernel numbers them from zero.
 const CPUS_MAX: u32 = 8192;
+/// Throttled queues that the programs note of each CPU.
+const QUEUES_MAX: usize = 64;
+/// Words of a throttled task: the episode, the task and the queue that is charged.
+const THROTTLED_WORDS: usize = EPISODE_WORDS + 2;
+/// Words of an episode.
+const EPISODE_WORDS: usize = 13;
 
 /// One time that a task was throttled. Times are CLOCK_MONOTONIC in nanoseconds; zero for a step
 /// that did not happen or was not observed.
@@ -33,6 +39,9 @@ pub struct Episode {
     pub in_ns: u64,
     /// The inode number of its cgroup's folder; zero for a group without one.
     pub cgroup: u64,
+    /// The same of the group whose queue was throttled: its own, or one above. Zero when none was
+    /// seen.
+    pub charged: u64,
     /// The thread.
     pub tid: u32,
     /// Its process.
@@ -70,6 +79,28 @@ pub struct Work {
     pub comm: String,
 }
 
+/// A time for which a group's queue on one CPU was throttled while it had tasks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct QueueTime {
+    /// Its first task stood still.
+    pub begin_ns: u64,
+    /// The queue was no longer throttled. Zero while it is.
+    pub end_ns: u64,
+    /// The inode number of the group's folder.
+    pub cgroup: u64,
+    /// The CPU.
+    pub cpu: u32,
+}
+
+/// Times that have not ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Unfinished {
+    /// Tasks that do not run again yet.
+    pub episodes: Vec<Episode>,
+    /// Queues that are throttled.
+    pub queues: Vec<QueueTime>,
+}
+
 /// A task that waits for a kernel lock whose holder is throttled.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockWaiter {
@@ -79,6 +110,8 @@ pub struct LockWaiter {
     pub lock: u64,
     /// The holder's cgroup.
     pub cgroup: u64,
+    /// The group whose queue is throttled; zero when none was seen.
+    pub charged: u64,
     /// LCB_F_* of the kernel's tracepoint.
     pub flags: u32,
     /// The waiting thread.
@@ -100,6 +133,8 @@ pub enum ThrottleEvent {
     Handler(Work),
     /// A task waits for a throttled one.
     Lock(LockWaiter),
+    /// A queue was throttled and is no longer.
+    Queue(QueueTime),
 }
 
 /// Totals of the programs, and events that did not fit.
@@ -143,10 +178,11 @@ impl Throttling {
     /// # Errors
     /// The programs cannot be loaded or attached here, or the kernel has no groups with quota.
     pub fn attach() -> Result<Throttling, Error> {
-        let [period, slack, handler] = addresses([
+        let [period, slack, handler, of_task] = addresses([
             "sched_cfs_period_timer",
             "sched_cfs_slack_timer",
             "__cfsb_csd_unthrottle",
+            "throttle_cfs_rq_work",
         ])?;
         if period == 0 {
             let reason =
@@ -159,9 +195,15 @@ impl Throttling {
             constant("slack_timer", slack),
             constant("unthrottle_handler", handler),
         ];
-        let mut object = Object::open(image::THROTTLE, &constants, &[("cpus", cpus())])?;
+        let sizes = [("cpus", cpus()), ("queues", cpus())];
+        let mut object = Object::open(image::THROTTLE, &constants, &sizes)?;
         let is_asynchronous = handler != 0;
         attach(&mut object, is_asynchronous)?;
+        // Before Linux 6.18 a task that wakes up in a throttled queue never gets a CPU.
+        if of_task == 0 {
+            object.attach("throttle_wakeup", Hook::Typed("sched_wakeup"))?;
+            object.attach("throttle_new", Hook::Typed("sched_wakeup_new"))?;
+        }
         let events = RingBuf::try_from(object.take_map("events")?)?;
         Ok(Throttling {
             object,
@@ -185,21 +227,35 @@ impl Throttling {
         }
     }
 
-    /// Returns the unfinished episodes.
+    /// Returns what has not ended.
     ///
     /// # Errors
-    /// The table cannot be read.
-    pub fn open_episodes(&self) -> Result<Vec<Episode>, Error> {
-        let map: HashMap<_, u32, [u64; 13]> = HashMap::try_from(self.object.map("throttled")?)?;
-        let mut episodes = Vec::new();
+    /// The tables cannot be read.
+    pub fn unfinished(&self) -> Result<Unfinished, Error> {
+        let map: HashMap<_, u32, [u64; THROTTLED_WORDS]> =
+            HashMap::try_from(self.object.map("throttled")?)?;
+        let mut unfinished = Unfinished::default();
         for row in map.iter() {
-            let (_, [words @ .., task]) = row?;
+            let (_, [words @ .., task, _queue]) = row?;
             if task != 0 {
-                episodes.push(episode(&words));
+                unfinished.episodes.push(episode(&words));
             }
         }
-        episodes.sort();
-        Ok(episodes)
+        unfinished.episodes.sort();
+        let map: Array<_, [[u64; 4]; QUEUES_MAX]> = Array::try_from(self.object.map("queues")?)?;
+        for (cpu, places) in (0..).zip(map.iter()) {
+            for [address, cgroup, begin_ns, _clock] in places? {
+                if address != 0 {
+                    unfinished.queues.push(QueueTime {
+                        begin_ns,
+                        end_ns: 0,
+                        cgroup,
+                        cpu,
+                    });
+                }
+            }
+        }
+        Ok(unfinished)
     }
 
     /// Returns the programs' totals.
@@ -255,13 +311,14 @@ fn decode(words: &[u64]) -> Option<ThrottleEvent> {
         1 => Some(ThrottleEvent::Timer(work(rest.first_chunk()?))),
         2 => Some(ThrottleEvent::Handler(work(rest.first_chunk()?))),
         3 => Some(ThrottleEvent::Lock(lock(rest.first_chunk()?))),
+        4 => Some(ThrottleEvent::Queue(queue(rest.first_chunk()?))),
         _ => None,
     }
 }
 
-fn episode(words: &[u64; 12]) -> Episode {
-    let (tid, pid) = halves(words[8]);
-    let (out_cpu, in_cpu) = halves(words[11]);
+fn episode(words: &[u64; EPISODE_WORDS]) -> Episode {
+    let (tid, pid) = halves(words[9]);
+    let (out_cpu, in_cpu) = halves(words[12]);
     Episode {
         out_ns: words[0],
         due_ns: words[1],
@@ -271,9 +328,10 @@ fn episode(words: &[u64; 12]) -> Episode {
         back_ns: words[5],
         in_ns: words[6],
         cgroup: words[7],
+        charged: words[8],
         tid,
         pid,
-        comm: comm([words[9], words[10]]),
+        comm: comm([words[10], words[11]]),
         out_cpu,
         in_cpu,
     }
@@ -296,13 +354,23 @@ fn work(words: &[u64; 9]) -> Work {
     }
 }
 
-fn lock(words: &[u64; 7]) -> LockWaiter {
-    let [at_ns, lock, cgroup, who, holder, name @ ..] = *words;
+fn queue(words: &[u64; 4]) -> QueueTime {
+    QueueTime {
+        begin_ns: words[0],
+        end_ns: words[1],
+        cgroup: words[2],
+        cpu: halves(words[3]).0,
+    }
+}
+
+fn lock(words: &[u64; 8]) -> LockWaiter {
+    let [at_ns, lock, cgroup, charged, who, holder, name @ ..] = *words;
     let (flags, waiter) = halves(who);
     LockWaiter {
         at_ns,
         lock,
         cgroup,
+        charged,
         flags,
         waiter,
         holder: halves(holder).0,

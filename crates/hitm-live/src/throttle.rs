@@ -16,13 +16,13 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use hitm_bpf::{Episode, ThrottleCounts};
-use hitm_bpf::{LockWaiter, ThrottleEvent, Work};
+use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Unfinished, Work};
 
 use crate::cgroups::{CpuStat, Tree};
 use crate::spread::Spread;
 
 pub use demand::{Demand, OtherGroup, ThreadDemand, Weight};
-pub use episodes::{Causes, Queues};
+pub use episodes::Causes;
 pub use report::{
     Caused, GroupRow, HasCauses, HeldLock, Source, TaskRow, ThrottleReport, causes, episode,
     group_row, held_lock, task_row, throttle_counts, throttle_report, work_times,
@@ -46,7 +46,7 @@ struct GroupSum {
     spread: Spread,
     throttled: Spread,
     longest: Option<(u64, Episode)>,
-    queues: Queues,
+    queues_ns: u64,
     walks: Spread,
     locks: BTreeMap<(u64, u32), HeldLock>,
 }
@@ -107,6 +107,7 @@ impl Observation {
                 self.handlers.add(duration_ns(work))
             }
             ThrottleEvent::Lock(waiter) => self.add_lock(waiter),
+            ThrottleEvent::Queue(time) if self.is_wanted(time.cgroup) => self.add_queue(time),
             _ => {}
         }
     }
@@ -136,6 +137,21 @@ impl Observation {
         }
     }
 
+    fn add_queue(&mut self, time: &QueueTime) {
+        self.has_unknown |= self.tree.get(time.cgroup).is_none();
+        if let Some(group) = self.group(time.cgroup) {
+            group.queues_ns += time.end_ns.saturating_sub(time.begin_ns);
+        }
+    }
+
+    /// The group whose quota throttles: the one that was seen, else the nearest one with a quota.
+    fn throttling(&self, charged: u64, cgroup: u64) -> u64 {
+        match charged {
+            0 => self.tree.limited(cgroup).unwrap_or(cgroup),
+            charged => charged,
+        }
+    }
+
     fn add_episode(&mut self, episode: &Episode) {
         self.has_unknown |= self.tree.get(episode.cgroup).is_none();
         if !self.is_below(episode.cgroup) {
@@ -143,12 +159,11 @@ impl Observation {
         }
         let causes = Causes::of(episode);
         let ns = causes.total_ns();
-        let throttling = self.tree.limited(episode.cgroup).unwrap_or(episode.cgroup);
+        let throttling = self.throttling(episode.charged, episode.cgroup);
         if let Some(group) = self.group(throttling) {
             group.causes.add(&causes);
             group.spread.add(ns);
             group.throttled.add(ns - causes.cpu_ns);
-            group.queues.add(episode);
             if group
                 .longest
                 .as_ref()
@@ -174,7 +189,7 @@ impl Observation {
         if !self.is_below(waiter.cgroup) {
             return;
         }
-        let throttling = self.tree.limited(waiter.cgroup).unwrap_or(waiter.cgroup);
+        let throttling = self.throttling(waiter.charged, waiter.cgroup);
         let Some(group) = self.group(throttling) else {
             return;
         };
@@ -203,16 +218,21 @@ impl Observation {
         Some(self.groups.entry(id).or_default())
     }
 
-    /// Finishes at `end_ns`: `open` are the unfinished episodes, `stats` the growth of each group's
+    /// Finishes at `end_ns`: `open` is what has not ended, `stats` the growth of each group's
     /// counters.
     pub fn finish(
         mut self,
-        open: &[Episode],
+        open: &Unfinished,
         end_ns: u64,
         stats: &BTreeMap<u64, CpuStat>,
     ) -> ThrottleReport {
-        for episode in open {
+        for episode in &open.episodes {
             self.take(&ThrottleEvent::Episode(episodes::cut(episode, end_ns)));
+        }
+        for queue in &open.queues {
+            let mut cut = queue.clone();
+            cut.end_ns = end_ns;
+            self.take(&ThrottleEvent::Queue(cut));
         }
         for (id, stat) in stats {
             // cpu.stat may count throttling of which no episode was seen.
@@ -235,7 +255,6 @@ impl Observation {
         });
         let mut tasks: Vec<TaskRow> = self.tasks.into_values().collect();
         tasks.sort_by_key(|task| (std::cmp::Reverse(task.causes.total_ns()), task.tid));
-        let throttled_still = open.iter().filter(|episode| episode.back_ns == 0).count() as u64;
         ThrottleReport {
             source: Source::Bpf {
                 is_asynchronous: true,
@@ -250,11 +269,17 @@ impl Observation {
                 .iter()
                 .filter(|(_, group)| group.bandwidth.is_some())
                 .count() as u64,
-            throttled_still,
+            throttled_still: still(open),
             counts: ThrottleCounts::default(),
             left_out: self.left_out,
         }
     }
+}
+
+/// Tasks that have not been put back.
+fn still(open: &Unfinished) -> u64 {
+    let still = open.episodes.iter();
+    still.filter(|episode| episode.back_ns == 0).count() as u64
 }
 
 fn duration_ns(work: &Work) -> u64 {
@@ -276,7 +301,7 @@ impl GroupSum {
             spread: self.spread,
             throttled: self.throttled,
             longest: self.longest.map(|(_, episode)| episode),
-            queues_ns: self.queues.total_ns(),
+            queues_ns: self.queues_ns,
             walks: self.walks,
             locks: self.locks.into_values().collect(),
             run_delay_ns: None,

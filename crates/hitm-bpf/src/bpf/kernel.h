@@ -12,6 +12,8 @@ typedef unsigned long long u64;
 typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
+// A part that the verifier judges once and by itself: its arguments are numbers.
+#define SUBPROGRAM __attribute__((noinline))
 #define INLINE static inline __attribute__((always_inline))
 
 // Maps declared by BTF: an int's array length and a pointer's type carry the numbers.
@@ -41,9 +43,23 @@ static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 
 #define FIELD_BYTE_OFFSET 0
+#define FIELD_BYTE_SIZE 1
 #define FIELD_EXISTS 2
+#define FIELD_LSHIFT_U64 4
+#define FIELD_RSHIFT_U64 5
 #define field_exists(field) __builtin_preserve_field_info(field, FIELD_EXISTS)
 #define field_offset(type, field) __builtin_preserve_field_info(((type *)0)->field, FIELD_BYTE_OFFSET)
+
+// Reads a member that is a bit in some kernels. Little endian.
+#define read_bits(object, field)                                                                             \
+	({                                                                                                      \
+		u64 bits = 0;                                                                                       \
+		bpf_probe_read_kernel(&bits, __builtin_preserve_field_info((object)->field, FIELD_BYTE_SIZE),       \
+				      (void *)(object) + __builtin_preserve_field_info((object)->field, FIELD_BYTE_OFFSET)); \
+		bits <<= __builtin_preserve_field_info((object)->field, FIELD_LSHIFT_U64);                         \
+		bits >>= __builtin_preserve_field_info((object)->field, FIELD_RSHIFT_U64);                         \
+		bits;                                                                                               \
+	})
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 

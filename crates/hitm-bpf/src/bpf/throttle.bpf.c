@@ -10,6 +10,9 @@
 //   handler   csd_function_entry: that CPU starts to
 //   back      the end of the handler, or of the timer on its own CPU: the task is no longer throttled
 //   in        sched_switch: the task runs again
+//
+// A task belongs to nested groups, each with a queue on each CPU, and any of the queues may be throttled. The nearest
+// one is charged until it is no longer throttled, then the next one.
 #include "kernel.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -21,6 +24,8 @@ const volatile u64 unthrottle_handler = 0;
 
 // Throttled tasks that one CPU follows until they are back.
 #define FOLLOWED_MAX 64
+// Throttled queues of one CPU.
+#define QUEUES_MAX 64
 #define FOLLOW_STEPS 16
 
 // A table without a free row (errno's E2BIG).
@@ -41,7 +46,7 @@ const volatile u64 unthrottle_handler = 0;
 // A semaphore's owner is one of its readers.
 #define OWNER_READS 1ULL
 
-enum { EVENT_EPISODE, EVENT_TIMER, EVENT_HANDLER, EVENT_LOCK };
+enum { EVENT_EPISODE, EVENT_TIMER, EVENT_HANDLER, EVENT_LOCK, EVENT_QUEUE };
 
 enum {
 	COUNT_EPISODES,
@@ -60,6 +65,28 @@ enum {
 // Linux 6.18 and later throttle each task by itself.
 struct task_struct___by_task {
 	_Bool throttled;
+};
+
+struct task_struct___state {
+	u32 __state;
+};
+
+struct rq {
+	int cpu;
+};
+
+struct cfs_rq___limited {
+	struct rq *rq;
+	struct task_group *tg;
+	// Zero for a queue that is not throttled, and for one without tasks: cpu.stat counts from here.
+	u64 throttled_clock;
+	// An int before Linux 6.18.
+	_Bool throttled : 1;
+};
+
+struct sched_entity___nested {
+	struct sched_entity___nested *parent;
+	struct cfs_rq___limited *cfs_rq;
 };
 
 struct timerqueue_node {
@@ -108,6 +135,8 @@ struct times {
 struct episode {
 	struct times times;
 	u64 cgroup;
+	// The group whose queue is throttled; zero when none was seen.
+	u64 charged;
 	u32 tid;
 	u32 pid;
 	char comm[16];
@@ -134,11 +163,21 @@ struct lock_wait {
 	u64 at;
 	u64 lock;
 	u64 cgroup;
+	u64 charged;
 	u32 flags;
 	u32 waiter;
 	u32 holder;
 	u32 padding;
 	char comm[16];
+};
+
+// A time that a group's queue was throttled.
+struct queue_time {
+	u64 begin;
+	u64 end;
+	u64 cgroup;
+	u32 cpu;
+	u32 padding;
 };
 
 struct event {
@@ -148,6 +187,7 @@ struct event {
 		struct episode episode;
 		struct work work;
 		struct lock_wait lock;
+		struct queue_time queue;
 	};
 };
 
@@ -155,12 +195,27 @@ struct throttled {
 	struct episode episode;
 	// Zero once the episode has ended: the kernel may refuse to remove a row.
 	u64 task;
+	// The queue that is charged.
+	u64 queue;
 };
 
 struct followed {
 	u64 task;
 	u32 tid;
 	u32 padding;
+};
+
+// A throttled queue; a free place has no address.
+struct queue {
+	u64 address;
+	u64 cgroup;
+	u64 begin;
+	// The kernel's time of its begin: another one is another throttling.
+	u64 clock;
+};
+
+struct queues {
+	struct queue places[QUEUES_MAX];
 };
 
 struct cpu {
@@ -189,6 +244,14 @@ struct {
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, struct cpu);
 } cpus SEC(".maps");
+
+// One for each CPU, by number. The loader sets the size.
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_INT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct queues);
+} queues SEC(".maps");
 
 struct {
 	MAP_INT(type, BPF_MAP_TYPE_HASH);
@@ -249,6 +312,132 @@ INLINE int is_still_throttled(u64 task)
 	return count > 0;
 }
 
+INLINE int is_queue_throttled(u64 address)
+{
+	struct cfs_rq___limited *queue = (void *)address;
+
+	return read_bits(queue, throttled) != 0;
+}
+
+INLINE u64 clock_of(u64 address)
+{
+	struct cfs_rq___limited *queue = (void *)address;
+	u64 clock = 0;
+
+	bpf_probe_read_kernel(&clock, sizeof(clock), &queue->throttled_clock);
+	return clock;
+}
+
+INLINE u64 cgroup_of_queue(u64 address)
+{
+	struct cfs_rq___limited *queue = (void *)address;
+	struct task_group *group = 0;
+	struct kernfs_node *node = 0;
+	struct cgroup *cgroup = 0;
+	u64 id = 0;
+
+	bpf_probe_read_kernel(&group, sizeof(group), &queue->tg);
+	bpf_probe_read_kernel(&cgroup, sizeof(cgroup), &group->css.cgroup);
+	bpf_probe_read_kernel(&node, sizeof(node), &cgroup->kn);
+	bpf_probe_read_kernel(&id, sizeof(id), &node->id);
+	return id;
+}
+
+INLINE u32 cpu_of_queue(u64 address)
+{
+	struct cfs_rq___limited *queue = (void *)address;
+	struct rq *rq = 0;
+	u32 cpu = 0;
+
+	bpf_probe_read_kernel(&rq, sizeof(rq), &queue->rq);
+	bpf_probe_read_kernel(&cpu, sizeof(cpu), &rq->cpu);
+	return cpu;
+}
+
+// Notes a throttled queue.
+SUBPROGRAM int track_queue(u64 address, u64 clock, u64 now)
+{
+	u32 cpu = cpu_of_queue(address);
+	struct queues *queues_of_cpu = bpf_map_lookup_elem(&queues, &cpu);
+	struct queue *place, *free = 0;
+
+	if (!queues_of_cpu)
+		return 0;
+	for (u32 index = 0; index < QUEUES_MAX; index++) {
+		place = &queues_of_cpu->places[index];
+		if (place->address == address) {
+			if (place->clock == clock)
+				return 0;
+			count(counts, COUNT_UNSEEN_ENDS);
+			place->begin = now;
+			place->clock = clock;
+			return 0;
+		}
+	}
+	for (u32 index = 0; index < QUEUES_MAX; index++) {
+		place = &queues_of_cpu->places[index];
+		if (!place->address) {
+			free = place;
+			break;
+		}
+	}
+	if (!free) {
+		count(counts, COUNT_NOT_FOLLOWED);
+		return 0;
+	}
+	free->address = address;
+	free->cgroup = cgroup_of_queue(address);
+	free->begin = now;
+	free->clock = clock;
+	return 0;
+}
+
+// Notes the throttled queues of a task's groups, and returns the nearest one.
+SUBPROGRAM u64 throttled_queue(u64 task, u64 now)
+{
+	struct task_struct *plain = (void *)task;
+	struct sched_entity___nested *entity = (void *)&plain->se;
+	u64 queue = 0, nearest = 0, clock;
+
+	for (int level = 0; level < CGROUP_DEPTH_MAX && entity; level++) {
+		bpf_probe_read_kernel(&queue, sizeof(queue), &entity->cfs_rq);
+		if (!nearest && is_queue_throttled(queue))
+			nearest = queue;
+		clock = clock_of(queue);
+		if (clock)
+			track_queue(queue, clock, now);
+		bpf_probe_read_kernel(&entity, sizeof(entity), &entity->parent);
+	}
+	return nearest;
+}
+
+// Tells of the CPU's queues that are no longer throttled.
+SUBPROGRAM int tell_queues(u32 cpu, u64 now)
+{
+	struct queues *queues_of_cpu = bpf_map_lookup_elem(&queues, &cpu);
+
+	if (!queues_of_cpu)
+		return 0;
+	for (u32 index = 0; index < QUEUES_MAX; index++) {
+		struct queue *place = &queues_of_cpu->places[index];
+		struct event *event;
+
+		if (!place->address || clock_of(place->address) == place->clock)
+			continue;
+		event = new_event(EVENT_QUEUE);
+		if (event) {
+			event->queue.begin = place->begin;
+			event->queue.end = now;
+			event->queue.cgroup = place->cgroup;
+			event->queue.cpu = cpu;
+			event->queue.padding = 0;
+			bpf_ringbuf_submit(event, NO_WAKEUP);
+		}
+		place->address = 0;
+	}
+	return 0;
+}
+
 INLINE u64 cgroup_of(struct task_group *group)
 {
 	struct cgroup *cgroup = group->css.cgroup;
@@ -269,6 +458,15 @@ INLINE int follow(struct cpu *cpu, u64 task, u32 tid)
 		}
 	}
 	return 0;
+}
+
+// The address of a task as a number, which the verifier takes for an argument of a subprogram.
+INLINE u64 number_of(struct task_struct *task)
+{
+	u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &task);
+	return number;
 }
 
 // Puts an episode into the table. A row that is there is of an episode whose end nobody saw, or of one that has ended.
@@ -294,18 +492,20 @@ INLINE int remember(struct throttled *entry, u32 tid)
 	return 1;
 }
 
-INLINE void leave(struct task_struct *task, u64 now)
+INLINE void leave(struct task_struct *task, u32 number, u64 now)
 {
 	struct throttled entry = {};
-	struct cpu *cpu = this_cpu();
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
 	u32 tid = task->pid;
 
 	entry.task = (u64)task;
+	entry.queue = throttled_queue(number_of(task), now);
+	entry.episode.charged = entry.queue ? cgroup_of_queue(entry.queue) : 0;
 	entry.episode.times.out = now;
 	entry.episode.cgroup = cgroup_of(task->sched_task_group);
 	entry.episode.tid = tid;
 	entry.episode.pid = task->tgid;
-	entry.episode.out_cpu = bpf_get_smp_processor_id();
+	entry.episode.out_cpu = number;
 	__builtin_memcpy(entry.episode.comm, task->comm, sizeof(entry.episode.comm));
 	if (!remember(&entry, tid))
 		return;
@@ -313,26 +513,43 @@ INLINE void leave(struct task_struct *task, u64 now)
 		count(counts, COUNT_NOT_FOLLOWED);
 }
 
+INLINE void tell_episode(struct throttled *entry, u64 now)
+{
+	struct event *event = new_event(EVENT_EPISODE);
+
+	count(counts, COUNT_EPISODES);
+	if (!event)
+		return;
+	event->episode = entry->episode;
+	event->episode.times.in = now;
+	event->episode.in_cpu = bpf_get_smp_processor_id();
+	bpf_ringbuf_submit(event, NO_WAKEUP);
+}
+
 INLINE void enter(struct task_struct *task, u64 now)
 {
 	u32 tid = task->pid;
 	struct throttled *entry = bpf_map_lookup_elem(&throttled, &tid);
-	struct event *event;
 
 	// A row of another task is of one that had this number and died.
 	if (!entry || entry->task != (u64)task)
 		return;
-	count(counts, COUNT_EPISODES);
-	event = new_event(EVENT_EPISODE);
-	if (event) {
-		event->episode = entry->episode;
-		event->episode.times.in = now;
-		event->episode.in_cpu = bpf_get_smp_processor_id();
-		bpf_ringbuf_submit(event, NO_WAKEUP);
-	}
+	// Nobody saw the queue's return.
+	if (!entry->episode.times.back)
+		tell_queues(entry->episode.out_cpu, now);
+	tell_episode(entry, now);
 	entry->task = 0;
 	bpf_map_delete_elem(&throttled, &tid);
 	__sync_fetch_and_add(&throttled_now, -1);
+}
+
+// A task that goes to sleep in a throttled queue waits for no quota.
+INLINE int is_asleep(struct task_struct *task, int is_preempted)
+{
+	struct task_struct___by_task *by_task = (void *)task;
+	struct task_struct___state *state = (void *)task;
+
+	return !field_exists(by_task->throttled) && !is_preempted && state->__state;
 }
 
 SEC("tp_btf/sched_switch")
@@ -344,9 +561,56 @@ int throttle_switch(u64 *ctx)
 	if (throttled_now)
 		enter(next, bpf_ktime_get_ns());
 	// Idle tasks have no queue of a group.
-	if (previous->pid && is_throttled(previous))
-		leave(previous, bpf_ktime_get_ns());
+	if (previous->pid && is_throttled(previous) && !is_asleep(previous, ctx[0] != 0))
+		leave(previous, bpf_get_smp_processor_id(), bpf_ktime_get_ns());
 	return 0;
+}
+
+// Before Linux 6.18 a task that wakes up in a throttled queue stands still at once.
+INLINE int wake(struct task_struct *task)
+{
+	u32 tid = task->pid;
+	struct throttled *known;
+
+	if (!is_throttled(task))
+		return 0;
+	known = bpf_map_lookup_elem(&throttled, &tid);
+	if (!known || known->task != (u64)task)
+		leave(task, cpu_of_queue((u64)task->se.cfs_rq), bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup")
+int throttle_wakeup(u64 *ctx)
+{
+	return wake((struct task_struct *)ctx[0]);
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int throttle_new(u64 *ctx)
+{
+	return wake((struct task_struct *)ctx[0]);
+}
+
+INLINE void come_back(struct episode *episode, struct times *when)
+{
+	episode->times.due = when->due;
+	episode->times.timer = when->timer;
+	episode->times.queued = when->queued;
+	episode->times.handler = when->handler;
+	episode->times.back = when->back;
+}
+
+// The charged queue is no longer throttled and the task still is: another queue is charged from now on.
+INLINE void hand_over(struct throttled *entry, struct times *when)
+{
+	struct times from_now = { .out = when->back };
+
+	come_back(&entry->episode, when);
+	tell_episode(entry, when->back);
+	entry->episode.times = from_now;
+	entry->queue = throttled_queue(entry->task, when->back);
+	entry->episode.charged = entry->queue ? cgroup_of_queue(entry->queue) : 0;
 }
 
 // Notes which of the CPU's tasks are back, and forgets them.
@@ -360,13 +624,12 @@ INLINE void return_tasks(struct cpu *cpu, struct work *work, struct times *when)
 			continue;
 		entry = bpf_map_lookup_elem(&throttled, &place->tid);
 		if (entry && entry->task == place->task && entry->episode.out_cpu == work->cpu) {
-			if (is_still_throttled(place->task))
+			if (is_still_throttled(place->task)) {
+				if (entry->queue && !is_queue_throttled(entry->queue))
+					hand_over(entry, when);
 				continue;
-			entry->episode.times.due = when->due;
-			entry->episode.times.timer = when->timer;
-			entry->episode.times.queued = when->queued;
-			entry->episode.times.handler = when->handler;
-			entry->episode.times.back = when->back;
+			}
+			come_back(&entry->episode, when);
 			work->tasks++;
 		}
 		// Else it ran again on another CPU, which follows it now.
@@ -442,6 +705,7 @@ int throttle_timer_exit(u64 *ctx)
 	when.due = cpu->timer_work.due;
 	when.timer = cpu->timer_work.begins;
 	when.back = cpu->timer_work.ends;
+	tell_queues(cpu->timer_work.cpu, when.back);
 	return_tasks(cpu, &cpu->timer_work, &when);
 	count(counts, COUNT_TIMERS);
 	tell(EVENT_TIMER, &cpu->timer_work);
@@ -504,6 +768,7 @@ int throttle_handler_exit(u64 *ctx)
 	when.queued = cpu->asked_at;
 	when.handler = cpu->handler_work.begins;
 	when.back = cpu->handler_work.ends;
+	tell_queues(cpu->handler_work.cpu, when.back);
 	return_tasks(cpu, &cpu->handler_work, &when);
 	count(counts, COUNT_HANDLERS);
 	tell(EVENT_HANDLER, &cpu->handler_work);
@@ -553,6 +818,7 @@ int throttle_lock(u64 *ctx)
 	event->lock.at = bpf_ktime_get_ns();
 	event->lock.lock = ctx[0];
 	event->lock.cgroup = entry->episode.cgroup;
+	event->lock.charged = entry->episode.charged;
 	event->lock.flags = (u32)ctx[1];
 	event->lock.waiter = waiter->pid;
 	event->lock.holder = tid;

@@ -78,8 +78,10 @@ fn an_episode_whose_end_nobody_saw_makes_room_for_the_next() {
         .set(0, 1, 0)
         .unwrap();
     let table = programs.object.map_mut("throttled").unwrap();
-    let mut table: HashMap<_, u32, [u64; 13]> = HashMap::try_from(table).unwrap();
-    table.insert(hog.shell.id(), [1; 13], 0).unwrap();
+    let mut table: HashMap<_, u32, [u64; THROTTLED_WORDS]> = HashMap::try_from(table).unwrap();
+    table
+        .insert(hog.shell.id(), [1; THROTTLED_WORDS], 0)
+        .unwrap();
     hog.go();
     let mut own = 0;
     wait_for("three episodes", || {

@@ -66,17 +66,34 @@ impl Group {
     }
 
     fn set_quota(&self, quota_us: u64, period_us: u64) -> Option<()> {
+        self.set_quota_of(&self.folder, quota_us, period_us)
+    }
+
+    fn set_quota_of(&self, folder: &Path, quota_us: u64, period_us: u64) -> Option<()> {
+        let write = |file: &str, text: &str| fs::write(folder.join(file), text).ok();
         match self.hierarchy.version() {
             Version::One => {
-                self.write("cpu.cfs_period_us", &period_us.to_string())?;
-                self.write("cpu.cfs_quota_us", &quota_us.to_string())
+                write("cpu.cfs_period_us", &period_us.to_string())?;
+                write("cpu.cfs_quota_us", &quota_us.to_string())
             }
-            Version::Two => self.write("cpu.max", &format!("{quota_us} {period_us}")),
+            Version::Two => write("cpu.max", &format!("{quota_us} {period_us}")),
         }
     }
 
     fn write(&self, file: &str, text: &str) -> Option<()> {
         fs::write(self.folder.join(file), text).ok()
+    }
+
+    /// Makes a group below `parent` with so much of 20 ms.
+    fn add_below(&mut self, parent: &Path, name: &str, quota_us: u64) -> Option<PathBuf> {
+        if self.hierarchy.version() == Version::Two {
+            fs::write(parent.join("cgroup.subtree_control"), "+cpu").ok()?;
+        }
+        let folder = parent.join(name);
+        fs::create_dir(&folder).ok()?;
+        self.below.push(folder.clone());
+        self.set_quota_of(&folder, quota_us, 20_000)?;
+        Some(folder)
     }
 
     fn path(&self) -> &str {
@@ -399,6 +416,56 @@ fn a_tree_of_a_hundred_groups_is_throttled_by_its_top() {
     // One queue is that of the top and of the 99 groups below it.
     watcher.wait_line("unthrottled_rqs=1, unthrottled_cfs_rq=100, ");
     watcher.end();
+}
+
+/// Three groups with quotas, one in another, and tasks in each or below it: any of them stops tasks of the innermost.
+#[test]
+fn each_of_nested_groups_is_charged_for_its_own_quota() {
+    let Some(mut group) = group_or_say("nested", 30_000, 50_000) else {
+        return;
+    };
+    let top = group.folder.clone();
+    let middle = group.add_below(&top, "middle", 8_000);
+    let middle = middle.expect("a group below");
+    let inner = group.add_below(&middle, "inner", 6_000);
+    let inner = inner.expect("a group below");
+    let leaves = [
+        inner.clone(),
+        leaf(&mut group, &middle),
+        leaf(&mut group, &top),
+    ];
+    for folder in [&leaves[0], &leaves[0], &leaves[1], &leaves[2]] {
+        group.start_hog(folder);
+    }
+    let path = group.path().to_owned();
+    let mut watcher = Watcher::start(&["live", "throttle", "--cgroup", &path, "--format", "json"]);
+    watcher.wait_attached();
+    group.wait_throttled(100, 100_000_000);
+    let report = json(&watcher.end());
+    let rows = report["groups"].as_array().expect("groups");
+    let mut seen = 0;
+    for row in rows {
+        let (queues, stat) = (&row["queues_ns"], &row["cpu_stat_throttled_ns"]);
+        let (queues, stat) = (queues.as_f64().expect("ns"), stat.as_f64().expect("ns"));
+        // One period more or less at begin and end.
+        let within = stat * 0.05 + 40e6;
+        assert!(
+            (queues - stat).abs() <= within,
+            "{queues} of queues, {stat} in cpu.stat: {row}"
+        );
+        seen += usize::from(stat > 0.0);
+    }
+    assert_eq!(seen, 3, "{report}");
+    assert_eq!(report["counts"]["not_followed"], 0, "{report}");
+    assert_assigned(&report);
+}
+
+/// A group without a quota for tasks of `parent`: in version 2 only a leaf has tasks.
+fn leaf(group: &mut Group, parent: &Path) -> PathBuf {
+    let folder = parent.join("leaf");
+    fs::create_dir(&folder).expect("a group");
+    group.below.push(folder.clone());
+    folder
 }
 
 #[test]

@@ -1,7 +1,5 @@
 //! Parts of an episode by cause.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use hitm_bpf::Episode;
 
 /// Time of episodes by the cause of the wait. Each moment belongs to one cause.
@@ -79,46 +77,4 @@ pub(super) fn cut(episode: &Episode, end_ns: u64) -> Episode {
         cut.back_ns = end_ns;
     }
     cut
-}
-
-/// Ends that are kept for further episodes. Episodes of one queue that end together are one time of
-/// the queue. One with an earlier end may come later: a task that waits for a CPU reports its
-/// episode late.
-const PENDING_MAX: usize = 16;
-
-/// Time that a group's queues were throttled, each CPU's once.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Queues {
-    /// By CPU: the end and the begin of a time.
-    pending: BTreeMap<u32, VecDeque<(u64, u64)>>,
-    done_ns: u64,
-}
-
-impl Queues {
-    /// Adds an episode to the time of its task's queue.
-    pub(super) fn add(&mut self, episode: &Episode) {
-        let end = match episode.back_ns {
-            0 => episode.in_ns,
-            back => back,
-        };
-        let pending = self.pending.entry(episode.out_cpu).or_default();
-        if let Some((_, begin)) = pending.iter_mut().find(|(known, _)| *known == end) {
-            *begin = episode.out_ns.min(*begin);
-            return;
-        }
-        pending.push_back((end, episode.out_ns));
-        if pending.len() > PENDING_MAX {
-            let (end, begin) = pending.pop_front().unwrap_or_default();
-            self.done_ns += end.saturating_sub(begin);
-        }
-    }
-
-    /// Sum over all CPUs.
-    pub fn total_ns(&self) -> u64 {
-        let pending = self.pending.values().flatten();
-        self.done_ns
-            + pending
-                .map(|(end, begin)| end.saturating_sub(*begin))
-                .sum::<u64>()
-    }
 }

@@ -82,7 +82,7 @@ fields! {
         pub comm: String => name "name";
         /// The number of its group.
         pub cgroup: u64;
-        /// Number of the group whose quota throttles it: its own, or an ancestor.
+        /// Number of the group whose quota throttled it first: its own, or an ancestor.
         pub throttled_by: u64;
         /// Times that it was throttled.
         pub episodes: u64 => count "times";
@@ -197,7 +197,7 @@ fields! {
         pub longest: Option<Episode>;
         /// The longest throttling of a task.
         longest_ns => nanos "longest", |group| group.spread.longest_ns();
-        /// Time for which a queue of it had a task that stood still, each CPU's once.
+        /// Time for which its queues were seen throttled with a task that stood still, each CPU's once.
         pub queues_ns: u64 => nanos "queues";
         /// Walks of its timers.
         pub walks: Spread;

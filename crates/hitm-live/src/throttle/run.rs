@@ -6,10 +6,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hitm_bpf::{ThrottleCounts, Throttling, drop_capabilities, monotonic_ns};
+use hitm_bpf::{ThrottleCounts, Throttling, Unfinished, drop_capabilities, monotonic_ns};
 
 use super::demand::{Demand, DemandMeter};
-use super::{GroupRow, Observation, Source, ThrottleReport, trace_lines};
+use super::{GroupRow, Observation, Source, ThrottleReport, still, trace_lines};
 use crate::cgroups::{CpuStat, Hierarchy, Tree};
 use crate::options::Options;
 use crate::procfs;
@@ -181,14 +181,19 @@ impl ThrottleWindows {
     ) -> Result<ThrottleReport, Error> {
         observation.add_groups(&self.hierarchy);
         let (open, end_ns) = match &self.programs {
-            Ok(programs) => (programs.open_episodes()?, monotonic_ns()),
-            Err(_) => (Vec::new(), 0),
+            Ok(programs) => (programs.unfinished()?, monotonic_ns()),
+            Err(_) => (Unfinished::default(), 0),
         };
-        let cut = if counts_open { &open[..] } else { &[] };
         let tree = observation.tree().clone();
         let grown = growth(&self.start.stats, &stats(&self.hierarchy, &tree));
-        let mut report = observation.finish(cut, end_ns, &grown);
-        report.throttled_still = open.iter().filter(|episode| episode.back_ns == 0).count() as u64;
+        let throttled_still = still(&open);
+        let cut = if counts_open {
+            open
+        } else {
+            Unfinished::default()
+        };
+        let mut report = observation.finish(&cut, end_ns, &grown);
+        report.throttled_still = throttled_still;
         report.duration_ns = nanos(self.start.at.elapsed());
         match &self.programs {
             Ok(programs) => {

@@ -2,7 +2,7 @@ mod samples;
 
 use std::collections::BTreeMap;
 
-use hitm_bpf::{LockWaiter, ThrottleEvent, Work};
+use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Unfinished, Work};
 
 use super::*;
 use crate::cgroups::Group;
@@ -57,6 +57,7 @@ fn observed(only: Option<u64>) -> ThrottleReport {
         at_ns: 110 * MS,
         lock: 0xffff_8880_0000_1000,
         cgroup: 71,
+        charged: 0,
         flags: 32,
         waiter: 30,
         holder: 11,
@@ -77,7 +78,11 @@ fn observed(only: Option<u64>) -> ThrottleReport {
         throttled_ns: 16 * MS,
         bursts: 0,
     };
-    let mut report = observation.finish(&[], 200 * MS, &BTreeMap::from([(70, stat)]));
+    let mut report = observation.finish(
+        &Unfinished::default(),
+        200 * MS,
+        &BTreeMap::from([(70, stat)]),
+    );
     report.duration_ns = 100 * MS;
     report
 }
@@ -147,7 +152,11 @@ fn episodes_that_go_on_wait_for_the_quota_or_for_a_cpu() {
         ..asked()
     };
     let observation = Observation::new(tree(), None);
-    let report = observation.finish(&[waiting, ready], 120 * MS, &BTreeMap::new());
+    let open = Unfinished {
+        episodes: vec![waiting, ready],
+        ..Unfinished::default()
+    };
+    let report = observation.finish(&open, 120 * MS, &BTreeMap::new());
     assert_eq!(report.throttled_still, 1);
     let causes = report.groups[0].causes;
     assert_eq!(causes.quota_ns, 20 * MS + 16 * MS);
@@ -155,30 +164,55 @@ fn episodes_that_go_on_wait_for_the_quota_or_for_a_cpu() {
     assert_eq!(causes.total_ns(), 40 * MS);
 }
 
+/// The group /hogs is stopped for its own quota, and its child meanwhile as well: cpu.stat of both says so.
 #[test]
-fn a_queue_is_throttled_once_for_all_its_tasks() {
-    let mut queues = Queues::default();
-    queues.add(&asked());
-    queues.add(&Episode {
-        out_ns: 104 * MS,
-        ..local()
-    });
-    assert_eq!(queues.total_ns(), 16 * MS + 59 * US);
-    // Another CPU's queue counts by itself.
-    queues.add(&Episode {
-        out_cpu: 1,
+fn the_throttled_queue_s_group_is_charged() {
+    let limits = Some(QUOTA);
+    let group = |path: &str, parent, bandwidth| Group {
+        path: path.to_owned(),
+        parent,
+        bandwidth,
+        subtree: 1,
+    };
+    let tree = Tree::of([
+        (1, group("/", None, None)),
+        (70, group("/hogs", Some(1), limits)),
+        (71, group("/hogs/child", Some(70), limits)),
+    ]);
+    let mut observation = Observation::new(tree, None);
+    let queue = |cgroup, begin, end| QueueTime {
+        begin_ns: begin * MS,
+        end_ns: end * MS,
+        cgroup,
+        cpu: 0,
+    };
+    let by_parent = Episode {
+        charged: 70,
         ..asked()
-    });
-    assert_eq!(queues.total_ns(), 2 * (16 * MS + 59 * US));
-    // Old times leave the table of pending ones, not the sum.
-    for period in 1..40 {
-        queues.add(&Episode {
-            out_ns: asked().out_ns + period * 20 * MS,
-            back_ns: asked().back_ns + period * 20 * MS,
-            ..asked()
-        });
+    };
+    let by_itself = Episode {
+        charged: 71,
+        ..local()
+    };
+    for event in [
+        ThrottleEvent::Queue(queue(70, 100, 116)),
+        ThrottleEvent::Queue(queue(71, 100, 103)),
+        ThrottleEvent::Episode(by_parent.clone()),
+        ThrottleEvent::Episode(by_parent),
+        ThrottleEvent::Episode(by_itself),
+    ] {
+        observation.take(&event);
     }
-    assert_eq!(queues.total_ns(), 41 * (16 * MS + 59 * US));
+    let open = Unfinished {
+        queues: vec![queue(71, 110, 0)],
+        ..Unfinished::default()
+    };
+    let report = observation.finish(&open, 111 * MS, &BTreeMap::new());
+    let rows = report.groups.iter();
+    let rows: Vec<_> = rows
+        .map(|row| (row.id, row.spread.count(), row.queues_ns))
+        .collect();
+    assert_eq!(rows, [(70, 2, 16 * MS), (71, 1, 4 * MS)]);
 }
 
 #[test]
@@ -211,7 +245,7 @@ fn tables_have_bounds() {
     for tid in 0..5000 {
         observation.take(&ThrottleEvent::Episode(Episode { tid, ..asked() }));
     }
-    let report = observation.finish(&[], 0, &BTreeMap::new());
+    let report = observation.finish(&Unfinished::default(), 0, &BTreeMap::new());
     assert_eq!((report.tasks.len(), report.left_out), (4096, 904));
     assert_eq!(report.groups[0].spread.count(), 5000);
 }

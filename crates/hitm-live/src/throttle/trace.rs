@@ -20,7 +20,7 @@ pub fn trace_lines(event: &ThrottleEvent, tree: &Tree) -> Option<[String; 2]> {
             (work, function, format!(", asked_cpus={}", work.queued))
         }
         ThrottleEvent::Handler(work) => (work, "__cfsb_csd_unthrottle", String::new()),
-        ThrottleEvent::Episode(_) | ThrottleEvent::Lock(_) => return None,
+        _ => return None,
     };
     let queues = u64::from(work.tasks > 0);
     let groups = tree.get(work.cgroup).map_or(1, |group| group.subtree);

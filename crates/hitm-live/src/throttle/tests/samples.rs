@@ -23,6 +23,7 @@ pub(crate) fn asked() -> Episode {
         back_ns: 116 * MS + 59 * US,
         in_ns: 118 * MS + 59 * US,
         cgroup: 71,
+        charged: 0,
         tid: 11,
         pid: 10,
         comm: "hog".to_owned(),
