@@ -26,9 +26,11 @@ mod plan;
 mod present;
 pub mod prove;
 mod quota;
+mod registry;
 mod session;
 mod stop;
 mod store;
+mod stray;
 mod system;
 mod task;
 mod undo;
@@ -49,6 +51,7 @@ pub use plan::{
     task_of, tasks_of_cgroup, tasks_of_process,
 };
 pub use present::{Recovered, Status, StatusTask, status, status_task};
+pub use registry::Registry;
 pub use session::{Place, Session, Tick};
 pub use stop::Stop;
 pub use store::Store;

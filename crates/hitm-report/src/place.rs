@@ -150,7 +150,8 @@ mod tests {
                     "ended": 0,
                     "inherited": 0,
                     "problems": [],
-                    "restored": 0
+                    "restored": 0,
+                    "unclear": []
                   }
                 }
               ],
@@ -189,7 +190,8 @@ mod tests {
                 "problems": [
                   "no\u001b"
                 ],
-                "restored": 1
+                "restored": 1,
+                "unclear": []
               }
             }
         "#]]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hitm_live::place::{Linux, Machine, PlaceError, Store, online};
+use hitm_live::place::{Linux, Machine, PlaceError, Registry, Store, online};
 use hitm_machine as machine;
 
 /// Returns the machine of this host, by the kernel's CPU numbers.
@@ -23,4 +23,9 @@ pub fn host() -> Result<Machine, PlaceError> {
 /// There is none: no `XDG_RUNTIME_DIR`, and no /run/user of this user.
 pub fn journal_folder() -> Result<PathBuf, PlaceError> {
     Store::default_folder(std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from))
+}
+
+/// List of the folders of journals; none for a user without a default folder.
+pub fn registry() -> Option<Registry> {
+    journal_folder().ok().map(Registry::new)
 }

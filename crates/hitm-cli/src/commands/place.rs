@@ -61,7 +61,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct CommonArgs {
-    /// The folder of the journals; by default /run/hitm for root, hitm in XDG_RUNTIME_DIR for others
+    /// The folder of the journals; by default /run/hitm for root, hitm in XDG_RUNTIME_DIR for others, and of status and
+    /// undo all that this user has chosen
     #[arg(long, value_name = "FOLDER")]
     journals: Option<PathBuf>,
     /// Output format
@@ -96,7 +97,22 @@ fn store(common: &CommonArgs, makes: bool) -> Result<Option<Store>> {
             Err(_) => return Ok(None),
         },
     };
-    Ok(Store::open(&folder, makes)?)
+    let store = Store::open(&folder, makes)?;
+    Ok(store.map(|store| store.within(hitm::place::registry())))
+}
+
+/// The folder that was asked for, or all of this user's.
+fn stores(common: &CommonArgs) -> Result<Vec<Store>> {
+    let registry = hitm::place::registry();
+    let (None, Some(registry)) = (&common.journals, registry) else {
+        return Ok(store(common, false)?.into_iter().collect());
+    };
+    let mut stores = Vec::new();
+    for folder in registry.own_folders() {
+        let store = Store::open(&folder, false)?;
+        stores.extend(store.map(|store| store.within(Some(registry.clone()))));
+    }
+    Ok(stores)
 }
 
 /// Undoes what the dead left behind, and says so.
@@ -175,17 +191,17 @@ fn here<'a>(mounts: &'a Mounts, store: &'a Store) -> Place<'a> {
 
 fn undo(common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mounts = Mounts::read(&Linux)?;
-    let Some(store) = store(common, false)? else {
-        return say_undone(&[], common.format, terminal);
-    };
-    let place = here(&mounts, &store);
-    let recovered = recover(&place, terminal)?;
-    let problems = shown::problems(&recovered);
-    let mut undone: Vec<String> = recovered.undone.into_iter().map(|(name, _)| name).collect();
-    for status in place.status()? {
-        if status.has_tool || status.has_guard {
-            place.undo(&status)?;
-            undone.push(status.journal.head.name);
+    let (mut problems, mut undone) = (Vec::new(), Vec::new());
+    for store in stores(common)? {
+        let place = here(&mounts, &store);
+        let recovered = recover(&place, terminal)?;
+        problems.extend(shown::problems(&recovered));
+        undone.extend(recovered.undone.into_iter().map(|(name, _)| name));
+        for status in place.status()? {
+            if status.has_tool || status.has_guard {
+                place.undo(&status)?;
+                undone.push(status.journal.head.name);
+            }
         }
     }
     if let Some(problem) = problems.first() {
@@ -204,14 +220,12 @@ fn say_undone(names: &[String], format: Format, terminal: &mut Terminal) -> Resu
 
 fn status(common: &CommonArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mounts = Mounts::read(&Linux)?;
-    let all = match store(common, false)? {
-        Some(store) => {
-            let place = here(&mounts, &store);
-            recover(&place, terminal)?;
-            place.status()?
-        }
-        None => Vec::new(),
-    };
+    let mut all = Vec::new();
+    for store in stores(common)? {
+        let place = here(&mounts, &store);
+        recover(&place, terminal)?;
+        all.extend(place.status()?);
+    }
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs());
     let name_of = |pid: u32| {

@@ -174,7 +174,7 @@ pub(super) fn make_groups(
                 write(system, file, &old.union(&head.cpus).to_string())?;
             }
             Record::Group(group) => make_group(system, head, group)?,
-            Record::Guard(_) | Record::Process(_) | Record::Task(_) | Record::Other(_) => {}
+            _ => {}
         }
     }
     Ok(())

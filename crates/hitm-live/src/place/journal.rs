@@ -73,6 +73,17 @@ pub struct OldProcess {
     pub mask: OldMask,
 }
 
+/// What a process's descendants have as well, whoever their parents are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Home {
+    /// The process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its /proc/PID/cgroup.
+    pub cgroups: String,
+}
+
 /// One line behind the first ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
@@ -86,6 +97,8 @@ pub enum Record {
     Setting(PathBuf, String),
     /// A process, before its tasks.
     Process(OldProcess),
+    /// A process's user and cgroups.
+    Home(Home),
     /// A task that is placed.
     Task(OldTask),
     /// A task that is excluded from the domain.
@@ -166,9 +179,21 @@ impl Journal {
 
     /// The last guard that was started.
     pub fn guard(&self) -> Option<TaskId> {
-        let mut guards = self.records.iter().rev();
-        guards.find_map(|record| match record {
+        self.guards().next_back()
+    }
+
+    /// All guards that were started.
+    pub fn guards(&self) -> impl DoubleEndedIterator<Item = TaskId> {
+        self.records.iter().filter_map(|record| match record {
             Record::Guard(id) => Some(*id),
+            _ => None,
+        })
+    }
+
+    /// Users and cgroups of the processes.
+    pub fn homes(&self) -> impl Iterator<Item = &Home> {
+        self.records.iter().filter_map(|record| match record {
+            Record::Home(home) => Some(home),
             _ => None,
         })
     }
@@ -241,6 +266,9 @@ pub(super) fn encode_records(records: &[Record]) -> String {
                     id.tid, id.start_ticks
                 )
             }
+            Record::Home(Home { pid, uid, cgroups }) => {
+                format!("home {pid} {uid} {}", escaped(cgroups.as_bytes()))
+            }
             Record::Setting(path, old) => {
                 let path = escaped(path.as_os_str().as_bytes());
                 format!("setting {path} {}", escaped(old.as_bytes()))
@@ -275,7 +303,7 @@ struct Lines<'a> {
 }
 
 const LINE: &str = "a line with its CRC-32C";
-const RECORD: &str = "a guard, group, control, setting, process, task or other";
+const RECORD: &str = "a guard, group, control, setting, process, home, task or other";
 
 impl<'a> Lines<'a> {
     /// Returns the next whole line without its checksum; `None` at the end, and before a line that
@@ -370,6 +398,11 @@ fn record(text: &str) -> Option<Record> {
                 _ => return None,
             },
             mask: old_mask(&mut words)?,
+        }),
+        "home" => Record::Home(Home {
+            pid: digits(words.next()?)?,
+            uid: digits(words.next()?)?,
+            cgroups: String::from_utf8(unescaped(words.next()?)?).ok()?,
         }),
         "task" => Record::Task(old_task(&mut words)?),
         "other" => Record::Other(old_task(&mut words)?),

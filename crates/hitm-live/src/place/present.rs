@@ -32,7 +32,7 @@ pub struct Recovered {
     pub discarded: usize,
     /// Journals that cannot be parsed, and what has a journal's name and is none. They stay.
     pub damaged: Vec<PlaceError>,
-    /// Tasks and CPUs of the placements that are there.
+    /// Tasks and CPUs of the placements that are there; of those in other folders the tasks alone.
     pub reserved: Reserved,
 }
 
@@ -104,6 +104,12 @@ impl Place<'_> {
         let boot = boot_id(self.system)?;
         let _lock = self.store.lock()?;
         let mut recovered = Recovered::default();
+        let elsewhere = self.store.elsewhere().into_iter();
+        let elsewhere = elsewhere.filter(|journal| journal.head.boot == boot);
+        for journal in elsewhere {
+            let tasks = journal.tasks().map(|task| task.id);
+            recovered.reserved.tasks.extend(tasks);
+        }
         for found in self.store.list()? {
             let journal = match found.journal {
                 Ok(journal) => journal,

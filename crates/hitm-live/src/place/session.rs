@@ -1,10 +1,11 @@
 //! Placements of this process, and those that dead processes left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::PlaceError;
+use super::backend::Backend;
 use super::change::{
     Placed, group_of, group_records, keep_out, make_groups, make_partitions, others_records, place,
 };
@@ -15,7 +16,7 @@ use super::journal::{GROUP_PREFIX, Head, Journal, OldProcess, OldTask, Record};
 use super::plan::Plan;
 use super::store::{Held, Store};
 use super::system::{System, read};
-use super::task::{Mounts, Task, stat};
+use super::task::{Mounts, Task, home_of, stat};
 use super::undo::Undone;
 use crate::procfs::TaskId;
 
@@ -78,8 +79,10 @@ impl<'a> Place<'a> {
         let tool = TaskId::of(std::process::id());
         let hidden = || PlaceError::Refused(String::from("/proc does not show this process"));
         let lock = self.store.lock()?;
+        let registered = self.store.register()?;
         let (journal, targets) = self.prepare(plan, tool.ok_or_else(hidden)?)?;
         let held = self.store.create(&journal)?;
+        drop(registered);
         let mut session = Session {
             place: self,
             launcher,
@@ -114,6 +117,8 @@ impl<'a> Place<'a> {
         let Some((domain, backend)) = plan.placement()? else {
             return Err(PlaceError::Wrong(String::from("the plan places nothing")));
         };
+        let others = self.store.list()?.into_iter();
+        let others: Vec<Journal> = others.filter_map(|found| found.journal.ok()).collect();
         let tasks = self.present(plan, &domain.cpus)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let head = Head {
@@ -124,8 +129,7 @@ impl<'a> Place<'a> {
             cpus: domain.cpus.clone(),
             name: plan.name.clone(),
         };
-        let others = self.store.list()?.into_iter();
-        let others: Vec<Journal> = others.filter_map(|found| found.journal.ok()).collect();
+        self.check_free(&tasks, &others, &head.boot)?;
         let shared = others.iter().flat_map(Journal::controls);
         let shared: Vec<PathBuf> = shared.map(Path::to_owned).collect();
         let tag = format!("{GROUP_PREFIX}{}-{}", tool.tid, tool.start_ticks);
@@ -147,8 +151,29 @@ impl<'a> Place<'a> {
         journal
             .records
             .extend(self.process_records(&tasks, plan.follows_new_threads));
+        if backend == Backend::Affinity {
+            let homes = homes(self.system, &journal);
+            journal.records.extend(homes);
+        }
         journal.records.extend(records(&targets));
         Ok((journal, targets))
+    }
+
+    /// Refuses tasks that were placed since the plan was made, with a journal here or elsewhere.
+    fn check_free(&self, tasks: &[Task], others: &[Journal], boot: &str) -> Result<(), PlaceError> {
+        let elsewhere = self.store.elsewhere();
+        let journals = others.iter().chain(&elsewhere);
+        for journal in journals.filter(|journal| journal.head.boot == boot) {
+            let taken = journal.tasks().map(|task| task.id);
+            let taken: BTreeSet<TaskId> = taken.collect();
+            if let Some(task) = tasks.iter().find(|task| taken.contains(&task.id)) {
+                return Err(PlaceError::Refused(format!(
+                    "another placement, {}, has task {} ({}) since the plan was made",
+                    journal.head.name, task.id.tid, task.name
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// Present state of the plan's tasks, without those that have ended.
@@ -281,6 +306,13 @@ impl Session<'_> {
             guard.ok_or_else(|| PlaceError::Refused(String::from("the placement has no guard")))?;
         guard.keep()
     }
+}
+
+/// Users and cgroups of a journal's processes.
+fn homes(system: &dyn System, journal: &Journal) -> Vec<Record> {
+    let homes = journal.processes();
+    let homes = homes.filter_map(|process| home_of(system, process.id.tid));
+    homes.map(Record::Home).collect()
 }
 
 pub(super) fn boot_id(system: &dyn System) -> Result<String, PlaceError> {

@@ -16,6 +16,7 @@ use hitm_files::ours::{self, user};
 
 use super::PlaceError;
 use super::journal::{JOURNAL_BYTES_MAX, Journal, Record, encode_records};
+use super::registry::Registry;
 
 /// End of the name of each journal.
 const SUFFIX: &str = ".journal";
@@ -29,9 +30,10 @@ const LOCK_PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug, Clone)]
 pub struct Store {
     folder: PathBuf,
+    registry: Option<Registry>,
 }
 
-/// The right to change anything, until it is dropped.
+/// The right to change anything, or to be first, until it is dropped.
 #[derive(Debug)]
 pub(super) struct ChangeLock(#[expect(dead_code, reason = "closing the file unlocks it")] File);
 
@@ -80,6 +82,7 @@ impl Store {
         match ours::private_folder(folder, makes) {
             Ok(()) => Ok(Some(Store {
                 folder: folder.to_owned(),
+                registry: None,
             })),
             Err(error) => match error.kind() {
                 io::ErrorKind::NotFound if !makes => Ok(None),
@@ -93,6 +96,27 @@ impl Store {
         }
     }
 
+    /// Sees the placements in the folders of a registry from now on, and is seen by them.
+    pub fn within(self, registry: Option<Registry>) -> Store {
+        Store { registry, ..self }
+    }
+
+    /// Holds off placements with journals in other folders, which see those in this one from now on.
+    pub(super) fn register(&self) -> Result<Option<ChangeLock>, PlaceError> {
+        let registry = self.registry.as_ref();
+        registry
+            .map(|registry| registry.enter(&self.folder))
+            .transpose()
+    }
+
+    /// Placements with journals in other folders.
+    pub(super) fn elsewhere(&self) -> Vec<Journal> {
+        let registry = self.registry.as_ref();
+        registry.map_or_else(Vec::new, |registry| {
+            registry.journals_elsewhere(&self.folder)
+        })
+    }
+
     /// Folder of the journals.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -100,29 +124,7 @@ impl Store {
 
     /// Waits for the right to change placements.
     pub(super) fn lock(&self) -> Result<ChangeLock, PlaceError> {
-        let path = self.folder.join("change.lock");
-        let what = format!("lock {}", path.display());
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600);
-        let file = ours::open_owned(&path, &mut options, &[user()]);
-        let file = file.map_err(PlaceError::system(what.clone()))?;
-        let mut waited = Duration::ZERO;
-        loop {
-            match try_lock(&file) {
-                Ok(true) => return Ok(ChangeLock(file)),
-                Ok(false) if waited < LOCK_PATIENCE => {
-                    thread::sleep(LOCK_PAUSE);
-                    waited += LOCK_PAUSE;
-                }
-                Ok(false) => {
-                    return Err(PlaceError::Refused(format!(
-                        "another hitm holds {} for more than ten seconds",
-                        path.display()
-                    )));
-                }
-                Err(error) => return Err(PlaceError::system(what)(error)),
-            }
-        }
+        lock_file(&self.folder.join("change.lock"))
     }
 
     /// Writes a journal, synced to its medium, and locks it. Under [`Store::lock`].
@@ -168,6 +170,47 @@ impl Store {
         }
         Ok(found)
     }
+}
+
+/// Waits for the lock of a file that every hitm of this user takes.
+pub(super) fn lock_file(path: &Path) -> Result<ChangeLock, PlaceError> {
+    let what = format!("lock {}", path.display());
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let file = ours::open_owned(path, &mut options, &[user()]);
+    let file = file.map_err(PlaceError::system(what.clone()))?;
+    let mut waited = Duration::ZERO;
+    loop {
+        match try_lock(&file) {
+            Ok(true) => return Ok(ChangeLock(file)),
+            Ok(false) if waited < LOCK_PATIENCE => {
+                thread::sleep(LOCK_PAUSE);
+                waited += LOCK_PAUSE;
+            }
+            Ok(false) => {
+                return Err(PlaceError::Refused(format!(
+                    "another hitm holds {} for more than ten seconds",
+                    path.display()
+                )));
+            }
+            Err(error) => return Err(PlaceError::system(what)(error)),
+        }
+    }
+}
+
+/// Journals in a folder that may be another user's. What is no journal is left out.
+pub(super) fn journals_in(folder: &Path) -> Vec<Journal> {
+    let Ok(owner) = fs::symlink_metadata(folder).map(|data| data.uid()) else {
+        return Vec::new();
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let journals = paths.filter(|path| path.to_string_lossy().ends_with(SUFFIX));
+    let journals = journals.filter_map(|path| {
+        let file = ours::open_owned(&path, OpenOptions::new().read(true), &[owner]).ok()?;
+        Journal::parse(&read(&file).ok()?).ok()
+    });
+    journals.collect()
 }
 
 /// Looks at a file with a journal's name; none when it is gone.

@@ -8,7 +8,7 @@ use hitm_fields::fields;
 use super::PlaceError;
 use super::backend::Backend;
 use super::cpus::CpuSet;
-use super::journal::OldMask;
+use super::journal::{Home, OldMask};
 use super::system::{System, read};
 use crate::procfs::{Stat, TaskId, parse_cgroups, parse_mounts};
 
@@ -136,6 +136,18 @@ fn owner(status: &str) -> Option<(u32, [u32; 2])> {
     let mut uids = line_of(status, "Uid:")?.split_whitespace();
     let mut uid = || uids.next()?.parse().ok();
     Some((pid, [uid()?, uid()?]))
+}
+
+/// A process's user and cgroups; none when it has ended.
+pub(super) fn home_of(system: &dyn System, pid: u32) -> Option<Home> {
+    let status = system
+        .read(Path::new(&format!("/proc/{pid}/status")))
+        .ok()?;
+    let cgroups = system
+        .read(Path::new(&format!("/proc/{pid}/cgroup")))
+        .ok()?;
+    let (_, [uid, _]) = owner(&status)?;
+    Some(Home { pid, uid, cgroups })
 }
 
 /// Threads of a process, sorted; none when it has ended.

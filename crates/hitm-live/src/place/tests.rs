@@ -8,6 +8,7 @@ use super::fake::Fake;
 use super::follow::Follower;
 use super::journal::{Journal, Record};
 use super::plan::{Contention, Decision, Plan, PlanOptions, Reserved, tasks_of_process};
+use super::registry::Registry;
 use super::session::Place;
 use super::store::Store;
 use super::undo::{Undone, undo};
@@ -297,6 +298,79 @@ fn threads_and_children_that_began_meanwhile_come_along() {
             assert_eq!(folder.to_str(), Some("/cg/app"));
         }
     }
+}
+
+/// A daemon forks twice: its parent is init, and its session's leader has ended. Others that look alike are named.
+#[test]
+fn daemons_come_along_and_look_alikes_are_named() {
+    let fake = world(0);
+    let journal = apply(&fake, &plan(&fake), usize::MAX);
+    let adrift = |tid: u32, session: u32, parent: u32| {
+        fake.fork(10, tid, false);
+        fake.change_task(tid, |task| {
+            (task.session, task.group, task.parent) = (session, session, parent);
+        });
+    };
+    adrift(30, 29, 1);
+    fake.fork(30, 32, true);
+    // A child of the daemon, and a daemon that leads its own session, as a shell does.
+    adrift(34, 29, 30);
+    adrift(33, 33, 1);
+    // Somebody's shell on the same CPUs.
+    fake.task(41, 41, "/cg/app", Some("2-3"));
+    fake.change_task(41, |task| {
+        (task.start, task.parent, task.session) = (900, 20, 20);
+    });
+    let undone = undo_all(&fake, &journal);
+    assert_eq!((undone.restored, undone.inherited), (3, 3));
+    assert_eq!(undone.unclear, ["33 (a)", "41 (a)"]);
+    for (tid, cpus, _) in fake.snapshot().0 {
+        let expected = match tid {
+            33 | 41 => "2-3",
+            11 => "1-5",
+            _ => "0-7",
+        };
+        assert_eq!(cpus.to_string(), expected, "{tid}");
+    }
+}
+
+/// Two tools with a folder each: the second one leaves the first one's tasks alone.
+#[test]
+fn placements_with_journals_elsewhere_are_respected() {
+    let fake = world(0);
+    let (home, own, other) = (folder(), folder(), folder());
+    let open = |folder: &std::path::Path| {
+        let registry = Registry::new(home.path().to_owned());
+        let store = Store::open(folder, true).unwrap().unwrap();
+        store.within(Some(registry))
+    };
+    let mounts = fake.mounts();
+    let at = |store| Place {
+        system: &fake,
+        mounts: &mounts,
+        store,
+    };
+    let (first, second) = (open(other.path()), open(own.path()));
+    let planned = plan(&fake);
+    let registered = first.register().unwrap();
+    let (journal, _) = at(&first).prepare(&planned, TOOL).unwrap();
+    let held = first.create(&journal).unwrap();
+    drop(registered);
+    // A plan that was made before is refused, one from now on has nothing to place.
+    let error = at(&second).prepare(&planned, TOOL).unwrap_err();
+    assert!(error.to_string().contains("another placement"), "{error}");
+    let reserved = at(&second).recover().unwrap().reserved;
+    let options = PlanOptions { reserved, ..WHOLE };
+    let plan = try_plan(&fake, 0.5, &options);
+    let left_out = plan.map(|plan| (plan.tasks.len(), plan.left_out.len()));
+    assert_eq!(left_out.unwrap(), (0, 3));
+    let folders = Registry::new(home.path().to_owned()).own_folders();
+    assert!(folders.contains(&other.path().to_owned()), "{folders:?}");
+    drop(held);
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
 }
 
 #[test]

@@ -12,8 +12,9 @@ use super::backend::Backend;
 use super::change::{is_gone, is_missing};
 use super::dissolve::undo_groups;
 use super::journal::{Journal, OldMask, OldTask};
+use super::stray::{Tie, tasks_of, tie_of, unclear};
 use super::system::System;
-use super::task::{Mounts, cpuset_cpus, is_alive, processes, stat, threads};
+use super::task::{Mounts, cpuset_cpus, is_alive, processes, stat};
 use crate::procfs::{Stat, TaskId};
 
 /// Rounds of searching for children of tasks that were just put back. Each round finds only
@@ -37,6 +38,8 @@ fields! {
         pub ended: usize => count "ended";
         /// Tasks whose mask another process has changed meanwhile: they keep it.
         pub changed: usize => count "changed";
+        /// Processes that began meanwhile with the placement's CPUs and may have chosen them: they keep them.
+        pub unclear: Vec<String> => words "unclear";
         /// Changes that the kernel refused to undo. The journal stays until there are none.
         pub problems: Vec<String> => words "problems";
     }
@@ -46,7 +49,10 @@ fields! {
 pub(super) fn undo(system: &dyn System, mounts: &Mounts, journal: &Journal) -> Undone {
     let mut undone = Undone::default();
     match journal.head.backend {
-        Backend::Affinity => undo_masks(system, journal, &mut undone),
+        Backend::Affinity => {
+            undo_masks(system, journal, &mut undone);
+            undone.unclear = unclear(system, journal);
+        }
         Backend::CpusetV1 | Backend::CpusetV2 => {
             undo_groups(system, mounts, journal, &mut undone);
             mend_masks(system, mounts, journal, &mut undone);
@@ -135,8 +141,8 @@ fn own_mask(old: &OldMask) -> Option<&super::cpus::CpuSet> {
 }
 
 /// Tasks that began during the placement with its mask: threads of its processes, their
-/// descendants, and processes of their groups and sessions. Each comes with its origin's earlier
-/// mask.
+/// descendants, processes of their groups and sessions, and daemons. Each comes with its origin's
+/// earlier mask.
 fn heirs(
     system: &dyn System,
     journal: &Journal,
@@ -156,20 +162,19 @@ fn heirs(
         let mask = origins.mask_of(pid, &found[&pid]).cloned();
         origins.by_pid.extend(mask.map(|mask| (pid, mask)));
     }
+    for (pid, fields) in &found {
+        if !origins.by_pid.contains_key(pid)
+            && let Some(Tie::Daemon(mask)) = tie_of(system, journal, *pid, fields)
+        {
+            origins.by_pid.insert(*pid, mask);
+        }
+    }
     for (pid, mask) in &origins.by_pid {
-        for tid in threads(system, *pid) {
-            let Some(fields) = stat(system, tid) else {
-                continue;
-            };
-            let id = TaskId {
-                tid,
-                start_ticks: fields.start_ticks,
-            };
-            let is_new = fields.start_ticks >= journal.head.tool.start_ticks && !seen.contains(&id);
+        for id in tasks_of(system, *pid) {
+            let is_new = id.start_ticks >= journal.head.tool.start_ticks && !seen.contains(&id);
             let has_mask = || {
-                system
-                    .affinity(tid)
-                    .is_ok_and(|now| now == journal.head.cpus)
+                let now = system.affinity(id.tid);
+                now.is_ok_and(|now| now == journal.head.cpus)
             };
             if is_new && has_mask() && mask.cpus != journal.head.cpus {
                 heirs.push((id, mask.clone()));

@@ -168,6 +168,13 @@ pub fn undone_line(undone: &Undone) -> String {
     add(undone.inherited, "that began meanwhile got the same");
     add(undone.ended, "have ended");
     add(undone.changed, "keep a mask that somebody else gave them");
+    if !undone.unclear.is_empty() {
+        parts.push(format!(
+            "{} began meanwhile, may have chosen the same CPUs and keep them: {}",
+            counted(undone.unclear.len() as u64, "task"),
+            undone.unclear.join(" ")
+        ));
+    }
     parts.join(", ")
 }
 

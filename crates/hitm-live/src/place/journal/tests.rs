@@ -42,6 +42,11 @@ fn journal() -> Journal {
                 is_whole: true,
                 mask: mask("0-15", true),
             }),
+            Record::Home(Home {
+                pid: 10,
+                uid: 1000,
+                cgroups: "3:cpuset:/a b\n0::/\n".into(),
+            }),
             Record::Task(OldTask {
                 id: id(11),
                 pid: 10,
@@ -83,7 +88,7 @@ fn a_journal_reads_back() {
     let text = journal.encode();
     assert_eq!(Journal::parse(text.as_bytes()).as_ref(), Ok(&journal));
     assert_eq!(journal.guard(), Some(id(9)));
-    assert_eq!(text.lines().count(), 15);
+    assert_eq!(text.lines().count(), 16);
     assert!(
         text.contains(" name inode%2012%20of%20/%20100%20%25%0a\n"),
         "{text}"
