@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 6] = ["probe", "futex", "locks", "peek", "throttle", "wakeups"];
+const PROGRAMS: [&str; 7] = [
+    "arrivals", "probe", "futex", "locks", "peek", "throttle", "wakeups",
+];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(has_programs)");

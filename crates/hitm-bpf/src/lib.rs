@@ -19,6 +19,7 @@
 //! to the kernel, because tracing helpers require a licence compatible with the GPL. They contain
 //! no text of the kernel: they declare the members that they read.
 
+mod arrivals;
 mod capabilities;
 mod error;
 mod filter;
@@ -31,6 +32,7 @@ mod throttle;
 mod waits;
 mod wakeups;
 
+pub use arrivals::{Arrivals, Awake, Job};
 pub use capabilities::drop_capabilities;
 pub use error::{Error, Unavailable};
 pub use filter::Filter;

@@ -26,6 +26,7 @@ pub(crate) mod image {
             };
         };
     }
+    image!(ARRIVALS, "arrivals");
     image!(PROBE, "probe");
     image!(FUTEX, "futex");
     image!(LOCKS, "locks");
@@ -37,6 +38,7 @@ pub(crate) mod image {
 /// No object was compiled.
 #[cfg(not(has_programs))]
 pub(crate) mod image {
+    pub(crate) const ARRIVALS: Option<&[u8]> = None;
     pub(crate) const PROBE: Option<&[u8]> = None;
     pub(crate) const FUTEX: Option<&[u8]> = None;
     pub(crate) const LOCKS: Option<&[u8]> = None;

@@ -21,7 +21,7 @@ use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Unfinished, Work};
 use crate::cgroups::{CpuStat, Tree};
 use crate::spread::Spread;
 
-pub use demand::{Demand, OtherGroup, ThreadDemand, Weight};
+pub use demand::{Arrival, Demand, OtherGroup, Rhythm, ThreadDemand, Weight};
 pub use episodes::Causes;
 pub use report::{
     Caused, GroupRow, HasCauses, HeldLock, Source, TaskRow, ThrottleReport, causes, episode,
@@ -48,6 +48,7 @@ struct GroupSum {
     longest: Option<(u64, Episode)>,
     queues_ns: u64,
     walks: Spread,
+    timer_due_ns: Option<u64>,
     locks: BTreeMap<(u64, u32), HeldLock>,
 }
 
@@ -134,6 +135,9 @@ impl Observation {
         times.add(ns);
         if let Some(group) = self.group(work.cgroup) {
             group.walks.add(ns);
+            if !work.is_slack {
+                group.timer_due_ns = Some(work.due_ns);
+            }
         }
     }
 
@@ -303,6 +307,7 @@ impl GroupSum {
             longest: self.longest.map(|(_, episode)| episode),
             queues_ns: self.queues_ns,
             walks: self.walks,
+            timer_due_ns: self.timer_due_ns,
             locks: self.locks.into_values().collect(),
             run_delay_ns: None,
         }

@@ -35,7 +35,8 @@ use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 use layers::Layers;
 pub use lines::{LineLooks, LinesConfig, LinesEnded, LinesError, LinesTarget, record_lines};
 pub use whatif::{
-    QuotaRun, QuotaSetting, Throttling, WhatIfError, simulate_quota, throttling_here,
+    DEVIATION_MAX, Deviation, QuotaRun, QuotaSetting, Sufficient, Throttling, WhatIfError,
+    simulate_quota, smallest, throttling_here,
 };
 pub use windows::LockWindows;
 

@@ -1,5 +1,6 @@
 //! The programs on the running kernel. Where none can be loaded, tests say NOT RUN.
 
+mod arrivals;
 mod futex;
 mod locks;
 mod peek;

@@ -1,19 +1,25 @@
 //! The load of a group's threads: the run time of each between two sleeps, and the competition for
 //! the CPUs.
 //!
-//! The kernel's counters of each thread (schedstat, voluntary switches) suffice. Time that is
-//! neither run nor waited for a CPU is sleep, and throttled time is waited. No BPF program is
-//! loaded.
+//! A BPF program sees each job, from waking up to the next sleep. Without it there are the kernel's
+//! counters of each thread (schedstat, voluntary switches), as means. Time that is neither run nor
+//! waited for a CPU is sleep, and throttled time is waited.
 //!
 //! CPUs are shared between groups first: a hundred tasks of one session compete as one. So other
 //! tasks are counted by the sibling group or autogroup that they are in.
+
+mod jobs;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use hitm_bpf::monotonic_ns;
+
 use crate::cgroups::{Hierarchy, Tree};
 use crate::procfs::{self, Stat};
+pub use jobs::Arrival;
+use jobs::{Jobs, Traced, is_timed};
 
 /// Sleep share in thousandths below which a thread counts as never sleeping: reading the counters
 /// has that much noise.
@@ -33,6 +39,18 @@ pub struct Demand {
     pub others: Vec<OtherGroup>,
     /// Threads that began or ended meanwhile: their rhythm is unknown.
     pub left_out: u64,
+    /// A moment at which the group's period timer was due, from the begin of the observation.
+    pub timer_at_ns: Option<u64>,
+    /// The reason why there are means alone; none where each job was seen.
+    pub untraced: Option<String>,
+}
+
+impl Demand {
+    /// Returns true if a thread's jobs are known one by one.
+    pub fn is_traced(&self) -> bool {
+        let mut threads = self.threads.iter();
+        threads.any(|thread| matches!(thread.rhythm, Rhythm::Traced { .. }))
+    }
 }
 
 /// Tasks that compete as one with the group.
@@ -72,19 +90,40 @@ pub struct ThreadDemand {
     pub ran_ns: u64,
     /// Time it was ready and did not run, throttled time included.
     pub ready_ns: u64,
-    /// Mean CPU time between two sleeps.
-    pub run_ns: u64,
-    /// Mean length of a sleep; 0 when it never sleeps.
-    pub sleep_ns: u64,
+    /// The order of its runs and sleeps.
+    pub rhythm: Rhythm,
+}
+
+/// The order of a thread's runs and sleeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Rhythm {
+    /// It never sleeps.
+    Always,
+    /// Mean lengths.
+    Mean {
+        /// CPU time between two sleeps.
+        run_ns: u64,
+        /// A sleep.
+        sleep_ns: u64,
+    },
+    /// Each job as it was measured.
+    Traced {
+        /// The jobs in their order.
+        jobs: Vec<Arrival>,
+        /// Jobs begin at their moments, however long the ones before take. Else each begins after
+        /// its sleep.
+        is_timed: bool,
+    },
 }
 
 impl ThreadDemand {
     /// Computes a thread's rhythm from its run time, ready time and voluntary switches within
-    /// `duration_ns`. None when it never wanted a CPU.
+    /// `duration_ns`, and its jobs where they were seen. None when it never wanted a CPU.
     fn of(
         tid: u32,
         [ran_ns, ready_ns, switches]: [u64; 3],
         duration_ns: u64,
+        jobs: Option<Vec<Arrival>>,
     ) -> Option<ThreadDemand> {
         if ran_ns + ready_ns == 0 {
             return None;
@@ -92,13 +131,23 @@ impl ThreadDemand {
         let slept_ns = duration_ns.saturating_sub(ran_ns + ready_ns);
         let never_sleeps = slept_ns.saturating_mul(1000) < duration_ns * NO_SLEEP_PERMILLE;
         let sleeps = switches.max(1);
+        let rhythm = match jobs {
+            _ if never_sleeps => Rhythm::Always,
+            Some(jobs) => Rhythm::Traced {
+                is_timed: is_timed(&jobs),
+                jobs,
+            },
+            None => Rhythm::Mean {
+                run_ns: (ran_ns / sleeps).max(1),
+                sleep_ns: slept_ns / sleeps,
+            },
+        };
         Some(ThreadDemand {
             tid,
             nice: 0,
             ran_ns,
             ready_ns,
-            run_ns: (ran_ns / sleeps).max(1),
-            sleep_ns: if never_sleeps { 0 } else { slept_ns / sleeps },
+            rhythm,
         })
     }
 }
@@ -124,6 +173,7 @@ pub(super) struct DemandMeter {
     hierarchy: Hierarchy,
     folders: Vec<PathBuf>,
     begun: Instant,
+    begun_ns: u64,
     before: Sums,
     /// Path of the group.
     path: String,
@@ -131,11 +181,18 @@ pub(super) struct DemandMeter {
     others: BTreeMap<String, (Weight, u64)>,
     looks: u64,
     looked: Option<Instant>,
+    /// The jobs, or the reason why they are not seen.
+    jobs: Result<Jobs, String>,
 }
 
 impl DemandMeter {
-    /// Begins to measure the group of number `group`.
-    pub(super) fn begin(hierarchy: &Hierarchy, tree: &Tree, group: u64) -> DemandMeter {
+    /// Prepares to measure the group of number `group`, with its jobs unless `counters_only` is set.
+    pub(super) fn new(
+        hierarchy: &Hierarchy,
+        tree: &Tree,
+        group: u64,
+        counters_only: bool,
+    ) -> DemandMeter {
         let below = tree
             .iter()
             .filter(|(id, _)| tree.upwards(*id).any(|above| above == group));
@@ -144,6 +201,7 @@ impl DemandMeter {
             hierarchy: hierarchy.clone(),
             folders,
             begun: Instant::now(),
+            begun_ns: monotonic_ns(),
             before: Sums::new(),
             path: tree
                 .get(group)
@@ -151,13 +209,29 @@ impl DemandMeter {
             others: BTreeMap::new(),
             looks: 0,
             looked: None,
+            jobs: Err("BPF was not wanted".to_owned()),
         };
-        meter.before = meter.sums();
+        if !counters_only {
+            let tids = meter.tids().into_iter();
+            meter.jobs = Jobs::begin(group, tids).map_err(|error| error.to_string());
+        }
         meter
     }
 
-    /// Scans the running tasks once in [`LOOK_EVERY`]; must be called more often than that.
+    /// Counts from now on.
+    pub(super) fn start(&mut self) {
+        if let Ok(jobs) = &mut self.jobs {
+            jobs.forget();
+        }
+        (self.begun, self.begun_ns) = (Instant::now(), monotonic_ns());
+        self.before = self.sums();
+    }
+
+    /// Collects jobs, and scans the running tasks once in [`LOOK_EVERY`]; must be called more often than that.
     pub(super) fn look(&mut self) {
+        if let Ok(jobs) = &mut self.jobs {
+            jobs.drain();
+        }
         if self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return;
         }
@@ -213,8 +287,14 @@ impl DemandMeter {
         shares.map_or(Weight::default(), Weight::Shares)
     }
 
-    /// Ends the measurement and returns the load.
-    pub(super) fn end(self) -> Demand {
+    /// Ends the measurement and returns the load. `timer_due_ns` is a moment at which the group's
+    /// period timer was due.
+    pub(super) fn end(mut self, timer_due_ns: Option<u64>) -> Demand {
+        let none = Err(String::new());
+        let traced = std::mem::replace(&mut self.jobs, none);
+        let traced =
+            traced.and_then(|jobs| jobs.end(self.begun_ns).map_err(|error| error.to_string()));
+        let (mut traced, untraced) = whole(traced);
         let duration_ns = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let after = self.sums();
         let grown = |tid: &u32, now: &[u64; 3]| {
@@ -229,7 +309,9 @@ impl DemandMeter {
         let left_out = (after.len() + self.before.len() - 2 * known.len()) as u64;
         let threads = known.into_iter();
         let threads = threads.filter_map(|(tid, sums)| {
-            let load = ThreadDemand::of(tid, sums, duration_ns)?;
+            let jobs = traced.as_mut();
+            let jobs = jobs.map(|jobs| jobs.remove(&tid).unwrap_or_default());
+            let load = ThreadDemand::of(tid, sums, duration_ns, jobs)?;
             let nice = Stat::of(tid).map_or(0, |stat| stat.nice);
             Some(ThreadDemand { nice, ..load })
         });
@@ -248,19 +330,38 @@ impl DemandMeter {
             threads: threads.collect(),
             others: others.collect(),
             left_out,
+            timer_at_ns: timer_due_ns.map(|due| due.saturating_sub(self.begun_ns)),
+            untraced,
         }
     }
 
+    fn tids(&self) -> Vec<u32> {
+        let tids = self.folders.iter();
+        let tids = tids.filter_map(|folder| self.hierarchy.threads(folder).ok());
+        tids.flatten().collect()
+    }
+
     fn sums(&self) -> Sums {
-        let tids = self
-            .folders
-            .iter()
-            .filter_map(|folder| self.hierarchy.threads(folder).ok());
-        let sums = tids.flatten().filter_map(|tid| {
+        let sums = self.tids().into_iter().filter_map(|tid| {
             let [ran, ready, _] = procfs::schedstat(tid)?;
             Some((tid, [ran, ready, procfs::voluntary_switches(tid)?]))
         });
         sums.collect()
+    }
+}
+
+/// Jobs of threads by number.
+type ByThread = BTreeMap<u32, Vec<Arrival>>;
+
+/// The jobs if none is missing, else the reason why there are means alone.
+fn whole(traced: Result<Traced, String>) -> (Option<ByThread>, Option<String>) {
+    match traced {
+        Ok(traced) if traced.lost == 0 => (Some(traced.by_thread), None),
+        Ok(traced) => {
+            let reason = format!("{} jobs did not fit", traced.lost);
+            (None, Some(reason))
+        }
+        Err(reason) => (None, Some(reason)),
     }
 }
 
@@ -273,13 +374,17 @@ mod tests {
     #[test]
     fn a_hog_never_sleeps_and_others_have_a_rhythm() {
         // 400 ms run and 599 ms throttled in a second.
-        let hog = ThreadDemand::of(7, [400 * MS, 599 * MS, 3], 1000 * MS).unwrap();
-        assert_eq!(hog.sleep_ns, 0);
+        let hog = ThreadDemand::of(7, [400 * MS, 599 * MS, 3], 1000 * MS, None).unwrap();
+        assert_eq!(hog.rhythm, Rhythm::Always);
         // 100 times 2 ms, 50 ms of waiting, the rest asleep.
-        let sleeper = ThreadDemand::of(8, [200 * MS, 50 * MS, 100], 1000 * MS).unwrap();
-        assert_eq!((sleeper.run_ns, sleeper.sleep_ns), (2 * MS, 7_500_000));
+        let sleeper = ThreadDemand::of(8, [200 * MS, 50 * MS, 100], 1000 * MS, None).unwrap();
+        let mean = Rhythm::Mean {
+            run_ns: 2 * MS,
+            sleep_ns: 7_500_000,
+        };
+        assert_eq!(sleeper.rhythm, mean);
         assert!(is_below("/a/b", "/a") && is_below("/a", "/a") && is_below("/a", "/"));
         assert!(!is_below("/ab", "/a"));
-        assert_eq!(ThreadDemand::of(9, [0, 0, 1], 1000 * MS), None);
+        assert_eq!(ThreadDemand::of(9, [0, 0, 1], 1000 * MS, None), None);
     }
 }

@@ -203,6 +203,8 @@ fields! {
         pub walks: Spread;
         /// Walks of its timers.
         timer_walks => count "walks", |group| group.walks.count();
+        /// CLOCK_MONOTONIC of the last moment for which its period timer was set.
+        pub timer_due_ns: Option<u64>;
         /// Locks that its tasks held while throttled.
         pub locks: Vec<HeldLock>;
         /// Without BPF: time for which its tasks were ready and did not run.

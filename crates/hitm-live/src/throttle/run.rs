@@ -59,11 +59,14 @@ pub fn observe(options: &OfGroup, trace: &mut dyn FnMut(&str)) -> Result<Throttl
 /// As [`observe`]; without a group there is no load.
 pub fn observe_load(options: &OfGroup) -> Result<(ThrottleReport, Demand), Error> {
     let cgroup = options.target.as_deref().unwrap_or("/");
+    let hierarchy = Hierarchy::find().map_err(Error::NoHierarchy)?;
+    let group = group_id(&hierarchy, cgroup)?;
+    let tree = hierarchy.scan().map_err(Error::NoHierarchy)?;
+    // Its program is loaded before the capabilities for that are dropped.
+    let mut meter = DemandMeter::new(&hierarchy, &tree, group, options.counters_only);
     let attach = || options.programs(Throttling::attach);
     let mut windows = ThrottleWindows::with(Some(cgroup), attach)?;
-    let tree = windows.observation.tree();
-    let group = group_id(&windows.hierarchy, cgroup)?;
-    let meter = DemandMeter::begin(&windows.hierarchy, tree, group);
+    meter.start();
     let meter = RefCell::new(meter);
     let is_over = || {
         meter.borrow_mut().look();
@@ -71,7 +74,9 @@ pub fn observe_load(options: &OfGroup) -> Result<(ThrottleReport, Demand), Error
     };
     windows.watch(options.duration, &is_over, &mut |_| {});
     let report = windows.end()?;
-    Ok((report, meter.into_inner().end()))
+    let own = report.groups.iter().find(|row| row.id == group);
+    let timer_due_ns = own.and_then(|row| row.timer_due_ns);
+    Ok((report, meter.into_inner().end(timer_due_ns)))
 }
 
 /// Throttling on this host in windows of time, one after the other.

@@ -1,10 +1,12 @@
 //! A group's throttling as it was measured, and as the simulator has it under two settings.
 
-use hitm::live::{QuotaRun, QuotaSetting};
+use hitm::live::{DEVIATION_MAX, Deviation, QuotaRun, QuotaSetting};
 use hitm_fields::fields;
 use hitm_live::spread::Spread;
-use hitm_live::throttle::{Demand, GroupRow, ThrottleReport};
+use hitm_live::throttle::{Demand, GroupRow, Rhythm, ThrottleReport};
 use serde_json::Value as Json;
+
+use hitm_base::printable;
 
 use crate::Printout;
 use crate::fields::Field;
@@ -36,6 +38,8 @@ fields! {
         cpus => decimal "CPUs", |row| row.run.ran_ns as f64 / row.run.duration_ns.max(1) as f64;
         /// Times that a task was throttled.
         episodes => count "times", |row| row.run.spread.count();
+        /// The same a second.
+        rate => decimal "times/s", |row| row.run.spread.count() as f64 * 1e9 / row.run.duration_ns.max(1) as f64;
         /// Time from leaving the CPU until it could run again that half of them do not exceed.
         throttled_p50_ns => nanos "p50 stopped", |row| quantile(&row.run.throttled, 500);
         /// The same for 99 of 100.
@@ -84,13 +88,15 @@ fields! {
         thread_count => count "threads", |load| load.threads.len();
         /// Those that never slept.
         hog_count => count "hogs", |load| {
-            let hogs = load.threads.iter().filter(|thread| thread.sleep_ns == 0);
+            let hogs = load.threads.iter().filter(|thread| thread.rhythm == Rhythm::Always);
             hogs.count()
         };
         /// Groups and autogroups beside it with tasks that ran or wanted to.
         other_groups => count "other groups", |load| load.others.len();
         /// Tasks of theirs that ran or wanted to, on average.
         other_tasks => decimal "other tasks", |load| load.others.iter().map(|other| other.runnable).sum::<f64>();
+        /// The reason why threads have mean times instead of their jobs one by one.
+        untraced => words "by means", |load| load.untraced.as_deref();
         /// Threads that began or ended meanwhile, which are not simulated.
         left_out_count => count "left out", |load| load.left_out;
     }
@@ -108,18 +114,43 @@ const COLUMNS: &[Field<WhatIfRow>] = &[
     live_whatif::label,
     live_whatif::quota_us,
     live_whatif::period_us,
+    live_whatif::burst_us,
     live_whatif::kernel,
     live_whatif::cpus,
-    live_whatif::episodes,
+    live_whatif::rate,
     live_whatif::throttled_p50_ns,
     live_whatif::throttled_p99_ns,
     live_whatif::p99_ns,
     live_whatif::longest_ns,
-    live_whatif::timer_p99_ns,
 ];
 
+/// A group's load, and its throttling under several settings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WhatIf {
+    /// The load.
+    pub demand: Demand,
+    /// The measured row, then the simulated ones.
+    pub rows: Vec<WhatIfRow>,
+    /// The reason why other settings than the present one were not simulated.
+    pub refused: Option<Deviation>,
+}
+
+impl WhatIf {
+    /// The reason in a sentence.
+    fn refusal(&self) -> Option<String> {
+        let Deviation { figure, share } = self.refused?;
+        let side = if share < 0.0 { "below" } else { "above" };
+        Some(format!(
+            "Refused: as it is, the simulated {figure} is {:.0} % {side} the measured one; no other setting is simulated beyond {:.0} %.",
+            share.abs() * 100.0,
+            DEVIATION_MAX * 100.0,
+        ))
+    }
+}
+
 /// The rows as a table, and their histograms.
-pub fn text(demand: &Demand, rows: &[WhatIfRow], width: usize) -> Printout {
+pub fn text(what_if: &WhatIf, width: usize) -> Printout {
+    let WhatIf { demand, rows, .. } = what_if;
     let mut out = Printout::new();
     out.blank();
     out.line("What if: the group's load in the simulator, on a model of this host");
@@ -132,7 +163,16 @@ pub fn text(demand: &Demand, rows: &[WhatIfRow], width: usize) -> Printout {
         load(live_load::other_groups),
         load(live_load::other_tasks),
     ));
+    if let Some(reason) = &demand.untraced {
+        out.line(&format!(
+            "  by means of each thread, not job by job: {}",
+            printable(reason)
+        ));
+    }
     out.append(&screen::rows(COLUMNS, rows, width));
+    if let Some(refusal) = what_if.refusal() {
+        out.line(&refusal);
+    }
     for row in rows {
         out.blank();
         out.line(&format!(
@@ -147,7 +187,7 @@ pub fn text(demand: &Demand, rows: &[WhatIfRow], width: usize) -> Printout {
 }
 
 /// The load and the rows as JSON.
-pub fn json(demand: &Demand, rows: &[WhatIfRow]) -> Json {
+pub fn json(what_if: &WhatIf) -> Json {
     let row = |row: &WhatIfRow| {
         let throttled = row.run.throttled.histogram().rows();
         let timer = row.run.period_timer.histogram().rows();
@@ -156,8 +196,9 @@ pub fn json(demand: &Demand, rows: &[WhatIfRow]) -> Json {
             .with("timer_histogram", slots(timer))
     };
     let all = Object::default()
-        .with("load", Object::of(live_load::ALL, demand))
-        .with("rows", rows.iter().map(row).collect::<Node>());
+        .with("load", Object::of(live_load::ALL, &what_if.demand))
+        .with("refused", what_if.refusal())
+        .with("rows", what_if.rows.iter().map(row).collect::<Node>());
     all.json()
 }
 
@@ -201,25 +242,50 @@ mod tests {
     }
 
     fn demand() -> Demand {
-        let thread = |tid, sleep_ns| ThreadDemand {
+        let mean = Rhythm::Mean {
+            run_ns: 1,
+            sleep_ns: 5,
+        };
+        let thread = |tid, rhythm| ThreadDemand {
             tid,
             nice: 0,
             ran_ns: 1,
             ready_ns: 1,
-            run_ns: 1,
-            sleep_ns,
+            rhythm,
         };
         Demand {
             duration_ns: 2_000_000_000,
             weight: Weight::default(),
-            threads: vec![thread(7, 0), thread(8, 5)],
+            threads: vec![thread(7, Rhythm::Always), thread(8, mean)],
             others: vec![OtherGroup {
                 name: "/autogroup-7".into(),
                 weight: Weight::Nice(-5),
                 runnable: 1.5,
             }],
             left_out: 0,
+            timer_at_ns: None,
+            untraced: None,
         }
+    }
+
+    fn what_if(rows: &[WhatIfRow]) -> WhatIf {
+        WhatIf {
+            demand: demand(),
+            rows: rows.to_vec(),
+            refused: None,
+        }
+    }
+
+    #[test]
+    fn what_is_too_far_off_is_refused_with_its_figure() {
+        let mut refused = what_if(&[row("measured", 4000, 16_000_000)]);
+        refused.refused = Some(Deviation {
+            figure: "rate of throttlings",
+            share: -0.86,
+        });
+        let said = "Refused: as it is, the simulated rate of throttlings is 86 % below the measured one; no other setting is simulated beyond 25 %.";
+        assert!(text(&refused, 120).to_string().contains(said));
+        assert_eq!(json(&refused)["refused"], said);
     }
 
     #[test]
@@ -244,12 +310,12 @@ mod tests {
 
             Throttled until it could run, simulated, asked (ns):
             Period timers, simulated, asked (ns):
-        "#]].assert_eq(&text(&demand(), &rows, 120).to_string());
+        "#]].assert_eq(&text(&what_if(&rows), 120).to_string());
     }
 
     #[test]
     fn json_has_every_field_and_the_histograms() {
-        let json = json(&demand(), &[row("measured", 4000, 16_000_000)]);
+        let json = json(&what_if(&[row("measured", 4000, 16_000_000)]));
         assert_eq!(json["load"]["hog_count"], 1);
         let json = &json["rows"];
         for field in live_whatif::ALL {

@@ -294,6 +294,15 @@ impl Kernel {
         }
     }
 
+    /// Has the period timer of a group's quota fire at `at` and whole periods from there.
+    pub fn align_quota(&self, group: GroupId, at: Nanos) {
+        let at = self.cycles(at).0;
+        let mut groups = self.fair.groups.borrow_mut();
+        if let Some(bandwidth) = &mut groups.groups[group.index()].bandwidth {
+            bandwidth.phase = at % bandwidth.period;
+        }
+    }
+
     /// Every call that distributed a quota so far.
     pub fn distribute_calls(&self) -> Vec<DistributeCall> {
         self.fair.calls.borrow().clone()

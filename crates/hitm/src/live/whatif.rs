@@ -1,30 +1,32 @@
 //! A group's measured load under another quota, in the simulator.
 //!
-//! The group's threads keep their mean times of running and sleeping. Sibling groups have as many
-//! tasks as were runnable. docs/live-scheduling.md lists what is not modelled.
+//! The group's threads do the jobs that were measured, or run and sleep for mean times. Sibling
+//! groups have as many tasks as were runnable. docs/live-scheduling.md lists what is not modelled.
 
-use std::cell::RefCell;
-use std::rc::Rc;
+mod answer;
+mod load;
+
 use std::time::Duration;
 
 use hitm_base::{CpuId, Cycles, Machine, Nanos};
 use hitm_coherence::directory::Capacity;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::spread::Spread;
-use hitm_live::throttle::{Demand, OtherGroup, ThreadDemand, Weight};
+use hitm_live::throttle::Demand;
 use hitm_sim::engine::{Engine, EngineConfig, Executor, SimError};
 pub use hitm_sim::kernel::Throttling;
-use hitm_sim::kernel::{
-    Balancing, DistributeCall, GroupId, GroupSpec, Kernel, KernelConfig, LoadBalancing, Policy,
-    Quota, TaskSpec, Thread, functions, weight_of_nice,
-};
+use hitm_sim::kernel::{Balancing, DistributeCall, Kernel, KernelConfig, LoadBalancing, functions};
 use hitm_sim::layout::Layouts;
 use thiserror::Error;
 
+pub use answer::{DEVIATION_MAX, Deviation, Sufficient, smallest};
 use hitm_machine as machine;
+use load::{Gap, spawn};
 
 /// Longest virtual time of a run: a minute of a host with few CPUs, some ten of one with hundreds.
 const DURATION_MAX: Duration = Duration::from_secs(10);
+/// The same of measured jobs: a second of 8 threads on 2 CPUs takes 20 ms.
+const TRACED_MAX: Duration = Duration::from_secs(60);
 /// Fewest periods of a run.
 const PERIODS_MIN: u32 = 100;
 /// Interval at which a thread reads the clock: a shorter time off its CPU is an interrupt.
@@ -32,12 +34,6 @@ const LOOK: Nanos = Nanos(50e3);
 /// Shortest time off its CPU for which a thread counts as not running. Assumed 20 us (5 to 50):
 /// ticks take less.
 const OFF: Nanos = Nanos(20e3);
-/// Round of an outside task that is runnable part of the time. Assumed 10 ms (1 to 100).
-const OTHERS_ROUND: Nanos = Nanos(10e6);
-/// Limit on simulated tasks of a sibling group, for each CPU: more do not change its share.
-const OTHERS_PER_CPU: usize = 2;
-/// Demand in CPUs below which a sibling group is left out.
-const OTHERS_LEAST: f64 = 0.02;
 
 /// A quota, and the kernel that keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,148 +140,16 @@ fn simulate_on(
     Ok(simulated)
 }
 
+/// Measured jobs are done in the time that was measured.
 fn duration(demand: &Demand, setting: &QuotaSetting) -> Nanos {
     let period_us = setting.bandwidth.map_or(100_000, |own| own.period_us);
-    let periods = Duration::from_micros(period_us) * PERIODS_MIN;
     let measured = Duration::from_nanos(demand.duration_ns);
-    Nanos(measured.max(periods).min(DURATION_MAX).as_nanos() as f64)
-}
-
-/// Times that threads had no CPU, and the time that they had one.
-#[derive(Debug, Default)]
-struct Seen {
-    gaps: Vec<Gap>,
-    ran: Cycles,
-}
-
-/// A time that a thread had no CPU.
-#[derive(Debug, Clone, Copy)]
-struct Gap {
-    cpu: CpuId,
-    begin: Cycles,
-    end: Cycles,
-}
-
-fn spawn(
-    kernel: &Rc<Kernel>,
-    demand: &Demand,
-    setting: &QuotaSetting,
-) -> Result<Rc<RefCell<Seen>>, SimError> {
-    let nanos = |micros: u64| Nanos(micros as f64 * 1e3);
-    let group = kernel.create_group(&GroupSpec {
-        shares: shares(demand.weight),
-        quota: setting.bandwidth.map(|own| Quota {
-            quota: nanos(own.quota_us),
-            period: nanos(own.period_us),
-            burst: nanos(own.burst_us),
-        }),
-        ..GroupSpec::within(GroupId::ROOT)
-    })?;
-    let seen = Rc::new(RefCell::new(Seen::default()));
-    let mut starts = kernel.engine().random("what-if");
-    let tick = kernel.cycles(Nanos(1e9 / f64::from(kernel.config().hz))).0;
-    let mut spec = |name: &str, number: usize, nice: i8| TaskSpec {
-        name: format!("{name}/{number}"),
-        policy: Policy::Normal(nice),
-        allowed: None,
-        cpu: CpuId((number % kernel.cpu_count()) as u16),
-        start: Cycles(starts.below(tick)),
+    let periods = Duration::from_micros(period_us) * PERIODS_MIN;
+    let span = match demand.is_traced() {
+        true => measured.min(TRACED_MAX),
+        false => measured.max(periods).min(DURATION_MAX),
     };
-    for (number, load) in demand.threads.iter().enumerate() {
-        let (load, seen) = (load.clone(), Rc::clone(&seen));
-        let spec = spec("load", number, load.nice);
-        kernel.spawn_in(group, &spec, move |thread| async move {
-            run_load(&thread, &load, number, &seen).await;
-        })?;
-    }
-    for other in &demand.others {
-        spawn_others(kernel, other, &mut spec)?;
-    }
-    Ok(seen)
-}
-
-/// The weight of a group in the kernel.
-fn shares(weight: Weight) -> u64 {
-    match weight {
-        Weight::Shares(shares) => shares,
-        Weight::Nice(nice) => weight_of_nice(nice),
-    }
-}
-
-/// Starts a group whose tasks demand as many CPUs as those of `other` did on average.
-fn spawn_others(
-    kernel: &Rc<Kernel>,
-    other: &OtherGroup,
-    spec: &mut dyn FnMut(&str, usize, i8) -> TaskSpec,
-) -> Result<(), SimError> {
-    if other.runnable < OTHERS_LEAST {
-        return Ok(());
-    }
-    let group = kernel.create_group(&GroupSpec {
-        shares: shares(other.weight),
-        ..GroupSpec::within(GroupId::ROOT)
-    })?;
-    let runnable = other
-        .runnable
-        .min((OTHERS_PER_CPU * kernel.cpu_count()) as f64);
-    let whole = runnable.floor();
-    for number in 0..whole as usize {
-        let spec = spec("other", number, 0);
-        kernel.spawn_in(
-            group,
-            &spec,
-            |thread| async move { thread.run_always().await },
-        )?;
-    }
-    let part = runnable - whole;
-    if part < OTHERS_LEAST {
-        return Ok(());
-    }
-    let spec = spec("other", whole as usize, 0);
-    kernel.spawn_in(group, &spec, move |thread| async move {
-        let run = thread.kernel().cycles(Nanos(OTHERS_ROUND.0 * part));
-        let sleep = thread.kernel().cycles(Nanos(OTHERS_ROUND.0 * (1.0 - part)));
-        loop {
-            thread.run(run).await;
-            thread.sleep(sleep).await;
-        }
-    })?;
-    Ok(())
-}
-
-/// Runs and sleeps with the thread's mean times, each scaled by 0.5 to 1.5: assumed, since counters
-/// have the mean alone.
-async fn run_load(thread: &Thread, load: &ThreadDemand, number: usize, seen: &RefCell<Seen>) {
-    let kernel = thread.kernel();
-    let (look, off) = (kernel.cycles(LOOK), kernel.cycles(OFF));
-    let mut random = kernel.engine().random(&format!("what-if load {number}"));
-    let mut around = |mean_ns: u64| {
-        let mean = kernel.cycles(Nanos(mean_ns as f64)).0;
-        Cycles(mean / 2 + random.below(mean.max(1)))
-    };
-    let note = |cpu, begin, least: Cycles| {
-        let end = thread.now();
-        if end.saturating_sub(begin) > least + off {
-            seen.borrow_mut().gaps.push(Gap { cpu, begin, end });
-        }
-    };
-    loop {
-        let mut left = match load.sleep_ns {
-            0 => Cycles(u64::MAX),
-            _ => around(load.run_ns),
-        };
-        while left > Cycles::ZERO {
-            let part = left.min(look);
-            let (cpu, begin) = (thread.cpu(), thread.now());
-            thread.run(part).await;
-            seen.borrow_mut().ran += part;
-            note(cpu, begin, part);
-            left = left.saturating_sub(part);
-        }
-        let (cpu, wake) = (thread.cpu(), thread.now() + around(load.sleep_ns));
-        thread.sleep_until(wake).await;
-        note(cpu, wake, Cycles::ZERO);
-    }
+    Nanos(span.as_nanos() as f64)
 }
 
 /// Finds the gaps in which the group's queue on that CPU was throttled.
@@ -353,6 +217,8 @@ fn timers<'a>(
 
 #[cfg(test)]
 mod tests {
+    use hitm_live::throttle::{Arrival, OtherGroup, Rhythm, ThreadDemand, Weight};
+
     use super::*;
 
     #[test]
@@ -376,8 +242,7 @@ mod tests {
             nice: 0,
             ran_ns: 1,
             ready_ns: 1,
-            run_ns: 1,
-            sleep_ns: 0,
+            rhythm: Rhythm::Always,
         };
         Demand {
             duration_ns: 2_000_000_000,
@@ -392,6 +257,8 @@ mod tests {
                 })
                 .collect(),
             left_out: 0,
+            timer_at_ns: None,
+            untraced: None,
         }
     }
 
@@ -423,6 +290,49 @@ mod tests {
             );
             assert!(run.period_timer.count() >= 90, "{run:?}");
         }
+    }
+
+    /// Eight threads wake up together and have more to do than the quota: all of them stop, each time. Means of each
+    /// thread would spread them over the period.
+    fn bursts() -> Demand {
+        let jobs = (0..8).map(|burst| Arrival {
+            at_ns: 10_000_000 + burst * 200_000_000,
+            slept_ns: 190_000_000,
+            ran_ns: 3_000_000,
+        });
+        let rhythm = Rhythm::Traced {
+            jobs: jobs.collect(),
+            is_timed: true,
+        };
+        let mut demand = hogs(8, &[]);
+        for thread in &mut demand.threads {
+            thread.rhythm = rhythm.clone();
+        }
+        demand.timer_at_ns = Some(10_000_000);
+        demand
+    }
+
+    #[test]
+    fn threads_that_wake_up_together_use_the_quota_up_together() {
+        let demand = bursts();
+        let run_of = |quota_us| run(&demand, quota_us, Throttling::Task);
+        // 24 ms of work in bursts of 2 CPUs.
+        let (little, enough) = (run_of(8000), run_of(30_000));
+        let each = little.spread.count() as f64 / 8.0;
+        assert!((6.0..=24.0).contains(&each), "{each}");
+        assert_eq!(enough.spread.count(), 0);
+        let share = little.ran_ns as f64 / (8.0 * 24_000_000.0);
+        assert!((share - 1.0).abs() < 0.01, "{share}");
+        let mut spread = demand.clone();
+        for thread in &mut spread.threads {
+            thread.rhythm = Rhythm::Mean {
+                run_ns: 3_000_000,
+                sleep_ns: 197_000_000,
+            };
+        }
+        let spread = run(&spread, 8000, Throttling::Task);
+        let rate = |run: &QuotaRun| run.spread.count() as f64 / run.duration_ns as f64;
+        assert!(rate(&spread) * 2.0 < rate(&little), "{spread:?} {little:?}");
     }
 
     #[test]
@@ -461,8 +371,10 @@ mod tests {
         let mut demand = hogs(1, &[0.5]);
         demand.threads.push(ThreadDemand {
             tid: 9,
-            run_ns: 2_000_000,
-            sleep_ns: 3_000_000,
+            rhythm: Rhythm::Mean {
+                run_ns: 2_000_000,
+                sleep_ns: 3_000_000,
+            },
             ..demand.threads[0].clone()
         });
         let first = run(&demand, 8000, Throttling::Task);

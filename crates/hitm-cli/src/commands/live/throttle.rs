@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use hitm::live::simulate_quota;
+use hitm::live::{Deviation, QuotaSetting, Sufficient, simulate_quota, smallest};
 use hitm_live::cgroups::{Bandwidth, Hierarchy};
 use hitm_live::place::Stop;
 use hitm_live::options::Options;
-use hitm_live::throttle;
+use hitm_live::throttle::{self, Demand};
 use hitm_report::live::throttle as shown;
-use hitm_report::live::whatif::{self, WhatIfRow};
+use hitm_report::live::whatif::{self, WhatIf as Answer, WhatIfRow};
 
 use super::what_if::{WhatIf, what_if};
 use crate::commands::duration::duration;
@@ -76,30 +76,60 @@ fn simulate(
     // A setting that cannot be is told before the time is spent.
     let [present, asked] = what_if.settings(quota_of(group)?)?;
     let (report, demand) = throttle::observe_load(options)?;
-    let mut rows = vec![WhatIfRow::measured(&report, present, &demand)];
-    for (label, setting) in [
-        ("simulated, as it is", present),
-        ("simulated, asked", asked),
-    ] {
-        let run = simulate_quota(&demand, &setting)?;
-        rows.push(WhatIfRow {
-            label,
-            setting,
-            run,
-        });
+    let measured = WhatIfRow::measured(&report, present, &demand);
+    let as_it_is = simulated("simulated, as it is", present, &demand)?;
+    let deviation = Deviation::of(&as_it_is.run, &measured.run);
+    let mut answer = Answer {
+        rows: vec![measured, as_it_is],
+        refused: deviation.is_beyond().then_some(deviation),
+        demand,
+    };
+    if answer.refused.is_none() {
+        let row = simulated("simulated, asked", asked, &answer.demand)?;
+        answer.rows.push(row);
+        answer.rows.extend(sufficing(&answer.demand, &asked)?);
     }
     match args.format {
         Format::Text => {
             terminal.out(&shown::text(&report))?;
             let width = text_options(terminal).width;
-            terminal.out(&whatif::text(&demand, &rows, width))?;
+            terminal.out(&whatif::text(&answer, width))?;
         }
         Format::Json => {
-            let what_if = whatif::json(&demand, &rows);
-            terminal.json(&shown::json(&report, Some(what_if)))?;
+            terminal.json(&shown::json(&report, Some(whatif::json(&answer))))?;
         }
     }
-    Ok(Exit::Done)
+    match answer.refused {
+        None => Ok(Exit::Done),
+        Some(_) => Ok(Exit::GateFailed),
+    }
+}
+
+fn simulated(label: &'static str, setting: QuotaSetting, demand: &Demand) -> Result<WhatIfRow> {
+    let run = simulate_quota(demand, &setting)?;
+    Ok(WhatIfRow {
+        label,
+        setting,
+        run,
+    })
+}
+
+/// The smallest quota and burst that suffice a load whose jobs are known: one without sleeps takes all.
+fn sufficing(demand: &Demand, asked: &QuotaSetting) -> Result<Vec<WhatIfRow>> {
+    if !demand.is_traced() {
+        return Ok(Vec::new());
+    }
+    let labels = ["simulated, least quota", "simulated, least burst"];
+    let found = labels.into_iter().zip(smallest(demand, asked)?);
+    let row = |(label, found): (&'static str, Option<Sufficient>)| {
+        let Sufficient { setting, run } = found?;
+        Some(WhatIfRow {
+            label,
+            setting,
+            run,
+        })
+    };
+    Ok(found.filter_map(row).collect())
 }
 
 fn quota_of(group: &str) -> Result<Option<Bandwidth>> {

@@ -1,0 +1,158 @@
+//! Answers of a what-if: whether the simulator may be believed, and the smallest settings that
+//! suffice.
+
+use hitm_live::cgroups::Bandwidth;
+use hitm_live::throttle::Demand;
+
+use super::{QuotaRun, QuotaSetting, WhatIfError, simulate_quota};
+
+/// Largest deviation from what was measured at which other settings are simulated.
+pub const DEVIATION_MAX: f64 = 0.25;
+
+/// Fewest throttlings of which a percentile is compared, and which a deviation is a share of.
+/// Assumed 8 (4 to 16).
+const FEW: u64 = 8;
+
+/// The shortest step of a smallest setting, as the kernel has it at least for a quota.
+const STEP_US: u64 = 1000;
+
+/// The figure in which a simulated run is furthest from the measured one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Deviation {
+    /// The figure.
+    pub figure: &'static str,
+    /// Simulated over measured, less 1.
+    pub share: f64,
+}
+
+impl Deviation {
+    /// Compares a simulated run with the measured one.
+    pub fn of(simulated: &QuotaRun, measured: &QuotaRun) -> Deviation {
+        let seconds = |run: &QuotaRun| run.duration_ns.max(1) as f64 / 1e9;
+        let rate = |run: &QuotaRun| run.spread.count() as f64 / seconds(run);
+        let least = FEW as f64 / seconds(measured);
+        let mut deviation = Deviation {
+            figure: "rate of throttlings",
+            share: (rate(simulated) - rate(measured)) / rate(measured).max(least),
+        };
+        if simulated.spread.count().min(measured.spread.count()) < FEW {
+            return deviation;
+        }
+        for (figure, permille) in [("p50 stopped", 500), ("p99 stopped", 990)] {
+            let quantile = |run: &QuotaRun| run.throttled.quantile_ns(permille).max(1) as f64;
+            let share = quantile(simulated) / quantile(measured) - 1.0;
+            if share.abs() > deviation.share.abs() {
+                deviation = Deviation { figure, share };
+            }
+        }
+        deviation
+    }
+
+    /// Returns true if the simulator does not know this load.
+    pub fn is_beyond(&self) -> bool {
+        self.share.abs() > DEVIATION_MAX
+    }
+}
+
+/// A setting under which no task of the load is throttled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sufficient {
+    /// The setting.
+    pub setting: QuotaSetting,
+    /// Its run.
+    pub run: QuotaRun,
+}
+
+/// The smallest quota, and the smallest burst, with which `asked` throttles nobody; none where no
+/// burst suffices. A search in steps of a sixteenth, at least of a millisecond.
+///
+/// # Errors
+/// As [`simulate_quota`].
+pub fn smallest(
+    demand: &Demand,
+    asked: &QuotaSetting,
+) -> Result<[Option<Sufficient>; 2], WhatIfError> {
+    let Some(own) = asked.bandwidth else {
+        return Ok([None, None]);
+    };
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
+    let with_quota = |quota_us| Bandwidth {
+        quota_us,
+        burst_us: own.burst_us.min(quota_us),
+        ..own
+    };
+    let with_burst = |burst_us| Bandwidth { burst_us, ..own };
+    let search = Search { demand, asked };
+    Ok([
+        search.least(own.period_us * cpus, &with_quota)?,
+        search.least(own.quota_us, &with_burst)?,
+    ])
+}
+
+struct Search<'a> {
+    demand: &'a Demand,
+    asked: &'a QuotaSetting,
+}
+
+impl Search<'_> {
+    /// Finds the least value up to `most` that suffices.
+    fn least(
+        &self,
+        most: u64,
+        with: &dyn Fn(u64) -> Bandwidth,
+    ) -> Result<Option<Sufficient>, WhatIfError> {
+        let Some(mut best) = self.try_one(with(most))? else {
+            return Ok(None);
+        };
+        let (mut low, mut high) = (0, most);
+        while high - low > STEP_US.max(high / 16) {
+            let middle = (low + high) / 2;
+            match self.try_one(with(middle.max(STEP_US)))? {
+                Some(found) => (best, high) = (found, middle),
+                None => low = middle,
+            }
+        }
+        Ok(Some(best))
+    }
+
+    fn try_one(&self, bandwidth: Bandwidth) -> Result<Option<Sufficient>, WhatIfError> {
+        let setting = QuotaSetting {
+            bandwidth: Some(bandwidth),
+            ..*self.asked
+        };
+        let run = simulate_quota(self.demand, &setting)?;
+        Ok((run.spread.count() == 0).then_some(Sufficient { setting, run }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(count: u64, ns: u64) -> QuotaRun {
+        let mut run = QuotaRun {
+            duration_ns: 10_000_000_000,
+            ..QuotaRun::default()
+        };
+        for _ in 0..count {
+            run.spread.add(ns);
+            run.throttled.add(ns);
+        }
+        run
+    }
+
+    #[test]
+    fn the_figure_that_is_furthest_off_decides() {
+        let measured = run(120, 50_000_000);
+        let lost = Deviation::of(&run(14, 50_000_000), &measured);
+        assert_eq!(lost.figure, "rate of throttlings");
+        assert!(lost.is_beyond() && lost.share < -0.8, "{lost:?}");
+        let longer = Deviation::of(&run(110, 90_000_000), &measured);
+        assert!(longer.is_beyond(), "{longer:?}");
+        assert!(!Deviation::of(&run(110, 55_000_000), &measured).is_beyond());
+        // A few throttlings are not compared as if they were many.
+        assert!(!Deviation::of(&run(3, 90_000_000), &run(2, 1_000_000)).is_beyond());
+        assert!(!Deviation::of(&run(0, 0), &run(0, 0)).is_beyond());
+        assert!(Deviation::of(&run(9, 1), &run(0, 0)).is_beyond());
+    }
+}
