@@ -16,6 +16,8 @@ pub struct Job {
     pub ran_ns: u64,
     /// The thread.
     pub tid: u32,
+    /// The CPU on which it went to sleep.
+    pub cpu: u32,
 }
 
 /// A task that does not sleep: since when, and its CPU time at that moment.
@@ -67,11 +69,14 @@ impl Arrivals {
                 .chunks_exact(8)
                 .map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of eight")));
             let mut next = || words.next().unwrap_or_default();
+            let [woken_ns, slept_ns, ran_ns, thread] = [next(), next(), next(), next()];
+            let (tid, cpu) = halves(thread);
             take(Job {
-                woken_ns: next(),
-                slept_ns: next(),
-                ran_ns: next(),
-                tid: halves(next()).0,
+                woken_ns,
+                slept_ns,
+                ran_ns,
+                tid,
+                cpu,
             });
         }
     }

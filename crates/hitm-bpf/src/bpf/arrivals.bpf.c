@@ -39,7 +39,7 @@ struct job {
 	u64 slept;
 	u64 ran;
 	u32 tid;
-	u32 padding;
+	u32 cpu;
 };
 
 struct {
@@ -106,7 +106,7 @@ int arrivals_switch(u64 *ctx)
 		job->slept = bpf_ktime_get_ns();
 		job->ran = work->se.sum_exec_runtime - begun->ran;
 		job->tid = tid;
-		job->padding = 0;
+		job->cpu = bpf_get_smp_processor_id();
 		bpf_ringbuf_submit(job, NO_WAKEUP);
 	} else {
 		count(counts, COUNT_LOST_EVENTS);

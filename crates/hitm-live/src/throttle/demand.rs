@@ -19,7 +19,7 @@ use hitm_bpf::monotonic_ns;
 use crate::cgroups::{Hierarchy, Tree};
 use crate::procfs::{self, Stat};
 pub use jobs::Arrival;
-use jobs::{Jobs, Traced, is_timed};
+use jobs::{ByThread, Jobs, Traced};
 
 /// Sleep share in thousandths below which a thread counts as never sleeping: reading the counters
 /// has that much noise.
@@ -113,6 +113,8 @@ pub enum Rhythm {
         /// Jobs begin at their moments, however long the ones before take. Else each begins after
         /// its sleep.
         is_timed: bool,
+        /// The CPU on which nearly all of them ended.
+        home: Option<u32>,
     },
 }
 
@@ -123,7 +125,7 @@ impl ThreadDemand {
         tid: u32,
         [ran_ns, ready_ns, switches]: [u64; 3],
         duration_ns: u64,
-        jobs: Option<Vec<Arrival>>,
+        traced: Option<Rhythm>,
     ) -> Option<ThreadDemand> {
         if ran_ns + ready_ns == 0 {
             return None;
@@ -131,12 +133,9 @@ impl ThreadDemand {
         let slept_ns = duration_ns.saturating_sub(ran_ns + ready_ns);
         let never_sleeps = slept_ns.saturating_mul(1000) < duration_ns * NO_SLEEP_PERMILLE;
         let sleeps = switches.max(1);
-        let rhythm = match jobs {
+        let rhythm = match traced {
             _ if never_sleeps => Rhythm::Always,
-            Some(jobs) => Rhythm::Traced {
-                is_timed: is_timed(&jobs),
-                jobs,
-            },
+            Some(rhythm) => rhythm,
             None => Rhythm::Mean {
                 run_ns: (ran_ns / sleeps).max(1),
                 sleep_ns: slept_ns / sleeps,
@@ -309,9 +308,9 @@ impl DemandMeter {
         let left_out = (after.len() + self.before.len() - 2 * known.len()) as u64;
         let threads = known.into_iter();
         let threads = threads.filter_map(|(tid, sums)| {
-            let jobs = traced.as_mut();
-            let jobs = jobs.map(|jobs| jobs.remove(&tid).unwrap_or_default());
-            let load = ThreadDemand::of(tid, sums, duration_ns, jobs)?;
+            let own = traced.as_mut();
+            let own = own.map(|all| all.remove(&tid).unwrap_or(NO_JOBS));
+            let load = ThreadDemand::of(tid, sums, duration_ns, own)?;
             let nice = Stat::of(tid).map_or(0, |stat| stat.nice);
             Some(ThreadDemand { nice, ..load })
         });
@@ -350,8 +349,12 @@ impl DemandMeter {
     }
 }
 
-/// Jobs of threads by number.
-type ByThread = BTreeMap<u32, Vec<Arrival>>;
+/// The rhythm of a thread that nothing woke.
+const NO_JOBS: Rhythm = Rhythm::Traced {
+    jobs: Vec::new(),
+    is_timed: true,
+    home: None,
+};
 
 /// The jobs if none is missing, else the reason why there are means alone.
 fn whole(traced: Result<Traced, String>) -> (Option<ByThread>, Option<String>) {

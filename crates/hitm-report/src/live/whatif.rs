@@ -299,9 +299,9 @@ mod tests {
 
             What if: the group's load in the simulator, on a model of this host
               2 threads, 1 of which never sleep; 0 more were not there all the time; beside it 1 groups with 1.50 tasks
-                               quota us period us kernel CPUs times p50 stopped p99 stopped     p99 longest p99 timer
-              measured             4000     20000 task   0.20    99     16.0 ms     16.0 ms 16.0 ms 16.0 ms    5.0 us
-              simulated, asked    40000     20000 task   0.20     0           -           -       -       -         -
+                               quota us period us burst us kernel CPUs times/s p50 stopped p99 stopped     p99 longest
+              measured             4000     20000        0 task   0.20   49.50     16.0 ms     16.0 ms 16.0 ms 16.0 ms
+              simulated, asked    40000     20000        0 task   0.20    0.00           -           -       -       -
 
             Throttled until it could run, measured (ns):
             [8M, 16M)               99 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|

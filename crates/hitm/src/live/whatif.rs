@@ -303,6 +303,7 @@ mod tests {
         let rhythm = Rhythm::Traced {
             jobs: jobs.collect(),
             is_timed: true,
+            home: None,
         };
         let mut demand = hogs(8, &[]);
         for thread in &mut demand.threads {

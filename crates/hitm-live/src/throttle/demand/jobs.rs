@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use hitm_bpf::{Arrivals, Awake, Job, monotonic_ns};
 
+use super::Rhythm;
 use crate::procfs::{self, Stat};
 
 /// Limit on jobs of all threads: 24 MiB.
@@ -20,6 +21,9 @@ pub struct Arrival {
     pub ran_ns: u64,
 }
 
+/// Rhythms of threads by number.
+pub(super) type ByThread = BTreeMap<u32, Rhythm>;
+
 /// Jobs of the threads of a group while they are observed.
 #[derive(Debug)]
 pub(super) struct Jobs {
@@ -34,7 +38,7 @@ pub(super) struct Jobs {
 /// What was seen of a group's work.
 #[derive(Debug, Default)]
 pub(super) struct Traced {
-    pub(super) by_thread: BTreeMap<u32, Vec<Arrival>>,
+    pub(super) by_thread: ByThread,
     /// Jobs that are missing.
     pub(super) lost: u64,
 }
@@ -99,6 +103,7 @@ impl Jobs {
                 slept_ns: now,
                 ran_ns: ran_of(&task),
                 tid: task.tid,
+                cpu: Stat::of(task.tid).map_or(0, |stat| stat.cpu.into()),
             };
             self.by_thread.entry(task.tid).or_default().push(job);
         }
@@ -111,7 +116,7 @@ impl Jobs {
         let by_thread = self.by_thread.into_iter();
         Ok(Traced {
             by_thread: by_thread
-                .map(|(tid, jobs)| (tid, works(&jobs, begun_ns)))
+                .map(|(tid, jobs)| (tid, rhythm(&jobs, begun_ns)))
                 .collect(),
             lost: self.left_out + self.programs.lost()?,
         })
@@ -122,6 +127,25 @@ impl Jobs {
 fn ran_of(task: &Awake) -> u64 {
     let ran = procfs::schedstat(task.tid).map_or(0, |[ran, ..]| ran);
     ran.saturating_sub(task.ran_ns)
+}
+
+fn rhythm(jobs: &[Job], begun_ns: u64) -> Rhythm {
+    let works = works(jobs, begun_ns);
+    Rhythm::Traced {
+        is_timed: is_timed(&works),
+        home: home(jobs),
+        jobs: works,
+    }
+}
+
+/// The CPU on which nine of ten jobs ended.
+fn home(jobs: &[Job]) -> Option<u32> {
+    let mut counts = BTreeMap::new();
+    for job in jobs {
+        *counts.entry(job.cpu).or_insert(0) += 1;
+    }
+    let (cpu, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    (count * 10 >= jobs.len() * 9).then_some(cpu)
 }
 
 fn works(jobs: &[Job], begun_ns: u64) -> Vec<Arrival> {
@@ -140,7 +164,7 @@ fn works(jobs: &[Job], begun_ns: u64) -> Vec<Arrival> {
 
 /// Returns true for a thread that wakes up by the clock: its wake-ups come in steadier intervals
 /// than its sleeps are long. Else it sleeps for a time of its own after each job.
-pub(super) fn is_timed(works: &[Arrival]) -> bool {
+fn is_timed(works: &[Arrival]) -> bool {
     let intervals = works.windows(2).map(|pair| pair[1].at_ns - pair[0].at_ns);
     let sleeps = works.iter().skip(1).map(|work| work.slept_ns);
     spread(intervals) <= spread(sleeps)
@@ -173,6 +197,7 @@ mod tests {
                     slept_ns: at + ran,
                     ran_ns: ran,
                     tid: 1,
+                    cpu: 0,
                 };
                 at = step(at, ran);
                 job

@@ -7,7 +7,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use hitm_live::throttle::{Arrival, Demand, OtherGroup, Rhythm, ThreadDemand, Weight};
 use hitm_sim::engine::{Random, SimError};
 use hitm_sim::kernel::{
-    GroupId, GroupSpec, Kernel, Policy, Quota, TaskSpec, Thread, weight_of_nice,
+    CpuMask, GroupId, GroupSpec, Kernel, Policy, Quota, TaskSpec, Thread, weight_of_nice,
 };
 
 use super::{LOOK, OFF, QuotaSetting};
@@ -65,7 +65,10 @@ pub(super) fn spawn(
     };
     for (number, load) in demand.threads.iter().enumerate() {
         let (load, seen) = (load.clone(), Rc::clone(&seen));
-        let spec = spec("load", number, load.nice);
+        let mut spec = spec("load", number, load.nice);
+        if let Some(home) = home_of(&load, kernel) {
+            (spec.cpu, spec.allowed) = (home, Some(CpuMask::of(kernel.cpu_count(), [home])));
+        }
         kernel.spawn_in(group, &spec, move |thread| async move {
             run_load(&thread, &load, number, &seen).await;
         })?;
@@ -74,6 +77,18 @@ pub(super) fn spawn(
         spawn_others(kernel, other, &mut spec)?;
     }
     Ok(seen)
+}
+
+/// The CPU on which a thread stays: the kernel hardly ever moves one that wakes up where it slept.
+fn home_of(load: &ThreadDemand, kernel: &Kernel) -> Option<CpuId> {
+    let Rhythm::Traced {
+        home: Some(cpu), ..
+    } = load.rhythm
+    else {
+        return None;
+    };
+    let cpu = CpuId(u16::try_from(cpu).ok()?);
+    (cpu.index() < kernel.cpu_count()).then_some(cpu)
 }
 
 /// The weight of a group in the kernel.
@@ -208,6 +223,6 @@ async fn run_load(thread: &Thread, load: &ThreadDemand, number: usize, seen: &Re
             let random = kernel.engine().random(&format!("what-if load {number}"));
             player.run_means(*run_ns, *sleep_ns, random).await;
         }
-        Rhythm::Traced { jobs, is_timed } => player.replay(jobs, *is_timed).await,
+        Rhythm::Traced { jobs, is_timed, .. } => player.replay(jobs, *is_timed).await,
     }
 }
