@@ -239,7 +239,7 @@ fn throttled_groups_are_the_second_table() {
               p50 stopped         0 ns  p50_ns without the wait for a CPU afterwards
               p99 stopped         0 ns  p99_ns without the wait for a CPU afterwards
               longest          16.0 ms  The longest throttling of a task
-              queues             1.5 s  Time for which a queue of it had a task that stood still, each CPU's once
+              queues             1.5 s  Time for which its queues were seen throttled with a task that stood still, each CPU's once
               walks                  0  Walks of its timers
               delay                  -  Without BPF: time for which its tasks were ready and did not run
 
