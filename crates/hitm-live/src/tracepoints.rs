@@ -68,8 +68,7 @@ impl Tracepoints {
     }
 }
 
-/// Counts waits in futex(2) while it lives. Every system call of the host then passes through the
-/// programs.
+/// Counts waits in futex(2) while it lives.
 #[derive(Debug)]
 pub struct Futexes(FutexWaits);
 
@@ -81,7 +80,7 @@ impl Futexes {
     pub fn attach(waiters: &Waiters) -> Result<Futexes, String> {
         let filter = waiters.filter();
         if filter == Filter::All {
-            let reason = "they cost each system call of the host some 55 ns: name a process or a cgroup that has the cpu controller";
+            let reason = "idle threads of all programs would fill their table: name a process or a cgroup that has the cpu controller";
             return Err(reason.to_owned());
         }
         let programs = FutexWaits::attach(&filter).map_err(|error| error.to_string())?;

@@ -21,7 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(super) const TRACEPOINTS: &str = "tracepoints of the kernel's lock waits, by BPF";
 
 /// The layer of futexes, in words.
-const FUTEXES: &str = "waits in futex(2), by BPF at the entry and the return of system calls";
+const FUTEXES: &str = "waits in futex(2), by BPF at switches between threads";
 
 /// Layers that observe, and the faults of the others.
 pub(super) struct Layers {
