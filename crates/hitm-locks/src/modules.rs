@@ -15,7 +15,12 @@ const KNOWN_MAX: usize = 256;
 
 /// First addresses of cached modules, and the numbers of their records plus 1.
 static STARTS: [AtomicUsize; KNOWN_MAX] = [const { AtomicUsize::new(0) }; KNOWN_MAX];
-static NUMBERS: [AtomicUsize; KNOWN_MAX] = [const { AtomicUsize::new(0) }; KNOWN_MAX];
+static NUMBERS: [AtomicUsize; KNOWN_MAX] = [const { AtomicUsize::new(UNWRITTEN) }; KNOWN_MAX];
+
+/// The number of a record that is being written.
+const UNWRITTEN: usize = 0;
+/// The number of a module for which there was no room.
+const NO_ROOM: usize = usize::MAX;
 
 /// `struct dl_find_object` of glibc 2.35 and later.
 #[repr(C)]
@@ -51,7 +56,7 @@ pub(crate) fn look_up() {
 pub(crate) fn forget() {
     for (start, number) in STARTS.iter().zip(&NUMBERS) {
         start.store(0, Ordering::Relaxed);
-        number.store(0, Ordering::Relaxed);
+        number.store(UNWRITTEN, Ordering::Relaxed);
     }
 }
 
@@ -61,21 +66,31 @@ pub(crate) fn number_of(region: Region, process: usize, address: usize) -> u64 {
     let start = found.map_start as usize;
     let known = STARTS.iter().zip(&NUMBERS);
     for (slot, number) in known {
-        let taken = slot.load(Ordering::Acquire);
-        if taken == start {
-            return number.load(Ordering::Acquire) as u64;
-        }
-        let claimed = taken == 0
-            && slot
-                .compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire)
-                .is_ok();
-        if claimed {
-            let taken = write(region, process, &found);
-            number.store(taken, Ordering::Release);
-            return taken as u64;
+        let taken = match slot.load(Ordering::Acquire) {
+            0 => slot.compare_exchange(0, start, Ordering::AcqRel, Ordering::Acquire),
+            taken => Err(taken),
+        };
+        if taken.map_or_else(|taken| taken == start, |_| true) {
+            return numbered(number, || write(region, process, &found)) as u64;
         }
     }
     0
+}
+
+/// The number in a slot that has been claimed. Threads that come before its first one has written the record write
+/// one each, and the first to have done so keeps the slot: none may wait here, as it may interrupt the other.
+fn numbered(number: &AtomicUsize, write: impl FnOnce() -> usize) -> usize {
+    match number.load(Ordering::Acquire) {
+        UNWRITTEN => {
+            let written = write();
+            let kept = if written == 0 { NO_ROOM } else { written };
+            // Whoever was first has a record of the same module.
+            let _ = number.compare_exchange(UNWRITTEN, kept, Ordering::AcqRel, Ordering::Acquire);
+            written
+        }
+        NO_ROOM => 0,
+        known => known,
+    }
 }
 
 fn find(address: usize) -> Option<FoundObject> {

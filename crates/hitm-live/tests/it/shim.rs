@@ -283,6 +283,16 @@ fn call_sites_lie_in_files() {
     assert!(module.path.ends_with("/lock_kinds"), "{module:?}");
 }
 
+/// The second of two threads needs the number of the program's record while the first one writes it.
+#[test]
+fn first_locks_at_the_same_time_have_their_call_sites() {
+    let observation = case("first_locks");
+    assert_eq!(observation.locks.len(), 200);
+    for lock in &observation.locks {
+        assert!(lock.call_site.module.is_some(), "{lock:?}");
+    }
+}
+
 #[test]
 fn a_static_program_is_refused_and_runs_unseen() {
     let program = programs().join("hold_share_static");

@@ -308,6 +308,36 @@ static void signals(void)
 	CHECK(in_handler > 0);
 }
 
+static pthread_mutex_t two[2] = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER };
+static atomic_int waiting;
+
+static void *lock_at_once(void *lock)
+{
+	atomic_fetch_add(&waiting, 1);
+	while (atomic_load(&waiting) < 2)
+		;
+	CHECK(!pthread_mutex_lock(lock));
+	CHECK(!pthread_mutex_unlock(lock));
+	return NULL;
+}
+
+// In 100 processes, one after the other, two threads take their first locks at the same time: 200 locks.
+static void first_locks(void)
+{
+	for (int i = 0; i < 100; i++) {
+		pid_t child = fork();
+		CHECK(child >= 0);
+		if (!child) {
+			pthread_t other = start(lock_at_once, &two[1]);
+			lock_at_once(&two[0]);
+			pthread_join(other, NULL);
+			_exit(0);
+		}
+		int status;
+		CHECK(waitpid(child, &status, 0) == child && !status);
+	}
+}
+
 // Threads that have locked a thousand times.
 static atomic_int underway;
 
@@ -344,6 +374,8 @@ int main(int argc, char **argv)
 		lock_times(9);
 	else if (!strcmp(name, "many_threads"))
 		many_threads();
+	else if (!strcmp(name, "first_locks"))
+		first_locks();
 	else if (!strcmp(name, "signals"))
 		signals();
 	else if (!strcmp(name, "exit") || !strcmp(name, "kill")) {
