@@ -8,14 +8,14 @@ use super::state::{Detail, Seen, State};
 use crate::tui::{Lines, Look, lines, list, paint};
 
 const HELP: &[&str] = &[
-    "Up, Down         select a row, or scroll a detail; so do k and j, PageUp, PageDown, Home, End",
+    "Up, Down, k, j   select a row, or scroll a detail; PageUp, PageDown, Home, End",
     "Enter            show the selected row closely, and go back",
-    "p                place the threads of the selected lock on the CPUs that it can keep busy",
+    "p                place the selected lock's threads on the CPUs that it feeds",
     "u                put them back",
     "q, Esc, Ctrl-C   end the view, and put placed threads back",
     "",
-    "Each table is that of the last window of time. docs/live.md says what the figures mean,",
-    "docs/place.md where threads are placed.",
+    "Each table is that of the last window of time. docs/live.md says what the",
+    "figures mean, docs/place.md where threads are placed.",
 ];
 
 /// Draws the view, and notes in `state` how many rows there is room for.

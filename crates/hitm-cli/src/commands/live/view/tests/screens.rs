@@ -426,14 +426,14 @@ fn help_and_messages() {
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups  (placed)
             Tab, 1, 2, 3     locks by wasted CPU time, throttled groups, late wake-ups
-            Up, Down         select a row, or scroll a detail; so do k and j, PageUp, PageDo
+            Up, Down, k, j   select a row, or scroll a detail; PageUp, PageDown, Home, End
             Enter            show the selected row closely, and go back
-            p                place the threads of the selected lock on the CPUs that it can
+            p                place the selected lock's threads on the CPUs that it feeds
             u                put them back
             q, Esc, Ctrl-C   end the view, and put placed threads back
 
-            Each table is that of the last window of time. docs/live.md says what the figure
-            docs/place.md where threads are placed.
+            Each table is that of the last window of time. docs/live.md says what the
+            figures mean, docs/place.md where threads are placed.
 
 
 
