@@ -39,6 +39,7 @@ impl LiveLocks {
     /// Judges a recording.
     pub fn of(recording: &LiveRecording) -> LiveLocks {
         let duration_ns = recording.duration_ns;
+        let cpu_count = recording.cpu_count;
         let judged = locks::judge(recording);
         let locks = judged.locks.into_iter();
         LiveLocks {
@@ -47,15 +48,24 @@ impl LiveLocks {
                 target: recording.target.clone(),
                 layers: recording.layers.clone(),
                 missing: recording.missing.clone(),
-                cpu_count: recording.cpu_count,
+                cpu_count,
                 duration_ns,
                 period_ns: recording.period_ns,
                 sample_count: recording.sample_count(),
                 lost_count: recording.lost_count,
                 left_out_count: judged.left_out_count,
             },
-            locks: locks.map(|lock| LockView { lock, duration_ns }).collect(),
-            program: recording.program.as_ref().map(ProgramLocks::of),
+            locks: locks
+                .map(|lock| LockView {
+                    lock,
+                    duration_ns,
+                    cpu_count,
+                })
+                .collect(),
+            program: recording
+                .program
+                .as_ref()
+                .map(|seen| ProgramLocks::of(seen, cpu_count)),
         }
     }
 }
@@ -105,6 +115,7 @@ mod tests {
                 }],
             },
             duration_ns: 2_000_000_000,
+            cpu_count: 4,
         }
     }
 
@@ -166,9 +177,23 @@ mod tests {
         assert!(shown(&locks(), PercentLimit::NONE).contains("taken by f"));
         let mut small = locks();
         small.locks.remove(0);
-        let shown = shown(&small, PercentLimit::DEFAULT);
-        assert!(shown.contains("No lock is contended."), "{shown}");
-        assert!(shown.contains("1 more below"), "{shown}");
+        let below = shown(&small, PercentLimit::DEFAULT);
+        assert!(below.contains("1 more below"), "{below}");
+        assert!(!below.contains("No lock is contended."), "{below}");
+        small.locks.clear();
+        let none = shown(&small, PercentLimit::DEFAULT);
+        assert!(none.contains("No lock is contended."), "{none}");
+    }
+
+    /// It is held for a thousandth of the time: any host is small for it.
+    #[test]
+    fn a_lock_that_limits_nothing_has_no_cpus_of_use() {
+        let mut seen = locks();
+        let lock = &mut seen.locks[0].lock;
+        (lock.held_ns, lock.other_ns) = (2_000_000, 1_998_000_000);
+        let json: serde_json::Value = serde_json::from_str(&json(&seen)).unwrap();
+        assert_eq!(json["locks"][0]["needed_cpus"], serde_json::Value::Null);
+        assert_eq!(json["locks"][0]["bound"], 1000.0);
     }
 
     #[test]
@@ -255,7 +280,7 @@ mod tests {
             },
         };
         LiveLocks {
-            program: Some(ProgramLocks::of(&seen)),
+            program: Some(ProgramLocks::of(&seen, 4)),
             ..locks
         }
     }
@@ -270,7 +295,6 @@ mod tests {
               samples: 2,510 in 2.0 s, 0 lost
               layer: samples
               not used: BPF: not root
-            No lock is contended.
 
             == The program's own locks by the time that their threads waited ===================================
                 waited acquired contended% handed over   u% CPUs of use bound threads kind  lock of

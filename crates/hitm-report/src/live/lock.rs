@@ -36,7 +36,7 @@ fields! {
     pub struct LockView in live_lock {
         /// The judgement.
         pub lock: Lock;
-        /// Kind of lock: rwsem, mutex, spinlock, rwlock, rtmutex, percpu_rwsem, futex.
+        /// Kind of lock: rwsem, mutex, spinlock, rwlock, rtmutex, percpu_rwsem of the kernel; futex, pthread_spinlock, spin_loop of a program.
         class => label "class", |view| view.lock.class.id();
         /// Whose member it is, or the function that takes it.
         name => name "lock", |view| view.lock.name;
@@ -57,7 +57,9 @@ fields! {
         /// The standard error of hold_share, by the number of samples.
         hold_share_error => share "+-", |view| view.held(view.lock.hold_share_error());
         /// CPUs of use to its threads: 1/u - 0.05, rounded up.
-        needed_cpus => count "CPUs of use", |view| view.lock.needed_cpus();
+        needed_cpus => count "CPUs of use", |view| {
+            limiting(view.lock.needed_cpus(), view.cpu_count, view.lock.threads.len())
+        };
         /// Speed of all threads at most, as a multiple of that of one: 1/u.
         bound => decimal "bound", |view| view.lock.bound();
         /// Waits that the kernel's tracepoints saw: all but those that only spun for a rwsem; of a futex, all of it.
@@ -72,7 +74,18 @@ fields! {
         addresses => words "at", |view| view.lock.traced.as_ref().map(addresses);
         /// Time of the host.
         pub duration_ns: u64;
+        /// CPUs of the host.
+        pub cpu_count: u32;
     }
+}
+
+/// CPUs that a lock can keep busy, unless it limits neither its threads nor the host.
+pub(super) fn limiting(
+    needed: Option<usize>,
+    cpu_count: u32,
+    thread_count: usize,
+) -> Option<usize> {
+    needed.filter(|needed| *needed <= thread_count.max(cpu_count as usize))
 }
 
 /// Addresses that waits were for.

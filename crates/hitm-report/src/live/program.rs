@@ -5,6 +5,8 @@ use std::cmp::Reverse;
 use hitm_fields::fields;
 use hitm_live::shim::{CallSite, LockKind, LockUse, Observation, Process};
 
+use super::lock::limiting;
+
 fields! {
     /// A program as a preloaded library saw it.
     #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +56,8 @@ fields! {
         variable => known label "variable", |lock| lock.used.variable.as_deref().unwrap_or_default();
         /// The process that it is in.
         pub process: Process;
+        /// CPUs of the host.
+        pub cpu_count: u32;
         /// The process.
         pid => number "pid", |lock| lock.process.pid;
         /// The process's name.
@@ -92,13 +96,20 @@ fields! {
         /// The same share over all time, contended or not.
         hold_share_all => share "u of all", |lock| lock.used.hold_share_all();
         /// CPUs of use to its threads: 1/u - 0.05, rounded up.
-        needed_cpus => count "CPUs of use", |lock| lock.used.needed_cpus();
+        needed_cpus => count "CPUs of use", |lock| {
+            limiting(lock.used.needed_cpus(), lock.cpu_count, lock.used.thread_count as usize)
+        };
         /// Speed of all threads at most, as a multiple of that of one: 1/u.
         bound => decimal "bound", |lock| lock.used.bound();
     }
 }
 
 impl ProgramLock {
+    /// Returns true if a thread had to wait for it.
+    pub(super) fn is_contended(&self) -> bool {
+        !self.is_condition() && self.used.contended > 0
+    }
+
     /// Returns true for a condition: a wait for it is no contention.
     pub(super) fn is_condition(&self) -> bool {
         self.used.kind == LockKind::Condition
@@ -107,10 +118,11 @@ impl ProgramLock {
 
 impl ProgramLocks {
     /// Puts the locks in order.
-    pub(super) fn of(seen: &Observation) -> ProgramLocks {
+    pub(super) fn of(seen: &Observation, cpu_count: u32) -> ProgramLocks {
         let locks = seen.locks.iter().map(|used| ProgramLock {
             used: used.clone(),
             process: seen.processes[used.process].clone(),
+            cpu_count,
         });
         let mut locks: Vec<ProgramLock> = locks.collect();
         // Equal ones stay in the order of process, address and kind.

@@ -54,6 +54,12 @@ pub fn render(locks: &LiveLocks, options: &TextOptions) -> Printout {
 }
 
 impl LiveLocks {
+    /// Returns true if a lock of the program is contended.
+    fn has_contended_own(&self) -> bool {
+        let own = self.program.iter().flat_map(|program| &program.locks);
+        own.into_iter().any(|lock| lock.is_contended())
+    }
+
     /// CPU time of all samples.
     fn cpu_ns(&self) -> u64 {
         self.run.sample_count * self.run.period_ns
@@ -98,6 +104,8 @@ impl Writer {
             locks.locks.iter().partition(is_shown);
         match (shown.is_empty(), locks.run.sample_count) {
             (true, 0) => {}
+            // Something is: it stands below.
+            (true, _) if !hidden.is_empty() || locks.has_contended_own() => {}
             (true, _) => self.push(Style::Plain, "No lock is contended."),
             (false, _) => self.live_locks(&shown),
         }
@@ -130,7 +138,7 @@ impl Writer {
         self.title("The program's own locks by the time that their threads waited");
         let locks = program.locks.iter().filter(|lock| !lock.is_condition());
         let share = |lock: &ProgramLock| lock.used.wait_ns as f64 / duration_ns.max(1) as f64;
-        let is_shown = |lock: &&ProgramLock| lock.used.contended > 0 && limit.holds(share(lock));
+        let is_shown = |lock: &&ProgramLock| lock.is_contended() && limit.holds(share(lock));
         let (shown, hidden): (Vec<&ProgramLock>, Vec<&ProgramLock>) = locks.partition(is_shown);
         let mut table = FieldTable::new(PROGRAM_COLUMNS);
         for lock in &shown {

@@ -61,6 +61,7 @@ pub(super) fn lock(name: &str, object: &str, waited_ms: u64) -> LockView {
             }],
         },
         duration_ns: 2000 * MS,
+        cpu_count: 4,
     }
 }
 
