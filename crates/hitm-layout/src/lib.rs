@@ -43,7 +43,9 @@ pub use data::{DataLocation, DataObject, LineMember, NameSource};
 pub use dwarf::{CodeLocation, Frame};
 pub use elf::Segment;
 pub use error::{Diagnostic, Error, TypeFault};
-pub use flow::{AccessedType, BtfFlow, CodeBytes, KernelFunction, MayAccess, Operand, ResultUse};
+pub use flow::{
+    AccessedType, BtfFlow, CodeBytes, KernelFunction, MayAccess, Operand, ResultUse, Spin,
+};
 pub use hitm_base::{Buffer, Bytes, Unread};
 pub use instances::{instance_at, only_instance};
 pub use object_file::{Definition, ObjectFile};

@@ -3,7 +3,7 @@
 //!
 //! Source: Arm Architecture Reference Manual for A-profile, DDI 0487, section C4.1 (encodings).
 
-use super::insn::{Access, Convention, Effect, Insn, Next, Own, Place, Reg, ZERO};
+use super::insn::{Access, Convention, Effect, Insn, Next, Own, Place, Reg, SpinPart, ZERO};
 
 /// Procedure Call Standard for the Arm 64-bit Architecture, section 6.1.1: arguments are in x0 to
 /// x7; x0 to x18 and the link register are the callee's.
@@ -84,7 +84,21 @@ impl Word {
             0b0000 if self.0 >> 16 == 0 => insn.next = Next::Stop,
             _ => insn.effects.push(self.clobber()),
         }
+        insn.spin = self.spin_part();
         insn
+    }
+
+    const fn spin_part(self) -> Option<SpinPart> {
+        match self.0 {
+            // yield, wfe, and isb, which Rust's spin_loop has.
+            0xd503_203f | 0xd503_205f | 0xd503_3fdf => Some(SpinPart::Pause),
+            _ if self.is(0x3f20_fc00, 0x3820_8000) => Some(SpinPart::Exchange),
+            _ if self.is(0x3fa0_7c00, 0x08a0_7c00) => Some(SpinPart::CompareExchange {
+                expected: self.reg(16),
+                new: self.reg(0),
+            }),
+            _ => None,
+        }
     }
 
     /// Operations on vectors and floating-point numbers: few write a general register.

@@ -126,6 +126,25 @@ pub(super) enum Effect {
     Clobber { to: Reg },
 }
 
+impl Effect {
+    /// The register that gets something.
+    pub(super) const fn written(&self) -> Option<Reg> {
+        match *self {
+            Effect::Copy { to, .. }
+            | Effect::Constant { to, .. }
+            | Effect::Address { to, .. }
+            | Effect::Step { to, .. }
+            | Effect::Scale { to, .. }
+            | Effect::MultiplyAdd { to, .. }
+            | Effect::Select { to, .. }
+            | Effect::Load { to, .. }
+            | Effect::Own { to, .. }
+            | Effect::Clobber { to } => Some(to),
+            Effect::Store { .. } | Effect::Spoil { .. } => None,
+        }
+    }
+}
+
 /// A value that a kernel keeps for each CPU, of the CPU that runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Own {
@@ -171,6 +190,17 @@ impl Next {
     }
 }
 
+/// Part of an instruction in a loop that waits for another thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SpinPart {
+    /// It tells the processor that the thread waits.
+    Pause,
+    /// It puts a value into memory, whatever was there.
+    Exchange,
+    /// It puts the value of `new` into memory that has the value of `expected`, which else gets what is there.
+    CompareExchange { expected: Reg, new: Reg },
+}
+
 /// A decoded instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Insn {
@@ -183,6 +213,8 @@ pub(super) struct Insn {
     pub(super) implied: Vec<Access>,
     /// True if it reads memory, and may retire together with a conditional branch behind it.
     pub(super) is_fusible: bool,
+    /// Its part in a loop that waits for another thread, if it may have one.
+    pub(super) spin: Option<SpinPart>,
     pub(super) next: Next,
 }
 
@@ -194,6 +226,7 @@ impl Insn {
             access: None,
             implied: Vec::new(),
             is_fusible: false,
+            spin: None,
             next: Next::Follow,
         }
     }

@@ -16,6 +16,7 @@ mod function;
 mod insn;
 mod numbers;
 mod operands;
+mod spins;
 mod state;
 mod target;
 mod types;
@@ -32,6 +33,7 @@ use self::dwarf_types::DwarfTypes;
 use self::function::{Analysis, Code};
 pub(crate) use self::operands::OperandIndex;
 pub use self::operands::{CodeBytes, MayAccess, Operand};
+pub use self::spins::Spin;
 use self::types::Types;
 use crate::dwarf::{CodeIndex, DieRef, DwarfFile, FunctionLocals, VariableIndex};
 use crate::elf::Elf;
@@ -232,18 +234,36 @@ fn decode(elf: &Elf, locals: &FunctionLocals) -> Vec<insn::Insn> {
 fn decode_range(elf: &Elf, range: Range<u64>, max: usize) -> Option<Vec<insn::Insn>> {
     let begin = range.start;
     let code = elf.loaded(range)?;
-    Some(match elf.architecture {
-        Architecture::X86_64 => x86::decode(code, begin, max),
-        Architecture::Aarch64 => aarch64::decode(code, begin, max),
-    })
+    Some(decode_upto(elf.architecture, code, begin, max))
 }
 
 /// The instructions of machine code.
 fn decode_code(architecture: Architecture, code: &[u8], begin: u64) -> Vec<insn::Insn> {
+    decode_upto(architecture, code, begin, INSNS_MAX)
+}
+
+/// The first instructions of machine code.
+fn decode_upto(architecture: Architecture, code: &[u8], begin: u64, max: usize) -> Vec<insn::Insn> {
     match architecture {
-        Architecture::X86_64 => x86::decode(code, begin, INSNS_MAX),
-        Architecture::Aarch64 => aarch64::decode(code, begin, INSNS_MAX),
+        Architecture::X86_64 => x86::decode(code, begin, max),
+        Architecture::Aarch64 => aarch64::decode(code, begin, max),
     }
+}
+
+/// Returns true if the code that ends with these bytes ends with a call.
+pub(crate) fn ends_with_call(architecture: Architecture, code: &[u8]) -> bool {
+    // Of x86-64 a call by a register, and one with an index, an offset and a prefix.
+    let lengths = match architecture {
+        Architecture::X86_64 => 2..=8,
+        Architecture::Aarch64 => 4..=4,
+    };
+    lengths.into_iter().any(|length| {
+        let start = code.len().checked_sub(length);
+        let last = start.map_or(Vec::new(), |start| {
+            decode_upto(architecture, &code[start..], 0, 2)
+        });
+        matches!(&last[..], [only] if matches!(only.next, insn::Next::Call(_)))
+    })
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Operand {
         self.base.is_none() && self.index.is_none()
     }
 
-    fn new(access: &Access, place: Place) -> Operand {
+    pub(super) fn new(access: &Access, place: Place) -> Operand {
         Operand {
             base: place.base,
             index: place.index.filter(|index| index.0 != ZERO),
@@ -236,16 +236,11 @@ impl Registers {
                     let value = now[usize::from(from)];
                     now[usize::from(to)] = value.map(|(reg, sum)| (reg, sum.wrapping_add(add)));
                 }
-                Effect::Store { .. } | Effect::Spoil { .. } => {}
-                Effect::Constant { to, .. }
-                | Effect::Address { to, .. }
-                | Effect::Step { to, .. }
-                | Effect::Scale { to, .. }
-                | Effect::MultiplyAdd { to, .. }
-                | Effect::Select { to, .. }
-                | Effect::Load { to, .. }
-                | Effect::Own { to, .. }
-                | Effect::Clobber { to } => now[usize::from(to)] = None,
+                other => {
+                    if let Some(to) = other.written() {
+                        now[usize::from(to)] = None;
+                    }
+                }
             }
         }
         // It reads as zero, whatever is put there.

@@ -6,7 +6,7 @@ use iced_x86::{
 };
 
 use super::insn::{
-    Access, Convention, Effect, Insn, Next, Own, POINTER_BYTES, Place, Reg, SCRATCH,
+    Access, Convention, Effect, Insn, Next, Own, POINTER_BYTES, Place, Reg, SCRATCH, SpinPart,
 };
 
 /// The System V ABI for x86-64, section 3.2: arguments are in rdi, rsi, rdx, rcx, r8 and r9; rax, rcx, rdx,
@@ -42,6 +42,7 @@ fn translate(instruction: &Instruction, factory: &mut InstructionInfoFactory) ->
         return insn;
     }
     insn.next = next(instruction);
+    insn.spin = spin_part(instruction);
     let is_address = matches!(instruction.mnemonic(), Mnemonic::Lea | Mnemonic::Nop);
     if !is_address {
         insn.access = access(instruction, factory);
@@ -67,6 +68,19 @@ fn next(instruction: &Instruction) -> Next {
         FlowControl::Interrupt if instruction.mnemonic() != Mnemonic::Int => Next::Stop,
         FlowControl::Exception => Next::Stop,
         _ => Next::Follow,
+    }
+}
+
+fn spin_part(instruction: &Instruction) -> Option<SpinPart> {
+    let has_memory = memory_operand(instruction).is_some();
+    match instruction.mnemonic() {
+        Mnemonic::Pause | Mnemonic::Tpause | Mnemonic::Umwait => Some(SpinPart::Pause),
+        Mnemonic::Xchg | Mnemonic::Bts | Mnemonic::Btr if has_memory => Some(SpinPart::Exchange),
+        Mnemonic::Cmpxchg if has_memory => Some(SpinPart::CompareExchange {
+            expected: 0,
+            new: number(instruction.op1_register().full_register())?,
+        }),
+        _ => None,
     }
 }
 
