@@ -199,6 +199,15 @@ impl<'l> Symbolizer<'l> {
         self.place(address).is_ok()
     }
 
+    /// Returns true if a runtime address may be one that a call returns to: it is behind a call of a file, or in memory
+    /// that is mapped and is no file's.
+    pub fn is_call_site(&mut self, address: u64) -> bool {
+        match self.in_file(address) {
+            Ok(InFile { file, vaddr, .. }) => file.is_behind_call(vaddr),
+            Err(_) => self.mappings.at(address).is_some(),
+        }
+    }
+
     /// The use of the result of the call that returns to a runtime address, and the path of the file that
     /// has the type.
     pub fn result_use(&mut self, code: u64) -> Option<(String, ResultUse)> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::ObjectFile;
-use crate::flow::{AccessedType, FlowIndex, FlowSource, MayAccess, ResultUse};
+use crate::flow::{AccessedType, FlowIndex, FlowSource, MayAccess, ResultUse, ends_with_call};
 use crate::path::{AccessPath, LeafList};
 use crate::types::TypeId;
 
@@ -19,6 +19,14 @@ impl ObjectFile {
     pub fn operands(&mut self, vaddr: u64) -> Vec<MayAccess> {
         let function = self.code_range(vaddr);
         self.operands.at(&self.elf, function, vaddr)
+    }
+
+    /// Returns true if the instruction before a virtual address is a call.
+    pub fn is_behind_call(&self, vaddr: u64) -> bool {
+        const LONGEST: u64 = 8;
+        let from = vaddr.saturating_sub(LONGEST);
+        let code = self.elf.loaded(from..vaddr);
+        code.is_some_and(|code| ends_with_call(self.elf.architecture, code))
     }
 
     /// The use of the result of the call that returns to a virtual address.
