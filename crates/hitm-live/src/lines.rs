@@ -11,7 +11,7 @@
 mod clocks;
 mod event;
 mod record;
-mod registers;
+pub(crate) mod registers;
 mod watches;
 
 use std::collections::BTreeSet;

@@ -10,6 +10,8 @@
 //! tracepoints, where they were recorded, add the time slept. They also find spinners with
 //! interrupts off, which have no samples: the pending sample comes when interrupts are enabled
 //! again, under the holder of that moment.
+//!
+//! A sample in a loop of a program that waits for another thread's write is time spent waiting, too.
 
 mod known;
 mod site;
@@ -21,9 +23,9 @@ use std::collections::BTreeSet;
 use indexmap::IndexMap;
 
 use crate::hold_share::cpus_of_use;
-use crate::recording::{LiveObject, LiveRecording, LiveThread};
-pub use known::Class;
+use crate::recording::{LiveObject, LiveRecording, LiveSample, LiveThread};
 use known::Owner;
+pub use known::{Class, is_library_wait};
 use site::{At, Functions};
 
 /// Waiting samples below which a lock is not shown: a share of fewer is meaningless.
@@ -101,9 +103,9 @@ impl Lock {
         self.held_ns as f64 / working.max(1) as f64
     }
 
-    /// Returns true if samples show the holder: only the program knows the holder of a futex.
+    /// Returns true if samples show the holder: only the program knows the holder of its own lock.
     pub fn is_hold_known(&self) -> bool {
-        self.class != Class::Futex
+        self.class != Class::Futex && !self.class.is_spun_for()
     }
 
     /// Its class, its name and its object, in words.
@@ -147,7 +149,7 @@ impl Lock {
             Class::Mutex | Class::Rtmutex | Class::Futex => {
                 traced_ns.saturating_sub(self.waited_ns)
             }
-            Class::Spinlock | Class::Rwlock => 0,
+            Class::Spinlock | Class::Rwlock | Class::PthreadSpinlock | Class::SpinLoop => 0,
         })
     }
 
@@ -165,6 +167,8 @@ pub struct Judged {
     pub locks: Vec<Lock>,
     /// Locks beyond the limit, with the shortest waits.
     pub left_out_count: usize,
+    /// Words at which threads of programs waited for something other than a lock.
+    pub idle_count: usize,
 }
 
 /// Judges the locks of a recording.
@@ -172,24 +176,16 @@ pub fn judge(recording: &LiveRecording) -> Judged {
     let functions = Functions::of(recording);
     let mut groups: IndexMap<Key, Group> = IndexMap::new();
     for sample in &recording.samples {
-        let Some(At { class, taker, .. }) = functions.waiting(sample.stack) else {
+        let Some(Waited { key, taker }) = Waited::of(&functions, sample) else {
             continue;
         };
-        let (name, owner) = known::lock_of(class, functions.name(taker));
-        let object = object(recording, owner, sample.thread, sample.object);
-        let group = groups
-            .entry(Key {
-                class,
-                name,
-                object,
-            })
-            .or_default();
+        let group = groups.entry(key).or_default();
         group.takers.insert(taker);
         *group.waited.entry(sample.thread).or_default() += sample.count;
         let chain = functions.chain(sample.stack, taker);
         group.callers.entry(chain).or_default().0 += sample.count;
     }
-    waits::add(recording, &functions, &mut groups);
+    waits::add(&functions, &mut groups);
     let least_ns = WAITING_MIN.saturating_mul(recording.period_ns);
     groups.retain(|_, group| {
         group.waiting_samples() >= WAITING_MIN || group.traced_ns() >= least_ns.max(1)
@@ -199,7 +195,7 @@ pub fn judge(recording: &LiveRecording) -> Judged {
     groups.truncate(LOCKS_MAX);
     let locks = groups.into_iter();
     let mut locks: Vec<Lock> = locks
-        .map(|(key, group)| lock(recording, &functions, key, group))
+        .map(|(key, group)| lock(&functions, key, group))
         .collect();
     let slept = |lock: &Lock| lock.traced.as_ref().map_or(0, |traced| traced.wait_ns);
     locks.sort_by(|a, b| {
@@ -210,6 +206,7 @@ pub fn judge(recording: &LiveRecording) -> Judged {
     Judged {
         locks,
         left_out_count,
+        idle_count: functions.idle_count(),
     }
 }
 
@@ -218,6 +215,37 @@ struct Key {
     class: Class,
     name: String,
     object: String,
+}
+
+/// The lock that a sample waits for.
+struct Waited {
+    key: Key,
+    /// Function that called for it.
+    taker: u32,
+}
+
+impl Waited {
+    fn of(functions: &Functions<'_>, sample: &LiveSample) -> Option<Waited> {
+        let At { class, taker, .. } = functions.waiting(sample.stack)?;
+        if functions.is_idle(sample.object) {
+            return None;
+        }
+        // Who spins for a word that others sleep for waits for the same lock.
+        let class = match class.is_spun_for() && functions.is_slept_for(sample.object) {
+            true => Class::Futex,
+            false => class,
+        };
+        let (name, owner) = known::lock_of(class, functions.name(taker));
+        let object = object(functions, owner, sample.thread, sample.object);
+        Some(Waited {
+            key: Key {
+                class,
+                name,
+                object,
+            },
+            taker,
+        })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -243,18 +271,14 @@ impl Group {
     }
 }
 
-fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: Group) -> Lock {
+fn lock(functions: &Functions<'_>, key: Key, group: Group) -> Lock {
+    let recording = functions.recording();
     let (mut held, mut other) = (IndexMap::<u32, u64>::new(), 0);
     for sample in &recording.samples {
         if !group.waited.contains_key(&sample.thread) || functions.is_cut(sample.stack) {
             continue;
         }
-        let is_wait = functions.waiting(sample.stack).is_some_and(|at| {
-            let (name, owner) = known::lock_of(at.class, functions.name(at.taker));
-            let object = object(recording, owner, sample.thread, sample.object);
-            at.class == key.class && name == key.name && object == key.object
-        });
-        if is_wait {
+        if Waited::of(functions, sample).is_some_and(|waited| waited.key == key) {
             continue;
         }
         let is_held = functions.holds(sample.stack, &group.takers) && {
@@ -263,7 +287,7 @@ fn lock(recording: &LiveRecording, functions: &Functions<'_>, key: Key, group: G
             let taker = group.takers.first().copied().unwrap_or_default();
             let (_, owner) = known::lock_of(key.class, functions.name(taker));
             group.is_by_address
-                || object(recording, owner, sample.thread, sample.object) == key.object
+                || object(functions, owner, sample.thread, sample.object) == key.object
         };
         match is_held {
             true => *held.entry(sample.thread).or_default() += sample.count,
@@ -311,16 +335,15 @@ fn callers(counts: IndexMap<String, (u64, u64)>) -> Vec<LockCaller> {
 }
 
 /// Describes the owner of a lock; empty when it is unknown.
-fn object(recording: &LiveRecording, owner: Owner, thread: u32, object: Option<u32>) -> String {
-    let thread = &recording.threads[thread as usize];
-    let object = object.map(|object| &recording.objects[object as usize]);
+fn object(functions: &Functions<'_>, owner: Owner, thread: u32, object: Option<u32>) -> String {
+    let objects = &functions.recording().objects;
+    let object = object.map(|object| &objects[object as usize]);
     match (owner, object) {
-        (Owner::Process, _) => format!("process {} ({})", thread.pid, thread.comm),
-        (_, Some(LiveObject::Futex { address, name, .. })) => {
+        (Owner::Word, Some(LiveObject::Futex { address, name, .. })) => {
             let gap = if name.is_empty() { "" } else { " " };
-            let process = format!("process {} ({})", thread.pid, thread.comm);
-            format!("{name}{gap}{address:#x} of {process}")
+            format!("{name}{gap}{address:#x} of {}", functions.process(thread))
         }
+        (Owner::Process | Owner::Word, _) => functions.process(thread),
         (Owner::File, Some(LiveObject::File { inode, path })) => format!("inode {inode} {path}"),
         (Owner::File | Owner::Unknown, _) => String::new(),
     }

@@ -68,6 +68,9 @@ pub struct LiveStack {
     pub kernel: Vec<u32>,
     /// In the program.
     pub user: Vec<u32>,
+    /// True if the program's code waits for another thread's write there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub spins: bool,
 }
 
 /// Object of a system call.
@@ -81,7 +84,7 @@ pub enum LiveObject {
         /// A name that it was opened by.
         path: String,
     },
-    /// A futex word.
+    /// A word that threads of a program sleep for in futex(2), or spin for.
     Futex {
         /// The process.
         pid: u32,
@@ -267,7 +270,7 @@ mod tests {
             threads: vec![LiveThread::default()],
             stacks: vec![LiveStack {
                 kernel: vec![0],
-                user: vec![],
+                ..LiveStack::default()
             }],
             samples: vec![LiveSample {
                 thread: 0,

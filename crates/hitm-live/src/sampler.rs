@@ -12,13 +12,14 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::lines::registers::MASK;
 use crate::procfs;
 pub use record::{RawSample, Record};
 use ring::{Attributes, Event, Ring};
 
 /// Interval between readings of the rings.
 const READ_EVERY: Duration = Duration::from_millis(50);
-/// Bytes of a ring: 50 ms of samples with forty callers at 999 Hz take a sixth.
+/// Bytes of a ring: 50 ms of samples with forty callers at 999 Hz take a fifth.
 const RING_BYTES: usize = 128 << 10;
 /// Limit on threads with a ring of their own, 132 KiB each.
 const RINGS_MAX: usize = 2048;
@@ -216,18 +217,12 @@ fn clock(period_ns: u64) -> Attributes {
     const SAMPLE: u64 = 1 | 2 | 4 | 32 | 128 | 4096;
     // exclude_hv, exclude_idle, comm, task.
     const FLAGS: u64 = 1 << 6 | 1 << 7 | 1 << 9 | 1 << 13;
-    // DI on x86-64, x0 on arm64: the first argument of a system call.
-    const ARGUMENT: u64 = if cfg!(target_arch = "aarch64") {
-        1
-    } else {
-        1 << 5
-    };
     let mut words = [0; 14];
     words[0] = ring::kind(SOFTWARE);
     words[2] = period_ns;
     words[3] = SAMPLE;
     words[5] = FLAGS;
-    words[10] = ARGUMENT;
+    words[10] = MASK;
     words
 }
 

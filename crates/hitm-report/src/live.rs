@@ -54,6 +54,7 @@ impl LiveLocks {
                 sample_count: recording.sample_count(),
                 lost_count: recording.lost_count,
                 left_out_count: judged.left_out_count,
+                idle_count: judged.idle_count,
             },
             locks: locks
                 .map(|lock| LockView {
@@ -132,6 +133,7 @@ mod tests {
                 sample_count: 2510,
                 lost_count: 0,
                 left_out_count: 0,
+                idle_count: 0,
             },
             locks: vec![
                 lock("inode's i_rwsem", "inode 8:1:7 /f", 500_000_000),

@@ -10,6 +10,8 @@ mod lines;
 mod maps;
 mod objects;
 mod programs;
+mod sleepers;
+mod spins;
 mod whatif;
 mod windows;
 
@@ -21,6 +23,7 @@ use std::time::{Duration, Instant};
 
 use collect::Collector;
 use hitm_live::cgroups::path_of;
+use hitm_live::procfs::Stat;
 use hitm_live::recording::{LiveFormatError, LiveRecording};
 use hitm_live::sampler::{SamplerError, Target};
 use hitm_live::shim::Launch;
@@ -186,6 +189,7 @@ pub fn record_locks(
     let signals = Signals::catch();
     let mut layers = Layers::prepare(&config.target);
     let (mut child, members) = members(&config.target, layers.launch())?;
+    let watched = members.clone();
     if let Err(error) = layers.sample(&members, config.frequency) {
         if let Some(child) = &mut child {
             // An unobserved run of the program is of no use.
@@ -207,7 +211,7 @@ pub fn record_locks(
         {
             exit_code = Some(exit_code_of(status));
         }
-        exit_code.is_none() && signals.pending().is_none()
+        exit_code.is_none() && !watched.have_ended() && signals.pending().is_none()
     };
     layers.run(config.duration, &mut goes_on, &mut collector);
     let duration = start.elapsed();
@@ -234,6 +238,15 @@ enum Members {
 }
 
 impl Members {
+    /// Returns true when the processes that were named have ended.
+    fn have_ended(&self) -> bool {
+        let is_alive = |pid: &u32| Stat::of(*pid).is_some_and(|stat| stat.is_alive());
+        match self {
+            Members::All | Members::Cgroup(_) => false,
+            Members::Processes(processes) => !processes.iter().any(is_alive),
+        }
+    }
+
     /// Processes to sample where each thread needs a ring of its own.
     fn target(&self) -> Target {
         match self {

@@ -207,6 +207,81 @@ fn without_its_library_and_without_rights_nothing_is_left() {
     assert!(output.stdout.is_empty(), "the program was ended");
 }
 
+/// Returns true if a process has an open clock, or has ended.
+fn is_sampling(process: u32) -> bool {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{process}/fd")) else {
+        return true;
+    };
+    let mut links = open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    links.any(|link| link == Path::new("anon_inode:[perf_event]"))
+}
+
+/// Looks at threads that spin until they have done so for a second of CPU time. Returns nanoseconds that they spun by
+/// their own account, and what hitm saw; none where it cannot sample.
+fn spinning(program: &Path, kind: &str) -> Option<(f64, Value)> {
+    let mut spins = Command::new(program);
+    spins.args([kind, "3", "1000"]).stdin(Stdio::piped());
+    let mut spins = spins.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut look = Command::new(hitm());
+    look.args(["live", "locks", "-F", "1999", "--format", "json", "-p"]);
+    look.arg(spins.id().to_string()).stdin(Stdio::null());
+    let look = look.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let look = look.spawn().expect("hitm starts");
+    hitm_test::process::wait_for("a clock", || is_sampling(look.id()));
+    // The end of its input lets it begin.
+    drop(spins.stdin.take());
+    let printed = spins.wait_with_output().expect("it ends");
+    let output = look.wait_with_output().expect("hitm ends with it");
+    let error = text(&output.stderr);
+    if output.status.code() == Some(3) {
+        say_not_run("spinning by pid", &error);
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{error}");
+    let spun: f64 = text(&printed.stdout).trim().parse().expect("a number");
+    let json = serde_json::from_slice(&output.stdout).expect("JSON");
+    Some((spun, json))
+}
+
+#[test]
+fn threads_that_spin_are_seen_by_pid() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let source = root().join("crates/hitm-live/tests/programs/spins.c");
+    let program = build(folder.path(), "spins", &source, &[]);
+    for (kind, class, name, word) in [
+        (
+            "pthread",
+            "pthread_spinlock",
+            "in pthread_spin_lock",
+            "pthread_word ",
+        ),
+        ("pausing", "spin_loop", "in pausing", "word "),
+        ("looking", "spin_loop", "in looking", "word "),
+        ("trying", "spin_loop", "in trying", "word "),
+    ] {
+        let Some((spun, json)) = spinning(&program, kind) else {
+            return;
+        };
+        let locks = json["locks"].as_array().expect("a list");
+        let lock = locks.first().unwrap_or_else(|| panic!("{kind}: {json}"));
+        assert_eq!(
+            (&lock["class"], &lock["name"]),
+            (&class.into(), &name.into()),
+            "{kind}: {json}"
+        );
+        let object = lock["object"].as_str().expect("a word");
+        assert!(object.starts_with(word), "{kind}: {object}");
+        assert!(object.ends_with(" (spins)"), "{kind}: {object}");
+        let waited = lock["waited_ns"].as_f64().expect("a time");
+        assert!(
+            (waited / spun - 1.0).abs() < 0.1,
+            "{kind}: {waited} of {spun}: {json}"
+        );
+        assert_eq!(lock["thread_count"], 3, "{kind}: {json}");
+        assert_eq!(lock["hold_share"], Value::Null, "{kind}: {json}");
+    }
+}
+
 /// Writers of one file, started by a shell: samples see how they spin, tracepoints how they sleep.
 #[test]
 fn waits_of_a_programs_children_in_the_kernel_are_seen() {

@@ -2,7 +2,7 @@
 
 /// Registers that samples have (`enum perf_event_x86_regs`: AX to SP and R8 to R15; `enum
 /// perf_event_arm_regs`: X0 to SP), one bit each.
-pub(super) const MASK: u64 = if cfg!(target_arch = "aarch64") {
+pub(crate) const MASK: u64 = if cfg!(target_arch = "aarch64") {
     0xffff_ffff
 } else {
     0x00ff_00ff
@@ -18,7 +18,7 @@ pub struct Registers([u64; 32]);
 
 impl Registers {
     /// Values in the kernel's order, as many as [`MASK`] has bits.
-    pub(super) fn of(values: impl Iterator<Item = u64>) -> Registers {
+    pub(crate) fn of(values: impl Iterator<Item = u64>) -> Registers {
         let mut registers = Registers::default();
         for (place, value) in values.take(32).enumerate() {
             let number = match cfg!(target_arch = "aarch64") {
@@ -39,6 +39,11 @@ impl Registers {
         };
         let is_there = usize::from(number) < count;
         is_there.then(|| self.0[usize::from(number)])
+    }
+
+    /// The first argument of the system call that a thread is in.
+    pub(crate) fn argument(&self) -> u64 {
+        self.0[if cfg!(target_arch = "aarch64") { 0 } else { 5 }]
     }
 
     /// The stack pointer.

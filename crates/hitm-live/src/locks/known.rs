@@ -31,6 +31,29 @@ hitm_base::words! {
         PercpuRwsem = "percpu_rwsem",
         /// A lock of a program whose waiters sleep in the kernel.
         Futex = "futex",
+        /// A pthread_spinlock_t: waiters never sleep.
+        PthreadSpinlock = "pthread_spinlock",
+        /// A loop of a program that waits for another thread's write, and does nothing else.
+        SpinLoop = "spin_loop",
+    }
+}
+
+/// The function in which a pthread_spinlock_t is waited for.
+const SPIN_LOCK: &str = "pthread_spin_lock";
+
+impl Class {
+    /// Returns true if waiters spin in code of their program.
+    pub(super) const fn is_spun_for(self) -> bool {
+        matches!(self, Class::PthreadSpinlock | Class::SpinLoop)
+    }
+
+    /// The kind of lock that is spun for in a function of a program.
+    pub(super) fn spun_for_in(function: &str) -> Class {
+        // glibc's debug information has the name with two underscores.
+        match function.trim_start_matches('_') {
+            SPIN_LOCK => Class::PthreadSpinlock,
+            _ => Class::SpinLoop,
+        }
     }
 }
 
@@ -159,6 +182,8 @@ pub(super) enum Owner {
     File,
     /// The address space of the process.
     Process,
+    /// The word that a program's threads wait for.
+    Word,
     /// Not known.
     Unknown,
 }
@@ -228,6 +253,34 @@ const NAMED: &[Named] = &[
     },
 ];
 
+/// Returns true for a function in which threads of a program wait for something other than a lock: for work, or for the end
+/// of another thread.
+pub(super) fn waits_for_work(function: &str) -> bool {
+    const OF_GLIBC: [&str; 7] = [
+        "pthread_cond_",
+        "sem_",
+        "new_sem_",
+        "pthread_barrier_wait",
+        "pthread_join",
+        "pthread_timedjoin",
+        "pthread_clockjoin",
+    ];
+    let bare = function.trim_start_matches('_');
+    OF_GLIBC.iter().any(|begin| bare.starts_with(begin))
+        // A note of Go's runtime, and what threads of Rust are parked by.
+        || function.starts_with("runtime.note")
+        || function.starts_with("std::thread::park")
+        || function.contains("Condvar")
+}
+
+/// Returns true for a function of the C library that a program calls to wait in.
+pub fn is_library_wait(function: &str) -> bool {
+    let bare = function.trim_start_matches('_');
+    waits_for_work(function)
+        || bare.starts_with("pthread_rwlock_")
+        || bare.starts_with("pthread_mutex_")
+}
+
 /// Name and owner of the lock of `class` that `taker` takes.
 pub(super) fn lock_of(class: Class, taker: &str) -> (String, Owner) {
     let named = NAMED
@@ -235,14 +288,19 @@ pub(super) fn lock_of(class: Class, taker: &str) -> (String, Owner) {
         .find(|named| named.class == class && named.takers.contains(&taker));
     match named {
         Some(named) => (named.name.to_owned(), named.owner),
-        None if class == Class::Futex => ("word".to_owned(), Owner::Unknown),
+        None if class == Class::Futex => ("word".to_owned(), Owner::Word),
+        None if class == Class::PthreadSpinlock => (format!("in {SPIN_LOCK}"), Owner::Word),
+        None if class.is_spun_for() => (format!("in {taker}"), Owner::Word),
         None => (format!("taken by {taker}"), Owner::Unknown),
     }
 }
 
-/// Removes the `.isra.0`, `.constprop.0` or `.part.0` of a compiler's copy.
+/// Removes the `.isra.0`, `.constprop.0`, `.part.0`, `.cold` or `.llvm.0` of a compiler's copy. Points in names of Go's
+/// functions stay.
 pub(super) fn bare(name: &str) -> &str {
-    name.split('.').next().unwrap_or(name)
+    const OF_COPIES: [&str; 5] = [".isra.", ".constprop.", ".part.", ".cold", ".llvm."];
+    let ends = OF_COPIES.iter().filter_map(|suffix| name.find(suffix));
+    ends.min().map_or(name, |end| &name[..end])
 }
 
 #[cfg(test)]
@@ -252,7 +310,24 @@ mod tests {
     #[test]
     fn names_of_copies_are_those_of_the_function() {
         assert_eq!(bare("rwsem_wake.isra.0"), "rwsem_wake");
+        assert_eq!(bare("f.part.0.constprop.0.cold"), "f");
+        assert_eq!(bare("runtime.futexsleep"), "runtime.futexsleep");
         assert_eq!(role(bare("down_write")), Some(Role::Acquire(Class::Rwsem)));
+    }
+
+    #[test]
+    fn waits_for_work_are_no_waits_for_locks() {
+        for name in [
+            "___pthread_cond_wait",
+            "__new_sem_wait_slow64",
+            "runtime.notesleep",
+        ] {
+            assert!(waits_for_work(name) && is_library_wait(name), "{name}");
+        }
+        for name in ["pthread_rwlock_wrlock", "runtime.lock2", "__lll_lock_wait"] {
+            assert!(!waits_for_work(name), "{name}");
+        }
+        assert!(is_library_wait("___pthread_rwlock_wrlock"));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Maps samples to places in the code of locks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::known::{self, Class, Role};
-use crate::recording::{LiveRecording, LiveStack};
+use crate::recording::{LiveRecording, LiveStack, LiveThread};
 
 /// Callers that are named for each taker.
 const CHAIN_LEN: usize = 4;
@@ -25,19 +25,70 @@ pub(super) struct Functions<'a> {
     roles: Vec<Option<Role>>,
     /// Wait of each stack.
     waits: Vec<Option<At>>,
+    /// First thread of each process that was seen.
+    first: BTreeMap<u32, &'a LiveThread>,
+    /// Words that threads sleep for, by number in [`LiveRecording::objects`].
+    slept_for: BTreeSet<u32>,
+    /// Those of them at which they wait for something other than a lock.
+    idle: BTreeSet<u32>,
 }
 
 impl<'a> Functions<'a> {
     pub(super) fn of(recording: &'a LiveRecording) -> Functions<'a> {
         let names = recording.names.iter();
+        let waits = recording.waits.iter().flatten();
+        let mut first = BTreeMap::new();
+        for thread in &recording.threads {
+            let first: &mut &LiveThread = first.entry(thread.pid).or_insert(thread);
+            if thread.tid < first.tid {
+                *first = thread;
+            }
+        }
         let mut functions = Functions {
             recording,
             roles: names.map(|name| known::role(known::bare(name))).collect(),
             waits: Vec::new(),
+            first,
+            slept_for: waits.clone().filter_map(|wait| wait.object).collect(),
+            idle: BTreeSet::new(),
         };
+        let idle = waits.filter(|wait| functions.waits_for_work(wait.stack));
+        functions.idle = idle.filter_map(|wait| wait.object).collect();
         let stacks = recording.stacks.iter();
         functions.waits = stacks.map(|stack| functions.wait_in(stack)).collect();
         functions
+    }
+
+    pub(super) fn recording(&self) -> &'a LiveRecording {
+        self.recording
+    }
+
+    /// Describes the process of a thread. Threads may have names of their own; the process has its first one's.
+    pub(super) fn process(&self, thread: u32) -> String {
+        let pid = self.recording.threads[thread as usize].pid;
+        let comm = self.first.get(&pid).map_or("", |first| &first.comm);
+        format!("process {pid} ({comm})")
+    }
+
+    fn waits_for_work(&self, stack: u32) -> bool {
+        let frames = self.recording.stacks[stack as usize].user.iter();
+        let mut names = frames.map(|name| self.name(*name));
+        names.any(known::waits_for_work)
+    }
+
+    /// Number of words at which threads wait for something other than a lock.
+    pub(super) fn idle_count(&self) -> usize {
+        self.idle.len()
+    }
+
+    /// Returns true for one of those words.
+    pub(super) fn is_idle(&self, word: Option<u32>) -> bool {
+        word.is_some_and(|word| self.idle.contains(&word))
+    }
+
+    /// Returns true if threads sleep for this word.
+    pub(super) fn is_slept_for(&self, word: Option<u32>) -> bool {
+        word.is_some_and(|word| self.slept_for.contains(&word))
     }
 
     /// Name of a function without a compiler's suffix.
@@ -60,6 +111,13 @@ impl<'a> Functions<'a> {
     /// Finds the outermost wait in a stack: a waiter's own locks are part of its wait.
     fn wait_in(&self, stack: &LiveStack) -> Option<At> {
         let frames = &stack.kernel;
+        if let Some(taker) = stack.user.first().filter(|_| stack.spins) {
+            return Some(At {
+                class: Class::spun_for_in(self.name(*taker)),
+                taker: *taker,
+                depth: frames.len(),
+            });
+        }
         let outermost = frames
             .iter()
             .rposition(|name| matches!(self.roles[*name as usize], Some(Role::Wait(_))))?;

@@ -12,9 +12,10 @@ fn recording(samples: &[(u32, &str, Option<u32>, u64)]) -> LiveRecording {
     for (number, (thread, functions, object, count)) in samples.iter().enumerate() {
         let frames = functions.split(' ').rev();
         let kernel = frames.map(|name| names.insert_full(name.to_owned()).0 as u32);
-        let kernel = kernel.collect();
-        let user = Vec::new();
-        recording.stacks.push(LiveStack { kernel, user });
+        recording.stacks.push(LiveStack {
+            kernel: kernel.collect(),
+            ..LiveStack::default()
+        });
         recording.samples.push(LiveSample {
             thread: *thread,
             stack: number as u32,
@@ -89,6 +90,88 @@ fn a_hold_share_is_of_time_that_works() {
     };
     assert_eq!(lock.callers, [caller]);
     assert_eq!(lock.slept_ns(), None);
+}
+
+/// Makes a function the program's, in which a thread spins for a word.
+fn spins_in(recording: &mut LiveRecording, stack: usize, function: &str, word: u32) {
+    recording.names.push(function.into());
+    recording.stacks[stack] = LiveStack {
+        user: vec![recording.names.len() as u32 - 1],
+        spins: true,
+        ..LiveStack::default()
+    };
+    recording.samples[stack].object = Some(word);
+}
+
+fn word(address: u64) -> LiveObject {
+    LiveObject::Futex {
+        pid: 100,
+        address,
+        name: if address == 0x10 { "table.lock" } else { "" }.into(),
+    }
+}
+
+#[test]
+fn who_spins_in_a_program_waits() {
+    let samples = [(0, "a", None, 30), (1, "b", None, 40), (1, "c", None, 60)];
+    let mut seen = recording(&samples);
+    seen.objects = vec![word(0x10), word(0x20)];
+    // The process is called by its first thread's name.
+    seen.threads[1].comm = "worker".into();
+    spins_in(&mut seen, 0, "my_lock", 0);
+    spins_in(&mut seen, 1, "__pthread_spin_lock", 1);
+    let found = judge(&seen);
+    let locks: Vec<_> = found
+        .iter()
+        .map(|lock| (lock.title(), lock.waited_ns, lock.other_ns))
+        .collect();
+    let expected = [
+        (
+            "pthread_spinlock in pthread_spin_lock of 0x20 of process 100 (copy)",
+            40_000_000,
+            60_000_000,
+        ),
+        (
+            "spin_loop in my_lock of table.lock 0x10 of process 100 (copy)",
+            30_000_000,
+            0,
+        ),
+    ];
+    assert_eq!(
+        locks,
+        expected.map(|lock| (lock.0.to_owned(), lock.1, lock.2))
+    );
+    assert!(found.iter().all(|lock| !lock.is_hold_known()));
+    assert_eq!(found[0].slept_ns(), None);
+}
+
+/// A mutex that spins before it sleeps is one lock.
+#[test]
+fn who_spins_for_a_word_that_others_sleep_for_waits_for_one_lock() {
+    let samples = [
+        (0, "a", None, 30),
+        (0, "futex_wait", None, 0),
+        (0, "b", None, 9),
+    ];
+    let mut seen = recording(&samples);
+    seen.objects = vec![word(0x10)];
+    spins_in(&mut seen, 0, "pthread_mutex_lock", 0);
+    seen.waits = Some(vec![LiveWait {
+        thread: 1,
+        stack: 1,
+        lock: 0x10,
+        object: Some(0),
+        count: 3,
+        wait_ns: 200_000_000,
+        longest_ns: 90_000_000,
+    }]);
+    let found = judge(&seen);
+    let [lock] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!((lock.class, lock.threads.len()), (Class::Futex, 2));
+    assert_eq!((lock.waited_ns, lock.other_ns), (30_000_000, 9_000_000));
+    assert_eq!(lock.traced.as_ref().map(|traced| traced.count), Some(3));
 }
 
 #[test]
@@ -238,6 +321,52 @@ fn sleepers_are_added_to_the_lock_that_their_threads_spin_for() {
     assert_eq!(found[0].callers[0].traced_ns, 20_000_000);
     // A rwsem's tracepoints begin when its waiter sleeps.
     assert_eq!(found[0].slept_ns(), Some(20_000_000));
+}
+
+/// A pool's threads sleep for work.
+#[test]
+fn words_at_which_threads_wait_for_work_are_no_locks() {
+    let mut seen = recording(&[(0, "futex_wait", None, 0), (0, "futex_wait", None, 0)]);
+    seen.objects = vec![word(0x10), word(0x20)];
+    for (stack, function) in [(0, "__lll_lock_wait"), (1, "___pthread_cond_wait")] {
+        seen.names.push(function.into());
+        seen.stacks[stack].user = vec![seen.names.len() as u32 - 1];
+    }
+    let sleep = |stack, word| LiveWait {
+        object: Some(word),
+        ..wait(1, stack, 0x10 * (1 + u64::from(word)), 500)
+    };
+    // Of one thread the caller is not known.
+    seen.waits = Some(vec![
+        sleep(0, 0),
+        sleep(1, 1),
+        LiveWait {
+            thread: 2,
+            ..sleep(0, 1)
+        },
+    ]);
+    let judged = super::judge(&seen);
+    let [lock] = &judged.locks[..] else {
+        panic!("{judged:#?}");
+    };
+    assert!(lock.object.starts_with("table.lock "), "{lock:?}");
+    assert_eq!(judged.idle_count, 1);
+}
+
+/// An address space has one mmap_lock, whatever function takes it.
+#[test]
+fn a_function_without_a_named_lock_waits_for_the_one_at_its_address() {
+    let named = "sys_mmap vm_mmap_pgoff down_write rwsem_down_write_slowpath";
+    let other = "sys_other a_driver down_write rwsem_down_write_slowpath";
+    let mut seen = recording(&[(0, other, None, 0), (0, named, None, 0)]);
+    seen.waits = Some(vec![wait(0, 0, 0xf0, 30), wait(1, 1, 0xf0, 40)]);
+    let found = judge(&seen);
+    let [lock] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(lock.title(), "rwsem mm's mmap_lock of process 100 (copy)");
+    assert_eq!(lock.slept_ns(), Some(70_000_000));
+    assert_eq!(lock.threads.len(), 2);
 }
 
 #[test]

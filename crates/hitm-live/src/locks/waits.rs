@@ -6,55 +6,68 @@ use std::ops::Bound;
 use indexmap::IndexMap;
 
 use super::known::{self, Class, Owner};
-use super::site::Functions;
+use super::site::{At, Functions};
 use super::{Group, Key, Lock, Traced, object};
-use crate::recording::{LiveRecording, LiveWait};
+use crate::recording::LiveWait;
 
 /// Adds the waits to the groups of the samples, and makes a group for each lock that has none.
-pub(super) fn add(
-    recording: &LiveRecording,
-    functions: &Functions<'_>,
-    groups: &mut IndexMap<Key, Group>,
-) {
-    let Some(waits) = &recording.waits else {
+pub(super) fn add(functions: &Functions<'_>, groups: &mut IndexMap<Key, Group>) {
+    let Some(waits) = &functions.recording().waits else {
         return;
     };
     for group in groups.values_mut() {
         group.traced = Some(Traced::default());
     }
     let sampled = sampled(groups);
-    let mut chains: BTreeMap<usize, Chains> = BTreeMap::new();
-    for wait in waits {
-        let Some(at) = functions.traced(wait.stack) else {
-            continue;
-        };
-        let (name, owner) = known::lock_of(at.class, functions.name(at.taker));
-        let known = sampled.get(&(at.class, name.clone(), wait.thread));
-        // A futex has its own address, by which its group is found below.
-        let known = known.filter(|_| wait.object.is_none());
-        let index = known.copied().unwrap_or_else(|| {
-            let object = match (owner, wait.object) {
-                (Owner::Process, _) | (_, Some(_)) => {
-                    object(recording, owner, wait.thread, wait.object)
-                }
-                (Owner::File | Owner::Unknown, None) => format!("at {:#x}", wait.lock),
-            };
-            let class = at.class;
-            let entry = groups.entry(Key {
-                class,
-                name,
-                object,
-            });
-            let index = entry.index();
-            entry.or_default().is_by_address = owner != Owner::Process && wait.object.is_none();
-            index
-        });
-        let (_, group) = groups.get_index_mut(index).expect("it was found or made");
+    let mut adding = Adding {
+        functions,
+        sampled,
+        named: BTreeMap::new(),
+        chains: BTreeMap::new(),
+        groups,
+    };
+    let at = |wait: &LiveWait| {
+        let at = functions.traced(wait.stack);
+        at.filter(|_| !functions.is_idle(wait.object))
+    };
+    let has_name = |wait: &&LiveWait| {
+        at(wait).is_some_and(|at| {
+            let (_, owner) = known::lock_of(at.class, functions.name(at.taker));
+            matches!(owner, Owner::Process | Owner::File)
+        })
+    };
+    // Those whose lock has a name come first: others may wait for the same one.
+    let (first, then): (Vec<&LiveWait>, Vec<&LiveWait>) = waits.iter().partition(has_name);
+    for wait in first.into_iter().chain(then) {
+        if let Some(at) = at(wait) {
+            adding.add(at, wait);
+        }
+    }
+}
+
+/// Waits that are being added to groups.
+struct Adding<'a> {
+    functions: &'a Functions<'a>,
+    groups: &'a mut IndexMap<Key, Group>,
+    sampled: BTreeMap<(Class, String, u32), usize>,
+    /// Groups of the kernel's locks that have a name, by class and address.
+    named: BTreeMap<(Class, u64), usize>,
+    /// Callers of each group.
+    chains: BTreeMap<usize, Chains>,
+}
+
+impl Adding<'_> {
+    fn add(&mut self, at: At, wait: &LiveWait) {
+        let index = self.group(at, wait);
+        let (_, group) = self
+            .groups
+            .get_index_mut(index)
+            .expect("it was found or made");
         group.takers.insert(at.taker);
         // A sleeping thread is not sampled; it waits for the lock nevertheless.
         group.waited.entry(wait.thread).or_default();
-        let chain = functions.chain(wait.stack, at.taker);
-        let chains = chains.entry(index);
+        let chain = self.functions.chain(wait.stack, at.taker);
+        let chains = self.chains.entry(index);
         let chains = chains.or_insert_with(|| Chains::of(&group.callers));
         let caller = match chains.first_with(&chain) {
             Some(caller) => caller,
@@ -67,6 +80,39 @@ pub(super) fn add(
         let (_, traced_ns) = &mut group.callers[caller];
         *traced_ns = traced_ns.saturating_add(wait.wait_ns);
         group.traced.get_or_insert_default().add(wait);
+    }
+
+    /// The group of a wait's lock.
+    fn group(&mut self, at: At, wait: &LiveWait) -> usize {
+        let At { class, taker, .. } = at;
+        let (name, owner) = known::lock_of(class, self.functions.name(taker));
+        let is_word = wait.object.is_some();
+        let has_name = matches!(owner, Owner::Process | Owner::File) && !is_word;
+        let known = self.sampled.get(&(class, name.clone(), wait.thread));
+        // A futex has its own address, by which its group is found below.
+        let known = known.filter(|_| !is_word);
+        let named = self.named.get(&(class, wait.lock));
+        let known = named.filter(|_| !has_name && !is_word).or(known).copied();
+        let is_known = known.is_some();
+        let index = known.unwrap_or_else(|| {
+            let has_object = owner == Owner::Process || is_word;
+            let object = match has_object {
+                true => object(self.functions, owner, wait.thread, wait.object),
+                false => format!("at {:#x}", wait.lock),
+            };
+            let entry = self.groups.entry(Key {
+                class,
+                name,
+                object,
+            });
+            let index = entry.index();
+            entry.or_default().is_by_address = !has_object;
+            index
+        });
+        if has_name && (is_known || owner == Owner::Process) {
+            self.named.entry((class, wait.lock)).or_insert(index);
+        }
+        index
     }
 }
 

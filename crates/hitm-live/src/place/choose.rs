@@ -98,7 +98,9 @@ impl Chooser {
             true => followed,
             false => {
                 let wanted = self.wanted.as_deref().unwrap_or_default();
-                let candidates = locks.iter().filter(|lock| lock.title().contains(wanted));
+                // Nobody can be placed for a lock whose holder is not seen.
+                let candidates = locks.iter().filter(|lock| lock.is_hold_known());
+                let candidates = candidates.filter(|lock| lock.title().contains(wanted));
                 candidates.max_by(|a, b| waiting(a).total_cmp(&waiting(b)))
             }
         };
@@ -154,7 +156,7 @@ mod tests {
             stacks: stacks
                 .map(|kernel| LiveStack {
                     kernel: kernel.to_vec(),
-                    user: vec![],
+                    ..LiveStack::default()
                 })
                 .to_vec(),
             samples: samples.collect(),

@@ -1,5 +1,8 @@
 //! Decodes records of the kernel's perf rings (include/uapi/linux/perf_event.h, Linux 6.12).
 
+use crate::lines::Registers;
+use crate::lines::registers::MASK;
+
 const CONTEXT_USER: u64 = -512_i64 as u64;
 
 /// One record of a ring.
@@ -46,6 +49,8 @@ pub struct RawSample {
     pub user: Vec<u64>,
     /// First argument of the system call that it is in, if it is in one.
     pub argument: Option<u64>,
+    /// Registers of a task in its own code of 64 bits.
+    pub registers: Option<Registers>,
 }
 
 /// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
@@ -122,9 +127,13 @@ fn sample(mut words: Words<'_>) -> Option<RawSample> {
         }
     }
     // A task without a user part, such as a kernel thread, has no registers.
-    let has_registers = words.next().is_some_and(|abi| abi != 0);
-    if has_registers && !sample.kernel.is_empty() {
-        sample.argument = words.next();
+    const NONE: u64 = 0;
+    const ABI_64: u64 = 2;
+    let abi = words.next().unwrap_or(NONE);
+    let registers = Registers::of(words.take(MASK.count_ones() as usize));
+    match sample.kernel.is_empty() {
+        true => sample.registers = Some(registers).filter(|_| abi == ABI_64),
+        false => sample.argument = Some(registers.argument()).filter(|_| abi != NONE),
     }
     Some(sample)
 }
@@ -168,6 +177,14 @@ mod tests {
         records
     }
 
+    /// The registers' form and values, with 7 as the first argument.
+    fn registers() -> Vec<u64> {
+        let argument = if cfg!(target_arch = "aarch64") { 0 } else { 5 };
+        let mut words = vec![0; 1 + MASK.count_ones() as usize];
+        (words[0], words[1 + argument]) = (2, 7);
+        words
+    }
+
     #[test]
     fn a_sample_has_two_chains_and_an_argument() {
         let kernel = -128_i64 as u64;
@@ -183,9 +200,8 @@ mod tests {
             CONTEXT_USER,
             0x40,
             0x41,
-            2,
-            7,
         ];
+        let words = [&words[..], &registers()].concat();
         let expected = RawSample {
             pid: 3,
             tid: 4,
@@ -194,18 +210,21 @@ mod tests {
             kernel: vec![0xf1, 0xf2],
             user: vec![0x40, 0x41],
             argument: Some(7),
+            registers: None,
         };
         assert_eq!(all(&record(9, &words)), [Record::Sample(expected)]);
     }
 
     #[test]
     fn a_task_in_its_own_code_has_no_argument() {
-        let words = [0x10, 3 | 4 << 32, 99, 1, 2, CONTEXT_USER, 0x40, 2, 7];
-        let found = all(&record(9, &words));
+        let words = [0x10, 3 | 4 << 32, 99, 1, 2, CONTEXT_USER, 0x40];
+        let found = all(&record(9, &[&words[..], &registers()].concat()));
         let Record::Sample(sample) = &found[0] else {
             panic!("{found:?}");
         };
         assert_eq!(sample.argument, None);
+        let registers = sample.registers.expect("it has 64 bits");
+        assert_eq!(registers.argument(), 7);
     }
 
     #[test]

@@ -120,6 +120,17 @@ impl Writer {
             let text = format!("  {count} more found no room: they were waited for least");
             self.sentence(Style::Plain, &text);
         }
+        self.idle_words(locks);
+    }
+
+    /// Waits for work are no contention.
+    fn idle_words(&mut self, locks: &LiveLocks) {
+        if locks.run.idle_count > 0 {
+            let count = live_run::idle_count.text(&locks.run);
+            let text =
+                format!("{count} words at which threads slept for work or for a thread's end");
+            self.paragraph(Style::Plain, "idle", &text);
+        }
     }
 
     fn live_locks(&mut self, views: &[&LockView]) {

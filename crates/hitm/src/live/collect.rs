@@ -15,13 +15,16 @@ use rustc_hash::FxHashMap;
 
 use super::objects::{self, Call, Descriptors};
 use super::programs::Programs;
-use super::{Members, programs};
+use super::spins::Spins;
+use super::{Members, programs, sleepers};
 use hitm_kernel::KernelSymbols;
 
 /// Entries of each table. 480 CPUs have some 10,000 threads in some 50,000 places.
 const ENTRIES_MAX: usize = 1 << 18;
 /// Callers in a program that are kept; the kernel limits its own (127).
 const USER_FRAMES_MAX: usize = 8;
+/// Sleeping threads whose stacks are read: enough of each word to tell what it is waited for.
+const STACKS_MAX: usize = 4096;
 
 /// Counts samples by thread, place and object.
 #[derive(Debug, Default)]
@@ -42,6 +45,9 @@ pub(super) struct Collector {
     /// Waits by thread, place and lock. None where they were not requested.
     waits: Option<IndexMap<(u32, u32, u64), LiveWait>>,
     descriptors: Descriptors,
+    spins: Spins,
+    /// Stacks of sleeping threads that were read.
+    stacks_read: usize,
     lost_count: u64,
 }
 
@@ -51,6 +57,10 @@ struct Place {
     kernel: Vec<u32>,
     pid: u32,
     user: Vec<u64>,
+    /// True if the program's code waits there.
+    spins: bool,
+    /// Words on top of the stack of a thread that sleeps there, of which the kernel found no caller.
+    above: Vec<u64>,
 }
 
 impl Collector {
@@ -90,6 +100,7 @@ impl Collector {
                 // It runs another program now.
                 if pid == tid {
                     self.mappings.remove(&pid);
+                    self.spins.forget(pid);
                 }
             }
             Record::Fork { pid, parent, .. } => self.adopt(pid, parent),
@@ -168,10 +179,22 @@ impl Collector {
             kernel: vec![in_kernel],
             pid: wait.pid,
             user: wait.stack.iter().copied().take(USER_FRAMES_MAX).collect(),
+            spins: false,
+            above: self.above(wait),
         };
         let futex = Descriptors::futex(wait.pid, wait.lock);
         let object = number(&mut self.objects, futex)?;
         self.add(wait, thread, place, Some(object))
+    }
+
+    /// The stack of a thread that still sleeps and of which the kernel found no caller.
+    fn above(&mut self, wait: &LockWait) -> Vec<u64> {
+        let has_callers = wait.stack.len() > 1;
+        if !wait.is_waiting || has_callers || self.stacks_read == STACKS_MAX {
+            return Vec::new();
+        }
+        self.stacks_read += 1;
+        sleepers::words(wait.pid, wait.tid)
     }
 
     fn add(
@@ -212,13 +235,15 @@ impl Collector {
             kernel: kernel?,
             pid: wait.pid,
             user: Vec::new(),
+            spins: false,
+            above: Vec::new(),
         };
         self.add(wait, thread, place, None)
     }
 
     /// Keeps a process's mappings, which name its functions and variables after its end.
     fn map(&mut self, pid: u32) {
-        let is_new = self.has_programs && !self.mappings.contains_key(&pid);
+        let is_new = !self.mappings.contains_key(&pid);
         if is_new && self.mappings.len() < ENTRIES_MAX {
             self.mappings.insert(pid, programs::mappings(pid));
         }
@@ -241,19 +266,30 @@ impl Collector {
         let object = call
             .zip(sample.argument)
             .and_then(|(call, argument)| self.descriptors.object(call, sample.pid, argument));
+        let spin = self.spins.of(sample);
+        let word = spin.and_then(|spin| spin.address);
+        let object = object.or(word.map(|word| Descriptors::futex(sample.pid, word)));
         let object = match object {
             Some(object) => Some(number(&mut self.objects, object)?),
             None => None,
         };
-        self.map(sample.pid);
-        let frames = if self.has_programs {
-            USER_FRAMES_MAX
-        } else {
-            0
+        let frames = match (self.has_programs, spin) {
+            (true, _) => USER_FRAMES_MAX,
+            // The function that waits is the lock's name.
+            (false, Some(_)) => 1,
+            (false, None) => 0,
         };
-        let user = sample.user.iter().take(frames).copied().collect();
-        let pid = sample.pid;
-        let place = number(&mut self.places, Place { kernel, pid, user })?;
+        if frames > 0 {
+            self.map(sample.pid);
+        }
+        let place = Place {
+            kernel,
+            pid: sample.pid,
+            user: sample.user.iter().take(frames).copied().collect(),
+            spins: spin.is_some(),
+            above: Vec::new(),
+        };
+        let place = number(&mut self.places, place)?;
         if self.samples.len() >= 4 * ENTRIES_MAX {
             return None;
         }
@@ -265,6 +301,14 @@ impl Collector {
         if let Some(index) = self.threads.get_index_of(&tid) {
             return Some(index as u32);
         }
+        // The first thread has the process's name, and need not run.
+        if pid != 0 && !self.threads.contains_key(&pid) && tid != pid {
+            self.add_thread(pid, pid, procfs::comm(pid).unwrap_or_default())?;
+        }
+        self.add_thread(pid, tid, comm())
+    }
+
+    fn add_thread(&mut self, pid: u32, tid: u32, comm: String) -> Option<u32> {
         if self.threads.len() == ENTRIES_MAX {
             return None;
         }
@@ -272,7 +316,7 @@ impl Collector {
         let thread = LiveThread {
             pid,
             tid,
-            comm: comm(),
+            comm,
             start_ticks,
         };
         let (index, _) = self.threads.insert_full(tid, thread);
@@ -300,6 +344,10 @@ impl Collector {
         for place in &self.places {
             let mut user = Vec::new();
             for (depth, address) in place.user.iter().enumerate() {
+                // Code without frame pointers has anything where a caller's address would be.
+                if depth > 0 && !programs.is_call_site(place.pid, *address) {
+                    break;
+                }
                 // In user mode the first address is the instruction itself; the others are return
                 // addresses.
                 let first = place.kernel.is_empty() && depth == 0;
@@ -307,8 +355,16 @@ impl Collector {
                 let functions = programs.functions(place.pid, address).into_iter();
                 user.extend(functions.map(|name| self.names.insert_full(name).0 as u32));
             }
+            let called = programs.library_wait(place.pid, &place.above);
+            user.extend(called.map(|name| self.names.insert_full(name).0 as u32));
             let kernel = place.kernel.clone();
-            stack_of.push(stacks.insert_full(LiveStack { kernel, user }).0 as u32);
+            let spins = place.spins;
+            let stack = LiveStack {
+                kernel,
+                user,
+                spins,
+            };
+            stack_of.push(stacks.insert_full(stack).0 as u32);
         }
         let mut samples: IndexMap<(u32, u32, Option<u32>), u64> = IndexMap::new();
         for ((thread, place, object), count) in &self.samples {

@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt as _;
 use hitm_files::input_file;
 use hitm_layout::{CodeBytes, CodeName, Mapping, MayAccess, Operand, Symbolizer};
 use hitm_live::lines::{Registers, Seen};
+use hitm_live::locks::is_library_wait;
 use hitm_live::procfs;
 use indexmap::IndexSet;
 
@@ -114,6 +115,21 @@ impl Programs {
         std::iter::once(innermost).chain(outer).collect()
     }
 
+    /// Returns true if a call may return to an address.
+    pub(super) fn is_call_site(&mut self, pid: u32, address: u64) -> bool {
+        let address = self.address(pid, address);
+        address.is_some_and(|address| self.symbolizer.is_call_site(address))
+    }
+
+    /// The function of the C library that a thread waits in, with these words on top of its stack.
+    pub(super) fn library_wait(&mut self, pid: u32, stack: &[u64]) -> Option<String> {
+        stack.iter().find_map(|word| {
+            let is_return = self.is_call_site(pid, *word);
+            let names = is_return.then(|| self.functions(pid, word.wrapping_sub(1)))?;
+            names.into_iter().find(|name| is_library_wait(name))
+        })
+    }
+
     /// Accesses for which it may stand that a thread was seen at an instruction.
     pub(super) fn accesses(&mut self, seen: &Seen) -> Vec<SeenAccess> {
         let Some(address) = self.address(seen.pid, seen.code) else {
@@ -162,7 +178,7 @@ impl SeenAccess {
     pub(super) fn of(may: &MayAccess, seen: &Seen) -> SeenAccess {
         SeenAccess {
             code: may.code,
-            address: place(may, seen.registers.as_ref()),
+            address: place(may, seen),
             operand: may.operand,
             is_before: may.is_before,
         }
@@ -184,18 +200,24 @@ fn generated(seen: &Seen) -> Vec<MayAccess> {
     code.operands(seen.code)
 }
 
-/// The address that an operand had.
-fn place(may: &MayAccess, registers: Option<&Registers>) -> Option<u64> {
+/// The address that an access had.
+fn place(may: &MayAccess, seen: &Seen) -> Option<u64> {
+    let registers = seen.registers.as_ref();
+    address(&may.operand, registers.filter(|_| may.has_registers))
+}
+
+/// The address of an operand with these registers.
+pub(super) fn address(operand: &Operand, registers: Option<&Registers>) -> Option<u64> {
     let Operand {
         base,
         index,
         offset,
         ..
-    } = may.operand;
+    } = *operand;
     if base.is_none() && index.is_none() {
         return Some(offset.cast_unsigned());
     }
-    let registers = registers.filter(|_| may.has_registers)?;
+    let registers = registers?;
     let mut address = offset.cast_unsigned();
     if let Some(base) = base {
         address = address.wrapping_add(registers.get(base)?);

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use hitm_live::procfs::Stat;
 use hitm_live::recording::LiveRecording;
 use hitm_live::sampler::Sampler;
 use hitm_live::tracepoints::{Growth, Tracepoints};
@@ -108,12 +107,8 @@ impl LockWindows {
     /// Returns true while a process of the target lives.
     pub fn has_processes(&self) -> bool {
         match &self.members {
-            Members::All => true,
-            Members::Processes(processes) => {
-                let mut processes = processes.iter();
-                processes.any(|pid| Stat::of(*pid).is_some_and(|stat| stat.is_alive()))
-            }
             Members::Cgroup(path) => !programs::in_cgroup(path).is_empty(),
+            members => !members.have_ended(),
         }
     }
 }

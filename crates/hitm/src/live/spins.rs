@@ -1,0 +1,117 @@
+//! Code of programs that waits for another thread's write.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+
+use hitm_layout::{CodeBytes, Spin};
+use hitm_live::sampler::RawSample;
+use rustc_hash::FxHashMap;
+
+use super::programs;
+
+/// Instructions of all processes whose code is remembered.
+const KNOWN_MAX: usize = 1 << 18;
+/// Bytes around an instruction that are looked at: a loop's rare parts may lie behind the function.
+const AROUND: u64 = 1024;
+
+/// What was found at instructions that were sampled.
+#[derive(Debug, Default)]
+pub(super) struct Spins {
+    known: FxHashMap<(u32, u64), Known>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    /// Sampled once: a thread that waits comes back.
+    Sampled,
+    Looked(Option<Spin>),
+}
+
+/// The wait of a sampled thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waits {
+    /// Address of the memory that it waits for; none when it is not known.
+    pub(super) address: Option<u64>,
+}
+
+impl Spins {
+    /// The wait of a thread that was sampled in its program's code.
+    pub(super) fn of(&mut self, sample: &RawSample) -> Option<Waits> {
+        let registers = sample.registers.as_ref()?;
+        let code = *sample.user.first()?;
+        let spin = self.at(sample.pid, code)?;
+        let address = spin.operand;
+        Some(Waits {
+            address: address.and_then(|operand| programs::address(&operand, Some(registers))),
+        })
+    }
+
+    /// Forgets the code of a process that runs another program now.
+    pub(super) fn forget(&mut self, pid: u32) {
+        self.known.retain(|known, _| known.0 != pid);
+    }
+
+    fn at(&mut self, pid: u32, code: u64) -> Option<Spin> {
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        let known = self.known.entry((pid, code));
+        let mut is_new = false;
+        let known = known.or_insert_with(|| {
+            is_new = true;
+            Known::Sampled
+        });
+        match known {
+            Known::Looked(spin) => *spin,
+            Known::Sampled if is_new => None,
+            Known::Sampled => {
+                let spin = look(pid, code);
+                *known = Known::Looked(spin);
+                spin
+            }
+        }
+    }
+}
+
+fn look(pid: u32, code: u64) -> Option<Spin> {
+    const PAGE_BYTES: u64 = 4096;
+    // A process that has ended, or whose memory is not ours to read, has none.
+    let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+    let mut bytes = [0; 2 * AROUND as usize];
+    let mut spin = |begin: u64| {
+        let read = memory.read_at(&mut bytes, begin).ok()?;
+        let bytes = &bytes[..read];
+        Some(CodeBytes { begin, bytes }.spin(code))
+    };
+    let begin = code.saturating_sub(AROUND);
+    // The page before may not be mapped.
+    spin(begin).or_else(|| spin(begin.max(code & !(PAGE_BYTES - 1))))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `spin`'s own code is this process's.
+    #[test]
+    fn a_wait_is_found_when_it_is_sampled_again() {
+        #[inline(never)]
+        fn wait(flag: &std::sync::atomic::AtomicBool) {
+            while !flag.load(std::sync::atomic::Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+        }
+        wait(&true.into());
+        let begin = wait as fn(&_) as usize as u64;
+        let mut spins = Spins::default();
+        let mut waits = || {
+            let codes = begin..begin + 64;
+            let pid = std::process::id();
+            codes.filter(|code| spins.at(pid, *code).is_some()).count()
+        };
+        assert_eq!(waits(), 0);
+        assert!(waits() > 0);
+        spins.forget(std::process::id());
+        assert_eq!(spins.known.len(), 0);
+    }
+}
