@@ -223,7 +223,9 @@ fn spinning(program: &Path, kind: &str) -> Option<(f64, Value)> {
     spins.args([kind, "3", "1000"]).stdin(Stdio::piped());
     let mut spins = spins.stdout(Stdio::piped()).spawn().expect("it starts");
     let mut look = Command::new(hitm());
-    look.args(["live", "locks", "-F", "1999", "--format", "json", "-p"]);
+    // Only the end of the process ends it in time.
+    look.args(["live", "locks", "-F", "1999", "--format", "json"]);
+    look.args(["-d", "3600s", "-p"]);
     look.arg(spins.id().to_string()).stdin(Stdio::null());
     let look = look.stdout(Stdio::piped()).stderr(Stdio::piped());
     let look = look.spawn().expect("hitm starts");

@@ -78,7 +78,7 @@ impl Role {
 
 /// Returns the part of the function `name`, without a compiler's suffix.
 pub(super) fn role(name: &str) -> Option<Role> {
-    use Class::{Futex, Mutex, PercpuRwsem, Rtmutex, Rwlock, Rwsem, Spinlock};
+    use Class::{Futex, Mutex, PercpuRwsem, Rtmutex, Rwlock, Rwsem, SpinLoop, Spinlock};
     let role = match name {
         "down_write"
         | "down_write_killable"
@@ -139,6 +139,10 @@ pub(super) fn role(name: &str) -> Option<Role> {
         "percpu_down_write" | "percpu_down_read" => Role::Acquire(PercpuRwsem),
         "__percpu_down_read" | "percpu_rwsem_wait" => Role::Wait(PercpuRwsem),
         "futex_wait" | "futex_lock_pi" => Role::Wait(Futex),
+        // A program calls it while it waits, again and again.
+        "__x64_sys_sched_yield" | "__arm64_sys_sched_yield" | "do_sched_yield" => {
+            Role::Wait(SpinLoop)
+        }
         _ => return None,
     };
     Some(role)

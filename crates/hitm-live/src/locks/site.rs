@@ -143,8 +143,8 @@ impl<'a> Functions<'a> {
     fn at(&self, stack: &LiveStack, outermost: usize) -> Option<At> {
         let frames = &stack.kernel;
         let class = self.roles[frames[outermost] as usize]?.class();
-        if class == Class::Futex {
-            // The program takes the futex, in a function that may hold it for any time.
+        if class == Class::Futex || class.is_spun_for() {
+            // The program takes it, in a function that may hold it for any time.
             let taker = *stack.user.first().unwrap_or(&frames[outermost]);
             return Some(At {
                 class,

@@ -145,6 +145,23 @@ fn who_spins_in_a_program_waits() {
     assert_eq!(found[0].slept_ns(), None);
 }
 
+#[test]
+fn who_yields_again_and_again_spins() {
+    let yields = "entry __x64_sys_sched_yield do_sched_yield schedule";
+    let mut seen = recording(&[(0, yields, None, 20), (0, "main", None, 5)]);
+    seen.names.push("sched_yield".into());
+    seen.stacks[0].user = vec![seen.names.len() as u32 - 1];
+    let found = judge(&seen);
+    let [lock] = &found[..] else {
+        panic!("{found:#?}");
+    };
+    assert_eq!(
+        lock.title(),
+        "spin_loop in sched_yield of process 100 (copy)"
+    );
+    assert_eq!((lock.waited_ns, lock.other_ns), (20_000_000, 5_000_000));
+}
+
 /// A mutex that spins before it sleeps is one lock.
 #[test]
 fn who_spins_for_a_word_that_others_sleep_for_waits_for_one_lock() {

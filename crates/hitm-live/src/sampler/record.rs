@@ -50,7 +50,7 @@ pub struct RawSample {
     /// First argument of the system call that it is in, if it is in one.
     pub argument: Option<u64>,
     /// Registers of a task in its own code of 64 bits.
-    pub registers: Option<Registers>,
+    pub registers: Option<Box<Registers>>,
 }
 
 /// Call-chain entries from here on are marks of the following code's context (`PERF_CONTEXT_MAX`).
@@ -132,7 +132,7 @@ fn sample(mut words: Words<'_>) -> Option<RawSample> {
     let abi = words.next().unwrap_or(NONE);
     let registers = Registers::of(words.take(MASK.count_ones() as usize));
     match sample.kernel.is_empty() {
-        true => sample.registers = Some(registers).filter(|_| abi == ABI_64),
+        true => sample.registers = (abi == ABI_64).then(|| Box::new(registers)),
         false => sample.argument = Some(registers.argument()).filter(|_| abi != NONE),
     }
     Some(sample)
@@ -223,7 +223,7 @@ mod tests {
             panic!("{found:?}");
         };
         assert_eq!(sample.argument, None);
-        let registers = sample.registers.expect("it has 64 bits");
+        let registers = sample.registers.as_deref().expect("it has 64 bits");
         assert_eq!(registers.argument(), 7);
     }
 

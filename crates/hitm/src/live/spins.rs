@@ -37,7 +37,7 @@ pub(super) struct Waits {
 impl Spins {
     /// The wait of a thread that was sampled in its program's code.
     pub(super) fn of(&mut self, sample: &RawSample) -> Option<Waits> {
-        let registers = sample.registers.as_ref()?;
+        let registers = sample.registers.as_deref()?;
         let code = *sample.user.first()?;
         let spin = self.at(sample.pid, code)?;
         let address = spin.operand;
