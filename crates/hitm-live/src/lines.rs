@@ -8,6 +8,7 @@
 //! Prior work: Featherlight (Chabbi et al., PPoPP 2018) and ComDetective (Sasongko et al., SC 2019)
 //! watch what samples of counters found.
 
+mod calibration;
 mod clocks;
 mod event;
 mod record;
@@ -18,6 +19,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
+pub use calibration::{Calibrated, Calibration, Stand};
 pub use registers::Registers;
 
 use self::clocks::Clocks;

@@ -77,7 +77,7 @@ const NEXT: &str = "Next";
 
 /// Samples do not say what is lost.
 fn lost_label(report: &Report) -> &'static str {
-    match (report.is_sampled(), report.watched) {
+    match (report.is_sampled(), &report.watched) {
         (true, None) => "Seen",
         _ => "Lost",
     }

@@ -278,6 +278,9 @@ impl Writer {
             figure(fields::watched::hit_count),
         );
         self.paragraph(Style::Plain, "watched", &watches);
+        if let Some(host) = &seen.host {
+            self.paragraph(Style::Plain, "host", host);
+        }
         let drawn = "accesses are drawn in proportion to those that watches saw, the same number of each line; their \
                      latencies are the machine model's";
         self.paragraph(Style::Plain, "lines", drawn);

@@ -121,6 +121,9 @@ pub struct WatchedRun {
     pub hit_count: u64,
     /// Those lines that several threads share.
     pub lines: Vec<WatchedLine>,
+    /// What samples and watches of the host say and cost, in words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub host: String,
 }
 
 /// A line that threads share.

@@ -7,7 +7,7 @@ use super::share;
 
 fields! {
     /// Samples and watches of a running program, and what its shared lines cost by them.
-    #[derive(Debug, Clone, Copy, PartialEq, Default)]
+    #[derive(Debug, Clone, PartialEq, Default)]
     pub struct Watched in watched {
         /// Time from the first sample to the last.
         pub duration_ns: u64 => nanos "time";
@@ -25,6 +25,8 @@ fields! {
         pub most_share: f64 => share "at most";
         /// Part of the CPU time that hand-overs cost which watches saw: what shared lines cost at least.
         pub least_share: f64 => share "at least";
+        /// Calibration of the host: where samples stand, and what its events cost; null for others.
+        pub host: Option<String> => label "host";
     }
 }
 
@@ -54,6 +56,7 @@ impl Watched {
             hit_count: run.hit_count,
             most_share: bounds.most_share,
             least_share: bounds.least_share,
+            host: (!run.host.is_empty()).then(|| run.host.clone()),
         }
     }
 }

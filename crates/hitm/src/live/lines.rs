@@ -7,6 +7,7 @@
 mod budget;
 mod candidates;
 mod code;
+mod host;
 mod kernel;
 mod looks;
 mod memory;
@@ -29,6 +30,7 @@ use thiserror::Error;
 use self::budget::{Budget, Part};
 use self::candidates::{Candidates, SampledAt};
 use self::code::Code;
+use self::host::Host;
 use self::kernel::LiveKernel;
 pub use self::looks::LineLooks;
 use self::memory::{Line, Memory, Space};
@@ -176,6 +178,7 @@ impl SampledTask {
 /// Result of an observation.
 struct Observed {
     args: Vec<String>,
+    host: Host,
     memory: Memory,
     code: Code,
     threads: BTreeMap<u32, SampledTask>,
@@ -193,11 +196,12 @@ struct Observed {
 }
 
 impl Observed {
-    fn new(target: &LinesTarget, processes: &[u32], period_ns: u64) -> Observed {
+    fn new(target: &LinesTarget, host: Host, processes: &[u32], period_ns: u64) -> Observed {
         let mut memory = Memory::default();
         memory.read(processes);
         Observed {
             args: target.args(),
+            host,
             code: Code {
                 programs: Programs::new(memory.mappings()),
                 kernel: None,
@@ -238,7 +242,7 @@ impl Observed {
             has_address = true;
             self.is_stale |= !self.memory.has(seen.pid, address);
             if let Some(line) = self.memory.line(seen.pid, address, stack) {
-                lines.entry(line).or_default().add(&access);
+                lines.entry(line).or_default().add(&access, &self.host);
             }
         }
         self.addressed_count += u64::from(has_address);
@@ -279,6 +283,13 @@ pub fn record_lines(
     LineLooks::begin(config)?.look(progress)
 }
 
+/// What is known before threads are looked at.
+struct Known {
+    host: Host,
+    /// None when it is not looked at.
+    kernel: Option<LiveKernel>,
+}
+
 /// An observation that goes on.
 struct Watch<'a> {
     subject: &'a mut Subject,
@@ -295,8 +306,9 @@ impl<'a> Watch<'a> {
     fn begin(
         config: &LinesConfig,
         subject: &'a mut Subject,
-        kernel: Option<LiveKernel>,
+        known: Known,
     ) -> Result<Watch<'a>, LinesError> {
+        let Known { host, kernel } = known;
         let scope = Scope {
             processes: subject.processes(),
             only: subject.only(),
@@ -316,12 +328,13 @@ impl<'a> Watch<'a> {
             return Err(LinesError::NoThreads { target });
         }
         let period_ns = sampler.period_ns();
-        let mut observed = Observed::new(&config.target, &sampler.processes(), period_ns);
+        let budget = Budget::new(&host);
+        let mut observed = Observed::new(&config.target, host, &sampler.processes(), period_ns);
         observed.code.kernel = kernel;
         let now = Instant::now();
         Ok(Watch {
             observed,
-            budget: Budget::new(),
+            budget,
             subject,
             sampler,
             left_out: None,
@@ -349,7 +362,9 @@ impl<'a> Watch<'a> {
             let phase = left(self.begun).map_or(SAMPLE_FOR, |left| left.min(SAMPLE_FOR));
             self.sample_or_rest(phase);
             self.budget.earn(self.sampler.threads());
-            for line in self.observed.candidates.next(LINES_A_PHASE) {
+            let has_watches = self.observed.host.figures.watches_all;
+            let lines = if has_watches { LINES_A_PHASE } else { 0 };
+            for line in self.observed.candidates.next(lines) {
                 // Watches of the kernel's lines are on CPUs, whose threads do not switch them.
                 let is_cheap = line.space == Space::Kernel;
                 if left(self.begun) == Some(Duration::ZERO)
@@ -416,6 +431,7 @@ impl<'a> Watch<'a> {
             memory: &observed.memory,
             code: &mut observed.code,
             threads: &mut observed.threads,
+            has_writes: observed.host.figures.watches_writes,
         };
         observed.candidates.refused_count += watcher.round(line, candidate);
         if let Some(kernel) = &mut observed.code.kernel

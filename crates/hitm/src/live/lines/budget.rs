@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use hitm_live::lines::SampledThread;
 use hitm_live::procfs;
 
+use super::host::Host;
+
 /// Part of a CPU's time that each of the two may add to switches.
 const COST_MAX: f64 = 0.01;
-/// Time that a clock or watches add to a switch. Assumed, 1 to 20 us: in a virtual machine its host has a part in it.
-const SWITCH: Duration = Duration::from_micros(10);
 /// Least part of the time.
 const SHARE_MIN: f64 = 0.01;
 /// Time that is there from the start: a phase of samples, some ten lines of threads that take turns.
@@ -21,7 +21,7 @@ const CREDIT: Duration = Duration::from_millis(100);
 const COUNTED_MAX: usize = 256;
 
 /// Parts of an observation that cost the threads something at each switch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// Clocks of threads.
     Clocks,
@@ -29,19 +29,36 @@ pub(super) enum Part {
     Watches,
 }
 
-/// Time that is left, the same for each part.
-pub(super) struct Budget {
-    spent: BTreeMap<Part, Duration>,
+/// Time of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Account {
+    /// Time that it adds to a switch.
+    switch: Duration,
     earned: Duration,
+    spent: Duration,
+}
+
+impl Account {
+    fn new(switch: Duration) -> Account {
+        Account {
+            switch,
+            earned: CREDIT,
+            spent: Duration::ZERO,
+        }
+    }
+}
+
+/// Time that is left for each part.
+pub(super) struct Budget {
+    accounts: [Account; 2],
     counted: Instant,
     switches: BTreeMap<u32, u64>,
 }
 
 impl Budget {
-    pub(super) fn new() -> Budget {
+    pub(super) fn new(host: &Host) -> Budget {
         Budget {
-            spent: BTreeMap::new(),
-            earned: CREDIT,
+            accounts: [host.clock_switch(), host.watches_switch()].map(Account::new),
             counted: Instant::now(),
             switches: BTreeMap::new(),
         }
@@ -62,24 +79,26 @@ impl Budget {
         };
         let count: u64 = now.iter().filter_map(since).sum();
         self.switches = now;
-        self.earned += passed.mul_f64(share(count, passed));
+        for account in &mut self.accounts {
+            let share = share(account.switch * u32::try_from(count).unwrap_or(u32::MAX), passed);
+            account.earned += passed.mul_f64(share);
+        }
     }
 
     /// Returns true if a part has time left.
     pub(super) fn has_time(&self, part: Part) -> bool {
-        let spent = self.spent.get(&part).copied().unwrap_or_default();
-        spent < self.earned
+        let account = self.accounts[part as usize];
+        account.spent < account.earned
     }
 
     pub(super) fn spend(&mut self, part: Part, time: Duration) {
-        *self.spent.entry(part).or_default() += time;
+        self.accounts[part as usize].spent += time;
     }
 }
 
-/// Part of the time for threads that were switched so often in a while.
-fn share(switch_count: u64, passed: Duration) -> f64 {
-    let seconds = SWITCH.as_secs_f64() * switch_count as f64;
-    let cost = seconds / passed.as_secs_f64().max(1e-9);
+/// Part of the time for threads whose switches would cost so much more in a while.
+fn share(cost: Duration, passed: Duration) -> f64 {
+    let cost = cost.as_secs_f64() / passed.as_secs_f64().max(1e-9);
     (COST_MAX / cost.max(1e-9)).clamp(SHARE_MIN, 1.0)
 }
 
@@ -89,16 +108,16 @@ mod tests {
 
     #[test]
     fn threads_that_take_turns_are_watched_seldom() {
-        let of = |count| share(count, Duration::from_secs(1));
+        let of = |ms| share(Duration::from_millis(ms), Duration::from_secs(1));
         assert_eq!(of(0), 1.0);
-        assert_eq!(of(1_000_000), SHARE_MIN);
-        // 10,000 switches a second would cost a tenth of a CPU.
-        assert!((of(10_000) - 0.1).abs() < 1e-9, "{}", of(10_000));
+        assert_eq!(of(10_000), SHARE_MIN);
+        // They would cost a tenth of a CPU.
+        assert!((of(100) - 0.1).abs() < 1e-9, "{}", of(100));
     }
 
     #[test]
     fn what_is_spent_is_gone() {
-        let mut budget = Budget::new();
+        let mut budget = Budget::new(&Host::assumed("a test"));
         assert!(budget.has_time(Part::Watches));
         budget.spend(Part::Watches, CREDIT);
         assert!(!budget.has_time(Part::Watches) && budget.has_time(Part::Clocks));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use indexmap::IndexMap;
 
 use super::super::programs::SeenAccess;
+use super::host::Host;
 use super::memory::Line;
 use super::touches::Touches;
 use super::watching::Changes;
@@ -21,7 +22,9 @@ const TOGETHER: f64 = 8.0;
 pub(super) struct Candidate {
     /// Samples that may stand at its accesses.
     pub(super) samples: u64,
-    /// The same, those behind locked operations with their weight.
+    /// Those that stand where samples of this host do, if they are of its accesses.
+    pub(super) standing: u64,
+    /// All of them, those behind locked operations with their weight.
     score: u64,
     /// Samples by thread.
     pub(super) threads: BTreeMap<u32, u64>,
@@ -60,19 +63,34 @@ impl Candidate {
 /// Accesses to a line that a sample may stand at.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SampledAt {
-    /// True if one of them is a locked operation before.
+    /// True if samples of one of them are found at this place.
+    stands: bool,
+    /// True if one of those is a locked operation.
     is_locked: bool,
-    /// Instructions of those that retire when they have their line, and so are seen behind. Stores do not: samples at
-    /// them may be of what they store.
+    /// Instructions of those that retire when they have their line. Stores do not: samples at them may be of what they
+    /// store.
     codes: Vec<u64>,
 }
 
 impl SampledAt {
-    pub(super) fn add(&mut self, access: &SeenAccess) {
-        let operand = access.operand;
-        self.is_locked |= access.is_before && operand.is_locked;
-        if access.is_before && (operand.reads || operand.is_locked) {
+    pub(super) fn add(&mut self, access: &SeenAccess, host: &Host) {
+        if !host.may_stand(access) {
+            return;
+        }
+        self.stands = true;
+        self.is_locked |= access.operand.is_locked;
+        if access.operand.reads || access.operand.is_locked {
             self.codes.push(access.code);
+        }
+    }
+
+    /// A sample where those of its accesses are.
+    #[cfg(test)]
+    pub(super) const fn standing() -> SampledAt {
+        SampledAt {
+            stands: true,
+            is_locked: false,
+            codes: Vec::new(),
         }
     }
 }
@@ -96,6 +114,7 @@ impl Candidates {
         }
         let candidate = self.lines.entry(line).or_default();
         candidate.samples += 1;
+        candidate.standing += u64::from(at.stands);
         candidate.score += if at.is_locked { LOCKED_WEIGHT } else { 1 };
         *candidate.threads.entry(tid).or_default() += 1;
         for code in &at.codes {
@@ -150,13 +169,17 @@ mod tests {
 
     #[test]
     fn a_load_that_waits_is_seen_behind() {
-        let mut at = SampledAt::default();
+        let host = Host::assumed("a test");
         let [load, store] = [true, false];
-        at.add(&access(1, load, true));
-        at.add(&access(2, store, true));
-        at.add(&access(3, load, false));
-        at.add(&access(4, store, false));
-        assert_eq!(at.codes, [1]);
+        let of = |access: SeenAccess| {
+            let mut at = SampledAt::default();
+            at.add(&access, &host);
+            (at.stands, at.codes)
+        };
+        assert_eq!(of(access(1, load, true)), (true, vec![1]));
+        assert_eq!(of(access(2, store, true)), (false, vec![]));
+        assert_eq!(of(access(3, load, false)), (false, vec![]));
+        assert_eq!(of(access(4, store, false)), (true, vec![]));
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::host::Host;
 use super::kernel::LiveKernel;
 use super::subject::Subject;
 use super::told::{self, HostMachine};
-use super::{LinesConfig, LinesEnded, LinesError, Watch};
+use super::{Known, LinesConfig, LinesEnded, LinesError, Watch};
 use crate::live::LiveProgress;
 use crate::record::Signals;
 
@@ -19,6 +20,7 @@ pub struct LineLooks {
     config: LinesConfig,
     signals: Signals,
     machine: HostMachine,
+    host: Host,
     subject: Subject,
     /// None when it is not looked at, and while it is.
     kernel: Option<LiveKernel>,
@@ -37,6 +39,7 @@ impl LineLooks {
             machine: file.resolve()?,
             toml: file.to_toml(),
         };
+        let host = Host::find(&machine.machine.description);
         let kernel = config.has_kernel.then(LiveKernel::open).transpose()?;
         let subject = Subject::begin(&config.target)?;
         hurry();
@@ -44,6 +47,7 @@ impl LineLooks {
             config,
             signals,
             machine,
+            host,
             subject,
             kernel,
             is_first: true,
@@ -59,7 +63,11 @@ impl LineLooks {
         progress: &mut dyn FnMut(LiveProgress),
     ) -> Result<LinesEnded, LinesError> {
         let is_first = std::mem::replace(&mut self.is_first, false);
-        let mut watch = match Watch::begin(&self.config, &mut self.subject, self.kernel.take()) {
+        let known = Known {
+            host: self.host.clone(),
+            kernel: self.kernel.take(),
+        };
+        let mut watch = match Watch::begin(&self.config, &mut self.subject, known) {
             Ok(watch) => watch,
             Err(error) => {
                 if is_first {

@@ -10,7 +10,7 @@ mod draws;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use hitm_base::{AddrRange, Clock, CpuId, Cycles, Machine, Random, ThreadId};
+use hitm_base::{AccessOp, AddrRange, Clock, CpuId, Cycles, Machine, Random, ThreadId};
 use hitm_coherence::directory::{Capacity, Directory};
 use hitm_live::procfs;
 use hitm_recording::BlockWriter;
@@ -155,9 +155,16 @@ impl Teller<'_> {
         CpuId((found.map_or(0, |(cpu, _)| *cpu) % count) as u16)
     }
 
-    /// CPU time of the samples that may stand at a line.
+    /// CPU time of the samples that may stand at a line, without what locked operations take that nobody fights for, as
+    /// often as watches let threads make them.
     fn most_ns(&self, told: &Told<'_>) -> u64 {
-        told.candidate.samples * self.observed.period_ns
+        let locked = told.rates.iter();
+        let locked = locked.filter(|rate| rate.touch.op == AccessOp::LockedRmw);
+        let per_s: f64 = locked.map(|rate| rate.per_s).sum();
+        let seconds = self.observed.sampled_ns as f64 / 1e9;
+        let alone_ns = per_s * seconds * self.observed.host.figures.locked_ps as f64 / 1000.0;
+        let all_ns = told.candidate.standing * self.observed.period_ns;
+        all_ns.saturating_sub(alone_ns as u64)
     }
 
     /// Least part of the time for which two of a line's threads ran at once, by their mean number: of `n` that can
@@ -184,7 +191,7 @@ impl Teller<'_> {
         };
         WatchedLine {
             address: self.address(told.line),
-            sample_count: told.candidate.samples,
+            sample_count: told.candidate.standing,
             change_rate_per_s,
             most_ns,
             least_ns: (least as u64).min(most_ns),
@@ -203,6 +210,7 @@ impl Teller<'_> {
             watched_count: lines.clone().filter(|one| one.rounds > 0).count() as u64,
             hit_count: lines.map(|one| one.hit_count).sum(),
             lines: Vec::new(),
+            host: observed.host.text(),
         }
     }
 

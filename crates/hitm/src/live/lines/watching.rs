@@ -55,6 +55,8 @@ pub(super) struct Watcher<'a> {
     pub(super) memory: &'a Memory,
     pub(super) code: &'a mut Code,
     pub(super) threads: &'a mut BTreeMap<u32, SampledTask>,
+    /// True if watches of writes alone see something.
+    pub(super) has_writes: bool,
 }
 
 impl Watcher<'_> {
@@ -69,7 +71,7 @@ impl Watcher<'_> {
         let mut refused_count = 0;
         for words in words(candidate) {
             let any = self.turn(&words, WatchedAccess::Any, &on);
-            let write = (!any.turn.touched.is_empty())
+            let write = (self.has_writes && !any.turn.touched.is_empty())
                 .then(|| self.turn(&words, WatchedAccess::Write, &on));
             for turned in std::iter::once(&any).chain(&write) {
                 candidate.hit_count += turned.hit_count;

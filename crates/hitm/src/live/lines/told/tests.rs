@@ -5,6 +5,7 @@ use hitm_trace::TraceReader;
 
 use super::super::super::LiveTarget;
 use super::super::candidates::SampledAt;
+use super::super::host::Host;
 use super::super::touches::{Touched, Turn};
 use super::super::{LinesTarget, SampledTask};
 use super::*;
@@ -24,7 +25,12 @@ fn touched(tid: u32, time_ns: u64) -> Touched {
 /// Two threads that add to one word, of 500 samples each, on these CPUs.
 fn observed(cpus: [u32; 2]) -> Observed {
     let target = LiveTarget::Process(1);
-    let mut observed = Observed::new(&LinesTarget::All(target), &[], 1_000_000);
+    let mut observed = Observed::new(
+        &LinesTarget::All(target),
+        Host::assumed("a test"),
+        &[],
+        1_000_000,
+    );
     observed.duration_ns = 1_000_000_000;
     observed.sampled_ns = 500_000_000;
     observed.sample_count = 1000;
@@ -38,7 +44,7 @@ fn observed(cpus: [u32; 2]) -> Observed {
         let sampled = |_| {
             observed
                 .candidates
-                .sampled(LINE, tid, &SampledAt::default())
+                .sampled(LINE, tid, &SampledAt::standing())
         };
         (0..500).for_each(sampled);
     }
@@ -69,6 +75,15 @@ fn a_line_costs_what_stands_at_it_at_most() {
     let run = watched(observed([0, 1]));
     assert_eq!(run.lines[0].sample_count, 1000);
     assert_eq!(run.lines[0].most_ns, run.cpu_ns);
+}
+
+/// The time in which 1,000 locked operations a second of each thread are made is no loss.
+#[test]
+fn a_locked_operation_alone_costs_nobody_anything() {
+    let mut observed = observed([0, 1]);
+    observed.host.figures.locked_ps = 20_000;
+    let run = watched(observed);
+    assert_eq!(run.lines[0].most_ns, run.cpu_ns - 20_000);
 }
 
 #[test]

@@ -1,0 +1,41 @@
+use super::stands::Places;
+use super::*;
+
+fn places(at: usize, behind: usize, all: usize) -> Option<Stand> {
+    Places { at, behind, all }.stand()
+}
+
+#[test]
+fn samples_decide_for_a_place_where_they_are_clear() {
+    assert_eq!(places(2, 60, 100), Some(Stand::Behind));
+    assert_eq!(places(90, 0, 100), Some(Stand::At));
+    // Both, none more than others, too few.
+    assert_eq!(places(10, 60, 100), Some(Stand::Either));
+    assert_eq!(places(0, 40, 100), Some(Stand::Either));
+    assert_eq!(places(0, 20, 20), None);
+}
+
+#[test]
+fn a_stand_allows_what_is_before_or_not() {
+    let allowed = |stand: Stand| [true, false].map(|is_before| stand.allows(is_before));
+    assert_eq!(allowed(Stand::At), [false, true]);
+    assert_eq!(allowed(Stand::Behind), [true, false]);
+    assert_eq!(allowed(Stand::Either), [true, true]);
+}
+
+#[test]
+fn this_host_is_measured() {
+    let begun = std::time::Instant::now();
+    let found = match Calibration::measure() {
+        Ok(found) => found,
+        Err(error) => return eprintln!("NOT RUN: a clock of an own thread: {error}"),
+    };
+    eprintln!("{found:?} {:?}", begun.elapsed());
+    let figures = found.figures;
+    if found.is_whole {
+        // An interrupt is served when an instruction has ended.
+        assert!(figures.locked != Stand::At, "{figures:?}");
+        assert!((500..1_000_000).contains(&figures.locked_ps), "{figures:?}");
+        assert!((100..1_000_000).contains(&figures.hit_ns), "{figures:?}");
+    }
+}
