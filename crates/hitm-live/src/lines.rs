@@ -38,10 +38,10 @@ pub const WATCHES_MAX: usize = 4;
 pub const WORD_BYTES: u64 = 8;
 
 /// A thread seen at an instruction: by its clock, or because it touched a watched word.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Seen {
-    /// Number of the event.
-    event: u64,
+    /// Number of the event; of no meaning elsewhere.
+    pub event: u64,
     /// Its process.
     pub pid: u32,
     /// The thread.

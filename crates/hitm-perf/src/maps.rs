@@ -30,6 +30,8 @@ pub struct Map {
     pub is_shared: bool,
     /// Holds code.
     pub executable: bool,
+    /// May be written, as far as its record says.
+    pub is_writable: bool,
     /// Index of the path among those of the file.
     pub path: u32,
     /// Memory without a file, whose addresses are absolute.
@@ -97,6 +99,22 @@ impl AddressMaps {
         self.spaces.remove(&process);
     }
 
+    /// The mappings that a process sees, by address: its own ones, over those that it has from its parents.
+    pub fn of(&self, process: TaskId) -> Vec<Map> {
+        let mut spaces = Vec::new();
+        let mut next = Some(process);
+        while let Some(space) = next.and_then(|process| self.spaces.get(&process))
+            && spaces.len() < GENERATIONS_MAX
+        {
+            spaces.push(space);
+            next = space.parent;
+        }
+        let mut seen = AddressMaps::default();
+        let maps = spaces.iter().rev().flat_map(|space| space.maps.values());
+        maps.for_each(|map| seen.insert(process, map.clone()));
+        seen.iter().map(|(_, map)| map.clone()).collect()
+    }
+
     /// The mapping that holds an address of a process.
     pub fn at(&self, process: TaskId, addr: u64) -> Option<&Map> {
         let mut process = process;
@@ -156,6 +174,7 @@ mod tests {
             file: [1, 0, path.into(), 0],
             is_shared: false,
             executable: false,
+            is_writable: false,
             path,
             is_anonymous: false,
         }
@@ -209,6 +228,12 @@ mod tests {
         maps.insert(TaskId::first(2), map(0x3000, 0x4000, 2));
         check(&maps, 2, &[(0x1000, Some(1)), (0x3000, Some(2))]);
         check(&maps, 1, &[(0x3000, None)]);
+        let starts: Vec<u64> = maps
+            .of(TaskId::first(2))
+            .iter()
+            .map(|map| map.start)
+            .collect();
+        assert_eq!(starts, [0x1000, 0x3000]);
         maps.exec(TaskId::first(2));
         check(&maps, 2, &[(0x1000, None)]);
         // A file may claim that two processes are each other's parents.

@@ -152,7 +152,12 @@ fn reason(report: &Report, finding: &Finding) -> String {
     if let (FindingKind::Waited(_), Some(wait)) = (finding.kind, &finding.wait) {
         return waits::reason(report, wait);
     }
+    let is_by_samples = report
+        .watched
+        .as_ref()
+        .is_some_and(|seen| seen.is_by_samples);
     let evidence = match (finding.bounds, report.is_sampled()) {
+        (Some(_), _) if is_by_samples => say::candidate(),
         (Some(bounds), _) => say::changes(grouped(bounds.change_rate_per_s)),
         (None, true) => say::hitms(
             grouped(finding.counts.remote_hitm()),

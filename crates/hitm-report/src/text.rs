@@ -272,18 +272,29 @@ impl Writer {
             figure(fields::watched::addressed_share),
         );
         self.paragraph(Style::Plain, "samples", &samples);
-        let watches = format!(
-            "{} lines by debug registers, {} accesses seen",
-            figure(fields::watched::watched_count),
-            figure(fields::watched::hit_count),
-        );
+        let watches = match seen.is_by_samples {
+            true => {
+                "nothing: lines are candidates, at which several threads were sampled".to_owned()
+            }
+            false => format!(
+                "{} lines by debug registers, {} accesses seen",
+                figure(fields::watched::watched_count),
+                figure(fields::watched::hit_count),
+            ),
+        };
         self.paragraph(Style::Plain, "watched", &watches);
         if let Some(host) = &seen.host {
             self.paragraph(Style::Plain, "host", host);
         }
-        let drawn = "accesses are drawn in proportion to those that watches saw, the same number of each line; their \
-                     latencies are the machine model's";
-        self.paragraph(Style::Plain, "lines", drawn);
+        let drawn = match seen.is_by_samples {
+            true => "samples at them",
+            false => "those that watches saw",
+        };
+        let drawn = format!(
+            "accesses are drawn in proportion to {drawn}, the same number of each line; their latencies are the \
+             machine model's"
+        );
+        self.paragraph(Style::Plain, "lines", &drawn);
     }
 
     fn sampled(&mut self, events: &[SampledEvent]) {

@@ -124,6 +124,9 @@ pub struct WatchedRun {
     /// What samples and watches of the host say and cost, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
+    /// True where nothing could be watched: the lines are those at which several threads were sampled.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_by_samples: bool,
 }
 
 /// A line that threads share.
@@ -139,6 +142,14 @@ pub struct WatchedLine {
     pub most_ns: u64,
     /// CPU time that it cost at least: that of change_rate_per_s at the model's price of a hand-over.
     pub least_ns: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 #[expect(

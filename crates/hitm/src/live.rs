@@ -36,7 +36,10 @@ use hitm_files::input_file::{self, NamedBy};
 use hitm_files::output_file::{self, OutputError};
 use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 use layers::Layers;
-pub use lines::{LineLooks, LinesConfig, LinesEnded, LinesError, LinesTarget, record_lines};
+pub use lines::{
+    LineLooks, LinesConfig, LinesEnded, LinesError, LinesTarget, has_clock_samples,
+    lines_of_samples, record_lines,
+};
 pub use whatif::{
     DEVIATION_MAX, Deviation, QuotaRun, QuotaSetting, Sufficient, Throttling, WhatIfError,
     simulate_quota, smallest, throttling_here,

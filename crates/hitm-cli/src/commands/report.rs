@@ -7,6 +7,8 @@ mod runs;
 mod sweep;
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
@@ -263,6 +265,12 @@ pub(super) fn load(
     kernel: Option<KernelSource>,
     type_name: Option<&str>,
 ) -> Result<Recording> {
+    if hitm::live::has_clock_samples(input) {
+        let bar = Bar::start("reading");
+        let lines = hitm::live::lines_of_samples(input, &mut |read, all| bar.set(read, all))?;
+        bar.finish();
+        return with_file(&lines, |file| load(file, kernel, type_name));
+    }
     let bar = Bar::start("reading");
     let mut progress = |read, all| bar.set(read, all);
     let is_perf_data = perf_data::sample_format(input).is_some();
@@ -284,6 +292,13 @@ pub(super) fn load(
         );
     }
     Ok(recording)
+}
+
+/// Has a recording as a file: reports read one. It has no name that could be left behind.
+pub(super) fn with_file<T>(recording: &[u8], read: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let mut file = tempfile::tempfile()?;
+    file.write_all(recording)?;
+    read(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
@@ -541,7 +556,10 @@ fn write(
     let report = checked.report;
     let summary = || {
         let structures = Pictures::structures(&shown.recording.names(), report);
-        let summary = summary::of(report, &structures, shown.file);
+        let mut summary = summary::of(report, &structures, shown.file);
+        // Other commands read candidates of samples from a recording.
+        let are_samples = perf_data::sample_format(shown.file).is_some();
+        summary.retain(|line| !(line.is_command && are_samples && report.watched.is_some()));
         (structures, summary)
     };
     match args.format {

@@ -256,6 +256,102 @@ fn what_was_kept_is_read_as_a_report() {
     assert_eq!(first_screen(&own), first_screen(&again));
 }
 
+/// What a run with this cache says of the host; none where the kernel allows nothing.
+fn host_by(test: &str, program: &Path, cache: &Path) -> Option<String> {
+    let mut command = Command::new(hitm());
+    command.args(["live", "lines", "--format", "json", "--"]);
+    command.arg(program).arg("2000000").stdin(Stdio::null());
+    let output = command.env("XDG_CACHE_HOME", cache).output();
+    let report = report(test, &output.expect("hitm starts"))?;
+    let host = report["watched"]["host"].as_str().expect("a text");
+    assert!(host.starts_with("samples stand "), "{host}");
+    Some(host.to_owned())
+}
+
+/// Figures that two runs measure are never all the same.
+#[test]
+fn a_host_is_measured_once() {
+    let test = "a_host_is_measured_once";
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = false_sharing(directory.path(), &[]);
+    let cache = directory.path().join("cache");
+    let folder = cache.join("hitm/calibrations");
+    // On a busy host there may be too few samples.
+    let mut first = None;
+    wait_for("a calibration that is kept", || {
+        first = host_by(test, &program, &cache);
+        first.is_none() || folder.exists()
+    });
+    let Some(first) = first else {
+        return;
+    };
+    assert!(!first.contains("assumed"), "{first}");
+    assert_eq!(host_by(test, &program, &cache), Some(first.clone()));
+    let mut files = std::fs::read_dir(&folder).expect("a folder");
+    let file = files.next().expect("a file").expect("it is there").path();
+    assert!(files.next().is_none(), "one host has one file");
+    let whole = |file: &Path| {
+        let text = std::fs::read_to_string(file).expect("it is there");
+        serde_json::from_str::<Value>(&text).is_ok()
+    };
+    assert!(whole(&file));
+    std::fs::write(&file, "{").expect("it is written");
+    wait_for("a calibration in the place of a damaged one", || {
+        host_by(test, &program, &cache);
+        whole(&file)
+    });
+    // A folder that cannot be made is no error.
+    let nowhere = file.join("below a file");
+    assert!(host_by(test, &program, &nowhere).is_some());
+}
+
+/// Samples of perf, which is installed where these tests run.
+#[test]
+fn samples_of_perf_make_candidates() {
+    let test = "samples_of_perf_make_candidates";
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let program = false_sharing(directory.path(), &[]);
+    let file = directory.path().join("perf.data");
+    let read = |verb: &[&str]| {
+        let mut command = Command::new(hitm());
+        command.args(verb).arg("-i").arg(&file);
+        let output = command.output().expect("hitm starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    wait_for("samples of all threads", || {
+        let mut perf = Command::new("perf");
+        perf.args(["record", "-q", "-d", "-g", "-e", "cpu-clock", "-F", "4999"]);
+        perf.args(["--user-regs", "-o"]).arg(&file).arg("--");
+        perf.arg(&program).arg("20000000").stdin(Stdio::null());
+        let output = perf.output().expect("perf is installed: scripts/setup");
+        if !output.status.success() {
+            say_not_run(test, &String::from_utf8_lossy(&output.stderr));
+            return true;
+        }
+        let report: Value =
+            serde_json::from_str(&read(&["report", "--format", "json"])).expect("JSON");
+        let watched = &report["watched"];
+        assert_eq!(watched["is_by_samples"], true, "{watched:#}");
+        assert_eq!(watched["hit_count"], 0, "{watched:#}");
+        assert_eq!(watched["least_share"], 0.0, "{watched:#}");
+        let first = &report["findings"][0];
+        first["name"] == "f"
+            && first["kind"] == "false-sharing"
+            && members(&report) == [".w", ".x", ".y", ".z"]
+    });
+    if file.exists() {
+        let text = read(&["report"]);
+        assert!(text.starts_with("hitm live lines: "), "{text}");
+        assert!(text.contains("a candidate by samples alone."), "{text}");
+        assert!(
+            text.contains("stand behind loads and locked operations, at stores (assumed)"),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn who_is_not_there_is_wrong_usage() {
     let of = |args: &[&str]| {

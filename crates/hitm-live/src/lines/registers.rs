@@ -17,6 +17,17 @@ const X86_64: [usize; 16] = [0, 3, 2, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 1
 pub struct Registers([u64; 32]);
 
 impl Registers {
+    /// Registers as another tool's file has them: one bit of `mask` for each value. None if not all general registers
+    /// are there.
+    pub fn of_mask(mask: u64, values: &[u64]) -> Option<Registers> {
+        if mask & MASK != MASK || values.len() != mask.count_ones() as usize {
+            return None;
+        }
+        let numbers = (0..u64::BITS).filter(|number| mask >> number & 1 == 1);
+        let own = numbers.zip(values).filter(|of| MASK >> of.0 & 1 == 1);
+        Some(Registers::of(own.map(|of| *of.1)))
+    }
+
     /// Values in the kernel's order, as many as [`MASK`] has bits.
     pub(crate) fn of(values: impl Iterator<Item = u64>) -> Registers {
         let mut registers = Registers::default();
@@ -65,5 +76,20 @@ mod tests {
         assert_eq!([0, 1, 2, 3, 4].map(of), [100, 103, 102, 101, 104].map(Some));
         assert_eq!(registers.stack(), 107);
         assert_eq!((of(15), of(16)), (Some(115), None));
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_mask_has_all_general_registers_or_is_none() {
+        // With the instruction pointer, flags and two segments.
+        let mask = 0x00ff_0fff;
+        let values: Vec<u64> = (0..20).collect();
+        let registers = Registers::of_mask(mask, &values).unwrap();
+        assert_eq!(
+            [7, 8, 15].map(|number| registers.get(number)),
+            [7, 12, 19].map(Some)
+        );
+        assert_eq!(Registers::of_mask(mask, &values[1..]), None);
+        assert_eq!(Registers::of_mask(0xff, &values[..8]), None);
     }
 }

@@ -35,8 +35,9 @@ pub struct Attr {
     /// Every record ends with a `sample_id`.
     pub(super) has_sample_id_all: bool,
     branch_sample_type: u64,
-    user_registers: u32,
-    interrupt_registers: u32,
+    /// One bit for each register of a sample, by the kernel's numbers.
+    user_registers: u64,
+    interrupt_registers: u64,
 }
 
 impl Attr {
@@ -61,8 +62,8 @@ impl Attr {
             None => 0,
         };
         let branch_sample_type = later(8); // behind config2
-        let user_registers = later(0).count_ones();
-        let interrupt_registers = later(8).count_ones(); // behind sample_stack_user and clockid
+        let user_registers = later(0);
+        let interrupt_registers = later(8); // behind sample_stack_user and clockid
         Some(Attr {
             kind,
             config,
@@ -132,21 +133,59 @@ impl Attr {
         Some(())
     }
 
-    /// Passes over `PERF_SAMPLE_REGS_USER`.
-    pub(super) fn skip_user_registers(&self, bytes: &mut Bytes<'_>) -> Option<()> {
-        skip_registers(bytes, self.user_registers)
+    /// Reads `PERF_SAMPLE_REGS_USER`.
+    pub(super) fn user_registers(&self, bytes: &mut Bytes<'_>, to: &mut Registers) -> Option<()> {
+        to.read(self.user_registers, bytes)
     }
 
-    /// Passes over `PERF_SAMPLE_REGS_INTR`.
-    pub(super) fn skip_interrupt_registers(&self, bytes: &mut Bytes<'_>) -> Option<()> {
-        skip_registers(bytes, self.interrupt_registers)
+    /// Reads `PERF_SAMPLE_REGS_INTR`.
+    pub(super) fn interrupt_registers(
+        &self,
+        bytes: &mut Bytes<'_>,
+        to: &mut Registers,
+    ) -> Option<()> {
+        to.read(self.interrupt_registers, bytes)
+    }
+
+    /// Returns true for a clock of the kernel, whose samples have registers.
+    pub fn is_clock_with_registers(&self) -> bool {
+        const SOFTWARE: u32 = 1;
+        const CLOCKS: [u64; 2] = [0, 1];
+        self.kind == SOFTWARE
+            && CLOCKS.contains(&self.config)
+            && self.has(sample::REGS_USER | sample::REGS_INTR)
+    }
+
+    /// Returns true if samples are of accesses to memory.
+    pub fn is_of_memory(&self) -> bool {
+        self.has(sample::ADDR) && self.has(sample::DATA_SRC)
     }
 }
 
-fn skip_registers(bytes: &mut Bytes<'_>, count: u32) -> Option<()> {
-    let abi = bytes.u64()?;
-    match abi {
-        0 => Some(()),
-        _ => bytes.skip(8 * u64::from(count)),
+/// Registers of a sample.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Registers {
+    /// One bit for each register that is there, by the kernel's numbers (`enum perf_event_x86_regs`).
+    pub mask: u64,
+    /// Their values by number; none in programs of 32 bits.
+    pub values: Vec<u64>,
+}
+
+impl Registers {
+    /// Reads registers. Those that were read before stay where there are none.
+    fn read(&mut self, mask: u64, bytes: &mut Bytes<'_>) -> Option<()> {
+        const ABI_64: u64 = 2;
+        match bytes.u64()? {
+            0 => Some(()),
+            ABI_64 => {
+                self.mask = mask;
+                self.values.clear();
+                for _ in 0..mask.count_ones() {
+                    self.values.push(bytes.u64()?);
+                }
+                Some(())
+            }
+            _ => bytes.skip(8 * u64::from(mask.count_ones())),
+        }
     }
 }

@@ -23,7 +23,7 @@ mod stream;
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
-pub use attr::Attr;
+pub use attr::{Attr, Registers};
 pub use bytes::ByteOrder;
 pub use chain::CALLERS_MAX;
 pub use error::ReadError;
@@ -33,13 +33,14 @@ pub use info::FileFacts;
 pub use side::World;
 
 use crate::Sample;
-use crate::format::{record, sample as bits};
+use crate::format::record;
 use crate::left_out::left_out;
 use attr::{ATTR_LEN_MAX, ATTR_LEN_MIN};
 use bytes::Bytes;
 use compressed::Decompressor;
 use events::{Events, IDS_MAX};
 use header::Layout;
+use sample::Parts;
 use side::Side;
 use stream::{RawRecord, RecordStream};
 
@@ -99,6 +100,20 @@ pub struct PerfData {
 /// innermost first. A sample without a call chain has none.
 pub type Visit<'v> = dyn FnMut(usize, &Sample, &[u64]) + 'v;
 
+/// A sample of a clock with registers.
+#[derive(Debug, Clone, Copy)]
+pub struct ClockSample<'s> {
+    /// The sample, without an address.
+    pub sample: &'s Sample,
+    /// Return addresses of its callers, innermost first.
+    pub callers: &'s [u64],
+    /// Its registers.
+    pub registers: &'s Registers,
+}
+
+/// Callback for samples of clocks with registers.
+pub type VisitClock<'v> = dyn FnMut(ClockSample<'_>) + 'v;
+
 /// Reads a file to its end. `visit` gets the samples in the order of the file, `progress` the bytes
 /// read so far and in all.
 pub fn read<R: Read + Seek>(
@@ -106,7 +121,7 @@ pub fn read<R: Read + Seek>(
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, ReadError> {
-    read_with(source, Side::default(), visit, progress)
+    read_with(source, Side::default(), Visits::Memory(visit), progress)
 }
 
 /// Reads a file again: like [`read`], but passes over records about processes and mappings.
@@ -115,13 +130,32 @@ pub fn read_again<R: Read + Seek>(
     visit: &mut Visit<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, ReadError> {
-    read_with(source, Side::full(), visit, progress)
+    read_with(source, Side::full(), Visits::Memory(visit), progress)
+}
+
+/// Like [`read_again`], for samples of clocks with registers; those of memory are passed over.
+pub fn read_clocks_again<R: Read + Seek>(
+    source: R,
+    visit: &mut VisitClock<'_>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<PerfData, ReadError> {
+    read_with(source, Side::full(), Visits::Clocks(visit), progress)
+}
+
+/// Reads the events of a file without its records. A stream gives none: it has them among its records.
+pub fn read_events<R: Read + Seek>(mut source: R) -> Result<Vec<Event>, ReadError> {
+    let layout = header::read(&mut source)?;
+    let mut events = Events::default();
+    if let Some(sections) = &layout.sections {
+        header::read_attrs(&mut source, &layout, sections, &mut events)?;
+    }
+    Ok(events.list)
 }
 
 fn read_with<R: Read + Seek>(
     mut source: R,
     side: Side,
-    visit: &mut Visit<'_>,
+    visits: Visits<'_>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<PerfData, ReadError> {
     let layout = header::read(&mut source)?;
@@ -131,8 +165,8 @@ fn read_with<R: Read + Seek>(
         facts: FileFacts::default(),
         side,
         unused: Unused::default(),
-        callers: Vec::new(),
-        visit,
+        parts: Parts::default(),
+        visits,
     };
     let mut notes = Vec::new();
     if let Some(sections) = &layout.sections {
@@ -182,9 +216,14 @@ struct Reader<'v> {
     facts: FileFacts,
     side: Side,
     unused: Unused,
-    /// Call chain of the last sample that had one.
-    callers: Vec<u64>,
-    visit: &'v mut Visit<'v>,
+    parts: Parts,
+    visits: Visits<'v>,
+}
+
+/// Callback for the samples that are asked for.
+enum Visits<'v> {
+    Memory(&'v mut Visit<'v>),
+    Clocks(&'v mut VisitClock<'v>),
 }
 
 impl Reader<'_> {
@@ -247,9 +286,10 @@ impl Reader<'_> {
             self.unused.unknown_event += 1;
             return;
         };
-        let has_memory = attr.has(bits::ADDR) && attr.has(bits::DATA_SRC);
+        let has_memory = attr.is_of_memory();
+        let has_registers = attr.is_clock_with_registers();
         let bytes = Bytes::new(raw.body, self.order);
-        let read = sample::read_sample(attr, raw.misc, bytes, &mut self.callers);
+        let read = sample::read_sample(attr, raw.misc, bytes, &mut self.parts);
         let Some(read) = read else {
             self.unused.cut_samples += 1;
             return;
@@ -266,19 +306,32 @@ impl Reader<'_> {
             Some(chain) => {
                 self.unused.cut_chains += u64::from(chain.is_cut);
                 self.unused.deferred_chains += u64::from(chain.is_deferred);
-                &*self.callers
+                &*self.parts.callers
             }
             None => &[],
         };
-        if !has_memory {
+        let is_asked_for = match self.visits {
+            Visits::Memory(_) => has_memory,
+            Visits::Clocks(_) => has_registers,
+        };
+        if !is_asked_for {
             self.unused.no_memory_event += 1;
-        } else if matches!(
+            return;
+        }
+        if matches!(
             read.sample.mode,
             crate::CpuMode::GuestKernel | crate::CpuMode::GuestUser
         ) {
             self.unused.guest += 1;
-        } else {
-            (self.visit)(index, &read.sample, callers);
+            return;
+        }
+        match &mut self.visits {
+            Visits::Memory(visit) => visit(index, &read.sample, callers),
+            Visits::Clocks(visit) => visit(ClockSample {
+                sample: &read.sample,
+                callers,
+                registers: &self.parts.registers,
+            }),
         }
     }
 

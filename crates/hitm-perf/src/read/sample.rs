@@ -1,6 +1,6 @@
 //! A `PERF_RECORD_SAMPLE`, by its event's `sample_type`.
 
-use super::attr::Attr;
+use super::attr::{Attr, Registers};
 use super::bytes::Bytes;
 use super::chain::{ChainFacts, read_chain};
 use crate::format::sample;
@@ -17,14 +17,23 @@ pub(super) struct ReadSample {
     pub(super) has_stack: bool,
 }
 
-/// Reads the body of a sample record, and its call chain, if any, into `callers`; `None` when the
+/// Parts of a sample that have no fixed length.
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    /// Call chain of the last sample that had one.
+    pub(super) callers: Vec<u64>,
+    /// Registers, without values if there are none.
+    pub(super) registers: Registers,
+}
+
+/// Reads the body of a sample record, and its call chain and registers, if any, into `parts`; `None` when the
 /// body ends before its fields.
 #[inline]
 pub(super) fn read_sample(
     attr: &Attr,
     misc: u16,
     mut bytes: Bytes<'_>,
-    callers: &mut Vec<u64>,
+    parts: &mut Parts,
 ) -> Option<ReadSample> {
     let mut read = ReadSample::default();
     let out = &mut read.sample;
@@ -60,7 +69,8 @@ pub(super) fn read_sample(
     if attr.has(sample::PERIOD) {
         out.period = bytes.u64()?;
     }
-    // Of the fields between here and the weight only the call chain is used.
+    parts.registers.values.clear();
+    // Of the fields between here and the weight only the call chain and the registers are used.
     const BETWEEN: u64 = sample::READ
         | sample::CALLCHAIN
         | sample::RAW
@@ -68,7 +78,7 @@ pub(super) fn read_sample(
         | sample::REGS_USER
         | sample::STACK_USER;
     if attr.has(BETWEEN) {
-        read_between(attr, &mut read, &mut bytes, callers)?;
+        read_between(attr, &mut read, &mut bytes, parts)?;
     }
     let out = &mut read.sample;
     if attr.has(sample::WEIGHT) {
@@ -84,7 +94,7 @@ pub(super) fn read_sample(
         bytes.skip(8)?;
     }
     if attr.has(sample::REGS_INTR) {
-        attr.skip_interrupt_registers(&mut bytes)?;
+        attr.interrupt_registers(&mut bytes, &mut parts.registers)?;
     }
     if attr.has(sample::PHYS_ADDR) {
         out.phys_addr = bytes.u64()?;
@@ -92,18 +102,18 @@ pub(super) fn read_sample(
     Some(read)
 }
 
-/// Reads the call chain and passes over the other fields of changing length.
+/// Reads the call chain and the registers, and passes over the other fields of changing length.
 fn read_between(
     attr: &Attr,
     read: &mut ReadSample,
     bytes: &mut Bytes<'_>,
-    callers: &mut Vec<u64>,
+    parts: &mut Parts,
 ) -> Option<()> {
     if attr.has(sample::READ) {
         attr.skip_read(bytes)?;
     }
     if attr.has(sample::CALLCHAIN) {
-        read.chain = Some(read_chain(read.sample.ip, bytes, callers)?);
+        read.chain = Some(read_chain(read.sample.ip, bytes, &mut parts.callers)?);
     }
     if attr.has(sample::RAW) {
         let len = bytes.u32()?;
@@ -113,7 +123,7 @@ fn read_between(
         attr.skip_branches(bytes)?;
     }
     if attr.has(sample::REGS_USER) {
-        attr.skip_user_registers(bytes)?;
+        attr.user_registers(bytes, &mut parts.registers)?;
     }
     if attr.has(sample::STACK_USER) {
         let len = bytes.u64()?;

@@ -78,6 +78,7 @@ pub struct World {
 }
 
 const MAP_SHARED: u32 = 1;
+const PROT_WRITE: u32 = 2;
 const PROT_EXEC: u32 = 4;
 
 impl Side {
@@ -130,6 +131,7 @@ impl Side {
             is_shared: false,
             // MMAP has no protection: only this bit tells data from code.
             executable: raw.misc & misc::MMAP_DATA == 0,
+            is_writable: raw.misc & misc::MMAP_DATA != 0,
             path: 0,
             is_anonymous: false,
         };
@@ -143,7 +145,9 @@ impl Side {
                 let device = [bytes.u32()?.into(), bytes.u32()?.into()];
                 map.file = [device[0], device[1], bytes.u64()?, bytes.u64()?];
             }
-            map.executable = bytes.u32()? & PROT_EXEC != 0;
+            let protection = bytes.u32()?;
+            map.executable = protection & PROT_EXEC != 0;
+            map.is_writable = protection & PROT_WRITE != 0;
             map.is_shared = bytes.u32()? & MAP_SHARED != 0;
         }
         let path = bytes.text();

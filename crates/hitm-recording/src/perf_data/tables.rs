@@ -185,6 +185,7 @@ fn address_maps(mmaps: impl Iterator<Item = MmapInfo>) -> AddressMaps {
                 file,
                 is_shared: false,
                 executable: mmap.executable,
+                is_writable: !mmap.executable,
                 path: index as u32,
                 is_anonymous,
             },

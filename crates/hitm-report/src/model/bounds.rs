@@ -27,6 +27,8 @@ fields! {
         pub least_share: f64 => share "at least";
         /// Calibration of the host: where samples stand, and what its events cost; null for others.
         pub host: Option<String> => label "host";
+        /// True where nothing was watched: the lines are candidates, at which several threads were sampled.
+        pub is_by_samples: bool => label "by samples";
     }
 }
 
@@ -57,6 +59,7 @@ impl Watched {
             most_share: bounds.most_share,
             least_share: bounds.least_share,
             host: (!run.host.is_empty()).then(|| run.host.clone()),
+            is_by_samples: run.is_by_samples,
         }
     }
 }

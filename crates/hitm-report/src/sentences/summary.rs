@@ -69,6 +69,8 @@ sentences! {
     hitms(remote, local) = "{remote} remote and {local} local HITMs";
     /// Evidence of watches.
     changes(rate) = "{rate} hand-overs a second under watch";
+    /// Evidence of samples that nothing was watched beside.
+    candidate() = "a candidate by samples alone";
     /// Evidence of recordings.
     handed_over(all, ways) = "{all} ({ways})";
     /// Waits, their length, and what they leave.
@@ -76,6 +78,8 @@ sentences! {
                                                 get on at a time.";
     /// Lines that one thread touches alone.
     nobody_else(count) = "{count} lines were watched, and none of them is one that several threads touch and one writes.";
+    /// Lines where nothing was watched.
+    no_candidate() = "No line has samples of several threads, one of which writes.";
     /// Samples that do not say of what.
     not_known() = "No sample has a data address: what was used where is not known.";
     /// Nothing that is worth a verdict.

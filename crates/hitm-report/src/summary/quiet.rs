@@ -14,7 +14,13 @@ pub(super) fn reason(report: &Report) -> String {
     let contended = totals.counts.contended_count();
     let thread_count = report.threads.len() as u64;
     let hand_overs = counted(contended, "hand-over");
-    if let Some(seen) = &report.watched {
+    if report
+        .watched
+        .as_ref()
+        .is_some_and(|seen| seen.is_by_samples)
+    {
+        say::no_candidate()
+    } else if let Some(seen) = &report.watched {
         say::nobody_else(grouped(seen.watched_count))
     } else if report.has_no_address() {
         say::not_known()

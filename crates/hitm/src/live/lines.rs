@@ -11,6 +11,7 @@ mod host;
 mod kernel;
 mod looks;
 mod memory;
+mod sampled;
 mod subject;
 mod told;
 mod touches;
@@ -19,6 +20,7 @@ mod watching;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -34,10 +36,12 @@ use self::host::Host;
 use self::kernel::LiveKernel;
 pub use self::looks::LineLooks;
 use self::memory::{Line, Memory, Space};
+pub use self::sampled::{has_clock_samples, lines_of_samples};
 pub use self::subject::LinesTarget;
 use self::subject::Subject;
+use self::touches::Touch;
 use self::watching::Watcher;
-use super::programs::Programs;
+use super::programs::{Programs, SeenAccess};
 use super::{LiveError, LiveProgress, LiveTarget, online_cpus};
 use crate::record::Signals;
 
@@ -116,6 +120,22 @@ pub enum LinesError {
     /// The model of this host is none.
     #[error("the model of this host: {0}")]
     Model(#[from] hitm_base::machine::MachineError),
+    /// The samples of another tool cannot be read.
+    #[error("cannot read {}", path.display())]
+    Samples {
+        /// The file.
+        path: PathBuf,
+        /// The error, with its place.
+        source: Box<hitm_perf::read::ReadError>,
+    },
+    /// Samples of programs whose code is not decoded here.
+    #[error("{} has samples of {arch}: a host of that architecture reads them", path.display())]
+    Architecture {
+        /// The file.
+        path: PathBuf,
+        /// Its architecture.
+        arch: String,
+    },
     /// The recording cannot be written.
     #[error("cannot write the recording: {0}")]
     Write(#[from] hitm_trace::WriteError),
@@ -192,6 +212,10 @@ struct Observed {
     is_stale: bool,
     /// Samples at an instruction that may have accessed memory at a known address.
     addressed_count: u64,
+    /// True where nothing is watched: lines are candidates, whose accesses are those that samples stand at.
+    is_by_samples: bool,
+    /// Names of processes, as far as they are not asked for.
+    names: BTreeMap<u32, String>,
     notes: Vec<String>,
 }
 
@@ -199,11 +223,21 @@ impl Observed {
     fn new(target: &LinesTarget, host: Host, processes: &[u32], period_ns: u64) -> Observed {
         let mut memory = Memory::default();
         memory.read(processes);
+        let is_by_samples = !host.figures.watches_all;
         Observed {
             args: target.args(),
+            is_by_samples,
+            ..Observed::of(host, Programs::new(memory.mappings()), memory, period_ns)
+        }
+    }
+
+    /// Nothing yet, of programs in this memory.
+    fn of(host: Host, programs: Programs, memory: Memory, period_ns: u64) -> Observed {
+        Observed {
+            args: Vec::new(),
             host,
             code: Code {
-                programs: Programs::new(memory.mappings()),
+                programs,
                 kernel: None,
             },
             memory,
@@ -215,6 +249,8 @@ impl Observed {
             sample_count: 0,
             is_stale: false,
             addressed_count: 0,
+            is_by_samples: false,
+            names: BTreeMap::new(),
             notes: Vec::new(),
         }
     }
@@ -222,6 +258,12 @@ impl Observed {
     /// CPU time of the threads in their programs, as samples tell it.
     fn cpu_ns(&self) -> u64 {
         self.sample_count * self.period_ns
+    }
+
+    /// Name of a process.
+    fn name(&self, pid: u32) -> String {
+        let known = self.names.get(&pid).cloned();
+        known.unwrap_or_else(|| procfs::comm(pid).unwrap_or_default())
     }
 
     /// Counts a sample for the lines that it may stand at.
@@ -233,6 +275,7 @@ impl Observed {
         *thread.cpus.entry(seen.cpu).or_default() += 1;
         let stack = seen.registers.map_or(0, |registers| registers.stack());
         let mut lines: BTreeMap<Line, SampledAt> = BTreeMap::new();
+        let mut standing = Vec::new();
         let mut has_address = false;
         self.is_stale |= !self.memory.has(seen.pid, seen.code);
         for access in self.code.accesses(seen) {
@@ -243,11 +286,36 @@ impl Observed {
             self.is_stale |= !self.memory.has(seen.pid, address);
             if let Some(line) = self.memory.line(seen.pid, address, stack) {
                 lines.entry(line).or_default().add(&access, &self.host);
+                if self.is_by_samples && self.host.may_stand(&access) {
+                    standing.push((line, access));
+                }
             }
         }
         self.addressed_count += u64::from(has_address);
         for (line, at) in &lines {
             self.candidates.sampled(*line, seen.tid, at);
+        }
+        for (line, access) in standing {
+            self.touch_by_sample(seen, line, &access);
+        }
+    }
+
+    /// Counts an access that a sample stands for, and what the thread goes on to do to the line: a store that does not
+    /// wait is hardly sampled.
+    fn touch_by_sample(&mut self, seen: &Seen, line: Line, access: &SeenAccess) {
+        let stack = seen.registers.map_or(0, |registers| registers.stack());
+        let memory = &self.memory;
+        let is_there = |ahead: &SeenAccess| {
+            let address = ahead.address.filter(|_| ahead.code != access.code);
+            address.and_then(|address| memory.line(seen.pid, address, stack)) == Some(line)
+        };
+        let mut touches = Touch::of(seen, access);
+        let ahead = self.code.programs.ahead(seen);
+        for one in ahead.iter().filter(|one| is_there(one)) {
+            touches.extend(Touch::of(seen, one));
+        }
+        if let Some(candidate) = self.candidates.lines.get_mut(&line) {
+            candidate.touches.sampled(&touches, &seen.callers);
         }
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Area {
     pub(super) is_writable: bool,
     /// The file whose memory processes share.
     pub(super) shared: Option<FileId>,
+    /// Build id of its file, where somebody took a note of it.
+    pub(super) build_id: Option<Vec<u8>>,
 }
 
 /// A file.
@@ -25,6 +27,12 @@ pub(super) struct Area {
 pub(super) struct FileId {
     device: u64,
     inode: u64,
+}
+
+impl FileId {
+    pub(super) const fn new(device: u64, inode: u64) -> FileId {
+        FileId { device, inode }
+    }
 }
 
 impl Area {
@@ -42,6 +50,7 @@ impl Area {
             is_executable: line.has('x'),
             is_writable: line.has('w'),
             shared: (line.has('s') && line.inode != 0).then_some(file),
+            build_id: None,
         })
     }
 
@@ -52,7 +61,7 @@ impl Area {
             end: self.range.end(),
             file_offset: self.offset,
             path: self.path.clone(),
-            build_id: None,
+            build_id: self.build_id.clone(),
         })
     }
 }

@@ -13,6 +13,10 @@ use indexmap::IndexSet;
 
 use super::maps::{self, Area};
 
+/// Bytes of code ahead of a sample that are looked at: some eight instructions.
+const AHEAD_BYTES: u64 = 32;
+/// Addresses of which that is kept.
+const AHEAD_MAX: usize = 1 << 16;
 /// Mappings of one process that are kept.
 const MAPPINGS_MAX: usize = 4096;
 
@@ -62,6 +66,10 @@ pub(super) fn mappings(pid: u32) -> Vec<Mapping> {
 pub(super) struct Programs {
     spaces: IndexSet<u32>,
     symbolizer: Symbolizer<'static>,
+    /// False for processes of another time or host.
+    are_running: bool,
+    /// Accesses of the instructions from an address on.
+    ahead: BTreeMap<u64, Vec<MayAccess>>,
 }
 
 impl Programs {
@@ -85,6 +93,16 @@ impl Programs {
         Programs {
             spaces,
             symbolizer: Symbolizer::new(all, input_file::load),
+            are_running: true,
+            ahead: BTreeMap::new(),
+        }
+    }
+
+    /// Programs of processes that have ended, or are on another host: their memory is not there.
+    pub(super) fn ended(mappings: BTreeMap<u32, Vec<Mapping>>) -> Programs {
+        Programs {
+            are_running: false,
+            ..Programs::new(mappings)
         }
     }
 
@@ -137,18 +155,30 @@ impl Programs {
         };
         let all = match self.symbolizer.is_in_file(address) {
             true => self.symbolizer.operands(address),
-            false => generated(seen),
+            false if self.are_running => generated(seen),
+            false => Vec::new(),
         };
-        let own = |address: u64| address & ((1 << Programs::SPACE_SHIFT) - 1);
-        let access = |may: &MayAccess| {
-            let access = SeenAccess::of(may, seen);
-            SeenAccess {
-                code: own(access.code),
-                address: access.address.map(own),
-                ..access
-            }
+        all.iter().map(|may| own_access(may, seen)).collect()
+    }
+
+    /// Accesses of the next instructions, by the registers that a thread has before them.
+    pub(super) fn ahead(&mut self, seen: &Seen) -> Vec<SeenAccess> {
+        let Some(address) = self.address(seen.pid, seen.code) else {
+            return Vec::new();
         };
-        all.iter().map(access).collect()
+        if self.ahead.len() >= AHEAD_MAX {
+            self.ahead.clear();
+        }
+        let symbolizer = &mut self.symbolizer;
+        let ahead = self.ahead.entry(address).or_insert_with(|| {
+            let code = (0..AHEAD_BYTES).filter_map(|bytes| address.checked_add(bytes));
+            let all = code.flat_map(|at| {
+                let own = symbolizer.operands(at).into_iter();
+                own.filter(move |may| may.code == at && !may.is_before)
+            });
+            all.collect()
+        });
+        ahead.iter().map(|may| own_access(may, seen)).collect()
     }
 
     /// Static variable or its member; empty where none is known.
@@ -157,6 +187,17 @@ impl Programs {
         let address = self.address(pid, address);
         let name = address.and_then(|address| self.symbolizer.data(address, WORD_BYTES).location);
         name.map_or_else(String::new, |name| name.to_string())
+    }
+}
+
+/// An access as the thread's process sees it.
+fn own_access(may: &MayAccess, seen: &Seen) -> SeenAccess {
+    let own = |address: u64| address & ((1 << Programs::SPACE_SHIFT) - 1);
+    let access = SeenAccess::of(may, seen);
+    SeenAccess {
+        code: own(access.code),
+        address: access.address.map(own),
+        ..access
     }
 }
 

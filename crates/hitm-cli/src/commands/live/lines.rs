@@ -1,7 +1,5 @@
 //! `hitm live lines`.
 
-use std::io::Write as _;
-use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
@@ -14,6 +12,7 @@ use hitm_report::text::PercentLimit;
 use super::fleet::{self, FleetArgs, Form, Look};
 use super::target::TargetArgs;
 use crate::commands::select::percent;
+use crate::commands::report::with_file;
 use crate::commands::{PageFormat, report};
 use crate::progress::Spinner;
 use crate::{Exit, Terminal};
@@ -154,13 +153,6 @@ fn run_fleet(args: &LinesArgs, config: LinesConfig, terminal: &mut Terminal) -> 
         content: &|look| args.content(look),
     };
     fleet::run(&args.fleet, config, &form, terminal)
-}
-
-/// Has a recording as a file: reports read one. It has no name that could be left behind.
-fn with_file<T>(recording: &[u8], read: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-    let mut file = tempfile::tempfile()?;
-    file.write_all(recording)?;
-    read(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
 fn text(progress: LiveProgress) -> String {

@@ -21,9 +21,9 @@ const RING_BYTES: usize = 64 << 10;
 const SAMPLE_BYTES: usize = 240;
 /// Samples at one of the two places for each at the other one that decide for it.
 const CLEAR: usize = 16;
-/// Least part of a loop's samples, one of this many, that decides. An AMD EPYC shows stores that wait at the first
-/// instruction of each group of eight.
-const PART: usize = 2;
+/// Least part of a loop's samples, in percent, that decides. An AMD EPYC shows stores that wait at the first
+/// instruction of each group of eight: a third to a half of them at the one behind.
+const PERCENT: usize = 75;
 /// Runs of which the fastest counts.
 const RUNS: u32 = 16;
 
@@ -50,7 +50,8 @@ impl Places {
         if self.all < SAMPLES_MIN {
             return None;
         }
-        let wins = |one: usize, other: usize| one * PART >= self.all && one >= other * CLEAR;
+        let wins =
+            |one: usize, other: usize| one * 100 >= self.all * PERCENT && one >= other * CLEAR;
         Some(match self {
             _ if wins(self.at, self.behind) => Stand::At,
             _ if wins(self.behind, self.at) => Stand::Behind,

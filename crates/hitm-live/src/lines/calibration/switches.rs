@@ -58,7 +58,8 @@ fn game(bears: Bears, cpu: usize) -> io::Result<u64> {
     let ns = thread::scope(|scope| -> io::Result<u64> {
         let player = |me| {
             let (turn, line) = (&turn, &line);
-            thread::Builder::new().spawn_scoped(scope, move || play(turn, me, || bears.open(line, cpu)))
+            thread::Builder::new()
+                .spawn_scoped(scope, move || play(turn, me, || bears.open(line, cpu)))
         };
         let players = [player(0)?, player(1)?];
         let mut sum = 0;
@@ -99,7 +100,8 @@ impl Bears {
             Bears::Nothing => Vec::new(),
             Bears::Clock => vec![Sight::Programs.clock(me, PERIOD_NS)?],
             Bears::Watches => {
-                let words = (0..WATCHES_MAX as u64).map(|word| line.as_ptr() as u64 + word * WORD_BYTES);
+                let words =
+                    (0..WATCHES_MAX as u64).map(|word| line.as_ptr() as u64 + word * WORD_BYTES);
                 let open = |word| Sight::Programs.watch(me, word, WatchedAccess::Write);
                 words.map(open).collect::<io::Result<Vec<File>>>()?
             }

@@ -7,11 +7,11 @@ fn places(at: usize, behind: usize, all: usize) -> Option<Stand> {
 
 #[test]
 fn samples_decide_for_a_place_where_they_are_clear() {
-    assert_eq!(places(2, 60, 100), Some(Stand::Behind));
+    assert_eq!(places(4, 80, 100), Some(Stand::Behind));
     assert_eq!(places(90, 0, 100), Some(Stand::At));
     // Both, none more than others, too few.
-    assert_eq!(places(10, 60, 100), Some(Stand::Either));
-    assert_eq!(places(0, 40, 100), Some(Stand::Either));
+    assert_eq!(places(10, 80, 100), Some(Stand::Either));
+    assert_eq!(places(0, 60, 100), Some(Stand::Either));
     assert_eq!(places(0, 20, 20), None);
 }
 

@@ -80,7 +80,10 @@ impl Budget {
         let count: u64 = now.iter().filter_map(since).sum();
         self.switches = now;
         for account in &mut self.accounts {
-            let share = share(account.switch * u32::try_from(count).unwrap_or(u32::MAX), passed);
+            let share = share(
+                account.switch * u32::try_from(count).unwrap_or(u32::MAX),
+                passed,
+            );
             account.earned += passed.mul_f64(share);
         }
     }

@@ -33,6 +33,8 @@ enum Origin {
     InPart,
     /// None could, for this reason.
     Assumed(String),
+    /// Samples of somebody else's tool: none was measured there.
+    Elsewhere,
 }
 
 /// Figures as they are kept.
@@ -49,6 +51,14 @@ impl Host {
         Host {
             figures: Calibration::ASSUMED,
             origin: Origin::Assumed(why.into()),
+        }
+    }
+
+    /// Figures of a host where another tool took samples.
+    pub(super) fn elsewhere() -> Host {
+        Host {
+            figures: Calibration::ASSUMED,
+            origin: Origin::Elsewhere,
         }
     }
 
@@ -112,7 +122,11 @@ impl Host {
         let of = |stand: Stand, place: &str| {
             let kinds = stands.iter().filter(|kind| kind.1 == stand);
             let kinds: Vec<&str> = kinds.map(|kind| kind.0).collect();
-            (!kinds.is_empty()).then(|| format!("{place} {}", kinds.join(" and ")))
+            let (last, others) = kinds.split_last()?;
+            Some(match others {
+                [] => format!("{place} {last}"),
+                _ => format!("{place} {} and {last}", others.join(", ")),
+            })
         };
         let places = [
             of(Stand::Behind, "behind"),
@@ -121,6 +135,9 @@ impl Host {
         ];
         let places: Vec<String> = places.into_iter().flatten().collect();
         let mut text = format!("samples stand {}", places.join(", "));
+        if self.origin == Origin::Elsewhere {
+            return text + " (assumed)";
+        }
         if figures.locked_ps > 0 {
             let ns = figures.locked_ps as f64 / 1000.0;
             text += &format!("; a locked operation alone takes {ns:.1} ns");
@@ -139,6 +156,7 @@ impl Host {
             Origin::Measured => text,
             Origin::InPart => text + " (in part assumed)",
             Origin::Assumed(why) => format!("{text} (assumed: {why})"),
+            Origin::Elsewhere => text + " (assumed)",
         }
     }
 
@@ -216,7 +234,10 @@ mod tests {
                 whole()
             };
             let found = Host::kept_or(cache.path(), host.to_owned(), measure);
-            assert_eq!((found.figures, &found.origin), (MEASURED, &Origin::Measured));
+            assert_eq!(
+                (found.figures, &found.origin),
+                (MEASURED, &Origin::Measured)
+            );
             measured.get()
         };
         assert_eq!([find("a"), find("a"), find("b"), find("a")], [1, 1, 2, 2]);

@@ -41,6 +41,8 @@ pub(super) struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     areas: BTreeMap<u32, Vec<Area>>,
+    /// True if other addresses are memory, too, of which nobody took a note.
+    has_unknown: bool,
 }
 
 impl Memory {
@@ -52,6 +54,14 @@ impl Memory {
             if has_room && !areas.is_empty() {
                 self.areas.insert(*pid, areas);
             }
+        }
+    }
+
+    /// Mappings that somebody else took a note of, by process and address; perhaps of code alone.
+    pub(super) fn noted(areas: BTreeMap<u32, Vec<Area>>) -> Memory {
+        Memory {
+            areas: areas.into_iter().take(PROCESSES_MAX).collect(),
+            has_unknown: true,
         }
     }
 
@@ -79,13 +89,17 @@ impl Memory {
             };
             return (!own.contains(&address)).then_some(of_kernel);
         }
-        let area = self.area(pid, address).filter(|area| area.is_writable)?;
-        if own.contains(&address) && area.range.contains(stack) {
+        let area = self.area(pid, address);
+        let (may_write, has_stack) = match area {
+            Some(area) => (area.is_writable, area.range.contains(stack)),
+            None => (self.has_unknown, true),
+        };
+        if !may_write || own.contains(&address) && has_stack {
             return None;
         }
         let address = address & !(LINE_SIZE - 1);
-        Some(match area.shared {
-            Some(file) => Line {
+        Some(match area.and_then(|area| Some((area, area.shared?))) {
+            Some((area, file)) => Line {
                 space: Space::File(file),
                 at: area.offset + (address - area.range.start()),
             },
@@ -144,6 +158,7 @@ mod tests {
         let areas: Vec<Vec<Area>> = processes.iter().map(areas).collect();
         Memory {
             areas: (1..).zip(areas).collect(),
+            has_unknown: false,
         }
     }
 
@@ -161,6 +176,16 @@ mod tests {
         assert_eq!(line(0x6048, 0x1000), own(0x6040));
         assert_eq!(line(0xa000, 0xffff), None);
         assert_eq!(line(0xc000, 0xffff), None);
+    }
+
+    #[test]
+    fn memory_that_nobody_took_a_note_of_is_the_processs_own() {
+        let known = memory(&["a000-b000 r-xp 0 0:0 0"]);
+        let noted = Memory::noted(known.areas);
+        let line = |address, stack| noted.line(1, address, stack);
+        assert_eq!(line(0x1048, 0xffff), own(0x1040));
+        assert_eq!(line(0x1048, 0x1000), None);
+        assert_eq!(line(0xa000, 0xffff), None);
     }
 
     #[test]

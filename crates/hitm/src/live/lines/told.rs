@@ -12,7 +12,6 @@ use std::io::Write;
 
 use hitm_base::{AccessOp, AddrRange, Clock, CpuId, Cycles, Machine, Random, ThreadId};
 use hitm_coherence::directory::{Capacity, Directory};
-use hitm_live::procfs;
 use hitm_recording::BlockWriter;
 use hitm_trace::{
     End, EndReason, Header, Mapping, PROCESS_SHIFT, Record, Region, RegionKind, SHARED_END,
@@ -85,7 +84,7 @@ pub(super) fn write<W: Write>(
     writer.finish()
 }
 
-/// This host's model and its text.
+/// The host's model and its text.
 #[derive(Debug)]
 pub(super) struct HostMachine {
     pub(super) machine: Machine,
@@ -161,7 +160,11 @@ impl Teller<'_> {
         let locked = told.rates.iter();
         let locked = locked.filter(|rate| rate.touch.op == AccessOp::LockedRmw);
         let per_s: f64 = locked.map(|rate| rate.per_s).sum();
-        let seconds = self.observed.sampled_ns as f64 / 1e9;
+        // Samples alone tell no rates.
+        let seconds = match self.observed.is_by_samples {
+            true => 0.0,
+            false => self.observed.sampled_ns as f64 / 1e9,
+        };
         let alone_ns = per_s * seconds * self.observed.host.figures.locked_ps as f64 / 1000.0;
         let all_ns = told.candidate.standing * self.observed.period_ns;
         all_ns.saturating_sub(alone_ns as u64)
@@ -211,6 +214,7 @@ impl Teller<'_> {
             hit_count: lines.map(|one| one.hit_count).sum(),
             lines: Vec::new(),
             host: observed.host.text(),
+            is_by_samples: observed.is_by_samples,
         }
     }
 
@@ -222,7 +226,7 @@ impl Teller<'_> {
             .processes()
             .map(|pid| SampledProcess {
                 pid,
-                name: procfs::comm(pid).unwrap_or_default(),
+                name: observed.name(pid),
                 ..SampledProcess::default()
             });
         let event = |name: &str, sample_count, period_ns| SampledEvent {
@@ -230,7 +234,7 @@ impl Teller<'_> {
             sample_count,
             period_sum: sample_count * period_ns,
         };
-        let events = vec![
+        let mut events = vec![
             event(
                 "cpu-clock with registers",
                 watched.sample_count,
@@ -238,6 +242,9 @@ impl Teller<'_> {
             ),
             event("debug registers", watched.hit_count, 1),
         ];
+        if observed.is_by_samples {
+            events.truncate(1);
+        }
         Header {
             hitm_version: env!("CARGO_PKG_VERSION").to_owned(),
             args: observed.args.clone(),
@@ -334,7 +341,7 @@ fn mapping(area: &Area, start: u64) -> Option<Record> {
         range: AddrRange::with_len(start, area.range.len())?,
         file_offset: area.offset,
         path: area.path.clone(),
-        build_id: Vec::new(),
+        build_id: area.build_id.clone().unwrap_or_default(),
         executable: area.is_executable,
     }))
 }

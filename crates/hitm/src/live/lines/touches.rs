@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{AccessOp, LINE_SIZE};
-use hitm_live::lines::WORD_BYTES;
+use hitm_live::lines::{Seen, WORD_BYTES};
 
+use super::super::programs::SeenAccess;
 use super::visits::{Step, Visits};
+use super::watching::operations;
 
 /// Words of a line.
 pub(super) const WORDS: usize = (LINE_SIZE / WORD_BYTES) as usize;
@@ -28,6 +30,24 @@ pub(super) struct Touch {
 }
 
 impl Touch {
+    /// Touches of an access of a thread, of the line that has its first byte.
+    pub(super) fn of(seen: &Seen, access: &SeenAccess) -> Vec<Touch> {
+        let offset = access.address.unwrap_or(0) % LINE_SIZE;
+        let touch = |op: &AccessOp| Touch {
+            pid: seen.pid,
+            tid: seen.tid,
+            code: access.code,
+            offset: offset as u8,
+            size: access.operand.bytes.clamp(1, LINE_SIZE - offset) as u8,
+            op: *op,
+        };
+        let is_write = access.operand.writes;
+        operations(Some(access), is_write)
+            .iter()
+            .map(touch)
+            .collect()
+    }
+
     /// Its first word.
     pub(super) fn word(&self) -> usize {
         usize::from(self.offset) / WORD_BYTES as usize
@@ -139,6 +159,22 @@ impl Touches {
             self.met.add(any, writes);
             self.met_count += 1;
         }
+    }
+
+    /// Adds the touches of one access that a sample stands for, where nothing is watched: those that follow each other
+    /// are one visit.
+    pub(super) fn sampled(&mut self, touches: &[Touch], callers: &[u64]) {
+        for touch in touches {
+            self.all.rates.entry(*touch).or_default()[0] += 1.0;
+            let known = self.callers.entry(*touch);
+            known.or_insert_with(|| callers.to_vec());
+        }
+        let steps = touches.iter().zip(0..);
+        let steps = steps.map(|(touch, time_ns)| Step {
+            touch: *touch,
+            time_ns,
+        });
+        self.all.visits.add(&steps.collect::<Vec<Step>>());
     }
 
     /// Returns true if threads met often enough for those that did not to count for nothing.
@@ -274,6 +310,24 @@ mod tests {
         assert!(!touches.is_shared());
         touches.add(&turn(&[touched(2, AccessOp::Store, 0.5)]), None);
         assert!(touches.is_shared());
+    }
+
+    #[test]
+    fn an_access_that_reads_and_writes_is_one_visit() {
+        let [load, store] = [AccessOp::Load, AccessOp::Store].map(|op| touched(1, op, 0.0).touch);
+        let mut touches = Touches::default();
+        touches.sampled(&[load, store], &[0x20]);
+        touches.sampled(&[load], &[]);
+        assert!(!touches.is_shared());
+        touches.sampled(&[Touch { tid: 2, ..load }], &[]);
+        assert!(touches.is_shared());
+        assert_eq!(rates(&touches), [2.0, 1.0, 1.0]);
+        let mut visits = Visits::default();
+        visits.add(&[load, store].map(|touch| Step {
+            touch,
+            time_ns: u64::from(touch.op.is_write()),
+        }));
+        assert_eq!(*touches.visits(), visits);
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl Watcher<'_> {
 }
 
 /// Operations of an access; where the instruction is not known, what was watched for.
-fn operations(access: Option<&SeenAccess>, is_write: bool) -> &'static [AccessOp] {
+pub(super) fn operations(access: Option<&SeenAccess>, is_write: bool) -> &'static [AccessOp] {
     let operand = access.map(|access| access.operand);
     match operand {
         Some(operand) if operand.is_locked => &[AccessOp::LockedRmw],
