@@ -10,6 +10,7 @@
 
 mod calibration;
 mod clocks;
+mod counters;
 mod event;
 mod record;
 pub(crate) mod registers;
@@ -20,9 +21,11 @@ use std::io;
 use std::time::Duration;
 
 pub use calibration::{Calibrated, Calibration, Stand};
+pub use counters::CountedAccess;
 pub use registers::Registers;
 
 use self::clocks::Clocks;
+use self::counters::Counters;
 use self::event::{Sight, Whom};
 use self::watches::{Bearer, OpenWatches};
 use crate::procfs;
@@ -183,6 +186,7 @@ pub struct LineSampler {
     only: Vec<u32>,
     extent: Extent,
     clocks: Clocks,
+    counters: Counters,
 }
 
 impl LineSampler {
@@ -204,11 +208,16 @@ impl LineSampler {
             Err(_) if !extent.has_kernel() => Clocks::of_threads(period_ns),
             clocks => clocks?,
         };
+        let counters = match extent == Extent::Programs && !clocks.are_of_threads() {
+            true => Counters::of_cpus(&scope.cpus),
+            false => Counters::default(),
+        };
         let mut sampler = LineSampler {
             processes: scope.processes.into_iter().collect(),
             only: scope.only,
             extent,
             clocks,
+            counters,
         };
         let failure = sampler.follow();
         match (sampler.is_alive(), failure) {
@@ -262,6 +271,7 @@ impl LineSampler {
     /// Lets the clocks tick, or stops them: those of threads cost something at each switch.
     pub fn tick(&mut self, ticks: bool) {
         self.clocks.tick(ticks);
+        self.counters.tick(ticks);
     }
 
     /// Returns true where threads have a clock each, because CPUs may not.
@@ -276,6 +286,7 @@ impl LineSampler {
             only,
             extent,
             clocks,
+            ..
         } = self;
         clocks.drain(|drained| {
             let is_chosen = only.is_empty() || only.contains(&drained.seen.tid);
@@ -283,6 +294,27 @@ impl LineSampler {
                 || is_chosen && processes.contains(&drained.seen.pid);
             if drained.is_of_clock && is_ours {
                 sink(drained.seen);
+            }
+        });
+    }
+
+    /// Name of the counter that tells addresses, if this host has one and allows it.
+    pub fn counter(&self) -> Option<&str> {
+        self.counters.name.as_deref()
+    }
+
+    /// Passes accesses that a counter has seen to `sink`.
+    pub fn counted(&mut self, mut sink: impl FnMut(CountedAccess)) {
+        let LineSampler {
+            processes,
+            only,
+            counters,
+            ..
+        } = self;
+        counters.drain(|access| {
+            let is_chosen = only.is_empty() || only.contains(&access.tid);
+            if is_chosen && processes.contains(&access.pid) {
+                sink(access);
             }
         });
     }

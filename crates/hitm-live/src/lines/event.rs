@@ -93,7 +93,7 @@ impl Sight {
 }
 
 impl Whom {
-    fn open(self, attributes: Attributes) -> io::Result<File> {
+    pub(super) fn open(self, attributes: Attributes) -> io::Result<File> {
         let (task, cpu) = match self {
             Whom::Thread(tid) => (tid as i32, -1),
             Whom::Cpu(cpu) => (-1, cpu as i32),

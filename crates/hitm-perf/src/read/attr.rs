@@ -189,3 +189,44 @@ impl Registers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_those_of_programs_of_64_bits() {
+        let attr = Attr {
+            user_registers: 0b101,
+            ..Attr::default()
+        };
+        let read = |words: &[u64]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let mut registers = Registers::default();
+            let mut bytes = Bytes::new(&bytes, ByteOrder::Little);
+            attr.user_registers(&mut bytes, &mut registers)?;
+            Some((registers.values, bytes.rest().len()))
+        };
+        assert_eq!(read(&[2, 7, 8, 9]), Some((vec![7, 8], 8)));
+        // No registers, those of 32 bits, one that is cut off.
+        assert_eq!(read(&[0, 7]), Some((vec![], 8)));
+        assert_eq!(read(&[1, 7, 8]), Some((vec![], 0)));
+        assert_eq!(read(&[2, 7]), None);
+    }
+
+    #[test]
+    fn clocks_are_events_of_the_kernel() {
+        let is_clock = |kind, config, sample_type| {
+            let attr = Attr {
+                kind,
+                config,
+                sample_type,
+                ..Attr::default()
+            };
+            attr.is_clock_with_registers()
+        };
+        assert!(is_clock(1, 0, sample::REGS_USER) && is_clock(1, 1, sample::REGS_INTR));
+        assert!(!is_clock(0, 0, sample::REGS_USER) && !is_clock(1, 2, sample::REGS_USER));
+        assert!(!is_clock(1, 0, sample::ADDR));
+    }
+}

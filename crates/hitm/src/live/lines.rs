@@ -25,7 +25,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hitm_live::kernel::PeekError;
-use hitm_live::lines::{Extent, LineSampler, Scope, Seen};
+use hitm_live::lines::{CountedAccess, Extent, LineSampler, Scope, Seen};
 use hitm_live::procfs;
 use thiserror::Error;
 
@@ -212,6 +212,8 @@ struct Observed {
     is_stale: bool,
     /// Samples at an instruction that may have accessed memory at a known address.
     addressed_count: u64,
+    /// Accesses that a counter saw.
+    counted_count: u64,
     /// True where nothing is watched: lines are candidates, whose accesses are those that samples stand at.
     is_by_samples: bool,
     /// Names of processes, as far as they are not asked for.
@@ -249,6 +251,7 @@ impl Observed {
             sample_count: 0,
             is_stale: false,
             addressed_count: 0,
+            counted_count: 0,
             is_by_samples: false,
             names: BTreeMap::new(),
             notes: Vec::new(),
@@ -316,6 +319,15 @@ impl Observed {
         }
         if let Some(candidate) = self.candidates.lines.get_mut(&line) {
             candidate.touches.sampled(&touches, &seen.callers);
+        }
+    }
+
+    /// Takes note of an access that a counter saw.
+    fn counted(&mut self, access: &CountedAccess) {
+        self.counted_count += 1;
+        // Where the stack is nobody knows: watches find that others do not touch it.
+        if let Some(line) = self.memory.line(access.pid, access.address, 0) {
+            self.candidates.counted(line, access.tid, access.is_hitm);
         }
     }
 
@@ -481,11 +493,17 @@ impl<'a> Watch<'a> {
         let begun = Instant::now();
         while begun.elapsed() < duration {
             thread::sleep(READ_EVERY.min(duration.saturating_sub(begun.elapsed())));
-            self.sampler.samples(|seen| self.observed.sample(&seen));
+            self.drain();
         }
         self.sampler.tick(false);
-        self.sampler.samples(|seen| self.observed.sample(&seen));
+        self.drain();
         self.observed.sampled_ns += begun.elapsed().as_nanos() as u64;
+    }
+
+    fn drain(&mut self) {
+        self.sampler.samples(|seen| self.observed.sample(&seen));
+        self.sampler
+            .counted(|access| self.observed.counted(&access));
     }
 
     /// Watches a line.
@@ -523,6 +541,10 @@ impl<'a> Watch<'a> {
             self.sampler.lost_count(),
             "samples found no room in the kernel's rings",
         );
+        if let Some(counter) = self.sampler.counter() {
+            let what = format!("samples of {counter} chose lines to watch, too");
+            note(observed.counted_count, &what);
+        }
         if let Some(why) = &self.left_out {
             let count = self.sampler.left_out_count();
             note(count, &format!("threads were left out: {why}"));

@@ -14,6 +14,8 @@ use super::watching::Changes;
 const LINES_MAX: usize = 1 << 16;
 /// Weight of a sample behind a locked operation: it seldom stands for another instruction.
 const LOCKED_WEIGHT: u64 = 4;
+/// Weight of a counted access whose line another cache had modified: it is contended.
+const HITM_WEIGHT: u64 = 16;
 /// Weight of a line at which several threads were sampled.
 const TOGETHER: f64 = 8.0;
 
@@ -122,6 +124,17 @@ impl Candidates {
         }
     }
 
+    /// Counts an access of a thread that a counter saw. It costs nobody anything that is known.
+    pub(super) fn counted(&mut self, line: Line, tid: u32, is_hitm: bool) {
+        if self.lines.len() >= LINES_MAX && !self.lines.contains_key(&line) {
+            self.left_out_count += 1;
+            return;
+        }
+        let candidate = self.lines.entry(line).or_default();
+        candidate.score += if is_hitm { HITM_WEIGHT } else { 1 };
+        *candidate.threads.entry(tid).or_default() += 1;
+    }
+
     /// The lines with the best claims.
     pub(super) fn next(&self, count: usize) -> Vec<Line> {
         let mut all: Vec<(f64, Line)> = self
@@ -194,6 +207,16 @@ mod tests {
         assert_eq!(candidates.next(2), [A, B]);
         candidates.lines[&A].watched(true);
         assert_eq!(candidates.next(1), [B]);
+    }
+
+    #[test]
+    fn what_was_modified_elsewhere_comes_first() {
+        let mut candidates = Candidates::default();
+        (0..10).for_each(|_| candidates.sampled(A, 1, &SampledAt::default()));
+        candidates.counted(B, 1, true);
+        candidates.counted(A, 1, false);
+        assert_eq!(candidates.next(2), [B, A]);
+        assert_eq!(candidates.lines[&B].standing, 0);
     }
 
     #[test]
