@@ -260,3 +260,75 @@ top,look,p,0-7,8000,0,0
     assert!(whole.contains(note), "{whole}");
     assert!(whole.contains("No layout is better"), "{whole}");
 }
+
+/// Two threads that fight over two structures, more often over the second.
+const TWO_STRUCTURES: &str = r"
+#include <pthread.h>
+
+static struct few { volatile long one, two; } few __attribute__((aligned(64)));
+static struct many { volatile long one, two; } many __attribute__((aligned(64)));
+
+static void *count(void *unused)
+{
+	for (int i = 0; i < 8000; i++) {
+		many.two++;
+		if (i % 4 == 0)
+			few.two++;
+	}
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, 0, count, 0);
+	for (int i = 0; i < 8000; i++) {
+		many.one++;
+		if (i % 4 == 0)
+			few.one++;
+	}
+	return pthread_join(thread, 0);
+}
+";
+
+#[test]
+fn all_structures_of_a_recording_are_advised_on_the_most_gain_first() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let source = directory.join("two.c");
+    fs::write(&source, TWO_STRUCTURES).expect("a source");
+    let program = programs::build(directory, "two", &source, &[]);
+    let recording = directory.join("two.hitm");
+    let run = |args: &[&Path]| {
+        let done = Command::new(programs::hitm()).args(args).output();
+        let done = done.expect("hitm runs");
+        let errors = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{errors}");
+        String::from_utf8(done.stdout).expect("text")
+    };
+    let path = Path::new;
+    run(&[path("record"), path("-o"), &recording, &program]);
+    let all = run(&[
+        path("layout"),
+        path("advise"),
+        path("--all"),
+        path("-p"),
+        &recording,
+    ]);
+    let one = |name: &str| {
+        let advise = [
+            path("layout"),
+            path("advise"),
+            path(name),
+            path("-i"),
+            &program,
+        ];
+        run(&[&advise[..], &[path("-p"), &recording]].concat())
+    };
+    assert_eq!(all, format!("{}\n{}", one("many"), one("few")));
+    let advise = ["layout", "advise", "--all", "--format", "json", "-p"].map(path);
+    let json = run(&[&advise[..], &[&recording]].concat());
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json.as_array().expect("a list").len(), 2);
+}

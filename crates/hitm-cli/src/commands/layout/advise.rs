@@ -1,5 +1,7 @@
 //! `hitm layout advise` and `hitm layout compare`.
 
+mod all;
+
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
@@ -19,11 +21,11 @@ use crate::{Exit, Terminal};
 struct InputsArgs {
     /// The structure, or a variable that is an array of scalars
     #[arg(value_name = "TYPE")]
-    name: String,
+    name: Option<String>,
     /// Declaration of the structure: BTF, an ELF file with BTF or DWARF, a layout file, or the name
     /// of a layout that comes with hitm, such as linux-6.12
     #[arg(short, long, value_name = "NAME|FILE")]
-    input: PathBuf,
+    input: Option<PathBuf>,
     /// The BTF that split BTF, such as a module's, goes on from
     #[arg(long, value_name = "FILE")]
     btf_base: Option<PathBuf>,
@@ -50,9 +52,12 @@ struct InputsArgs {
 
 impl InputsArgs {
     fn open(&self, declared_in: Option<PathBuf>) -> Result<Session> {
+        let (Some(name), Some(input)) = (&self.name, &self.input) else {
+            bail!("expected a structure and --input with its declaration");
+        };
         let inputs = Inputs {
-            type_name: self.name.clone(),
-            input: self.input.clone(),
+            type_name: name.clone(),
+            input: input.clone(),
             below: None,
             btf_base: self.btf_base.clone(),
             profile: self.profile.clone(),
@@ -72,9 +77,17 @@ impl InputsArgs {
 
 /// Options of `hitm layout advise`.
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("name", |name| name.required_unless_present("all")),
+    mut_arg("input", |input| input.required_unless_present("all"))
+)]
 pub(crate) struct AdviseArgs {
     #[command(flatten)]
     inputs: InputsArgs,
+    /// Every structure that is falsely shared in the recording, the one whose best layout gains most first
+    #[arg(long, conflicts_with_all = ["name", "input", "btf_base", "variant", "at", "open", "max_lines", "pin",
+          "keep_together", "frozen_prefix", "pick", "output", "emit", "source"])]
+    all: bool,
     /// The most cache lines that the structure may take
     #[arg(long, value_name = "N")]
     max_lines: Option<u64>,
@@ -118,6 +131,7 @@ pub(crate) struct AdviseArgs {
 
 /// Options of `hitm layout compare`.
 #[derive(Debug, Args)]
+#[command(mut_arg("name", |name| name.required(true)), mut_arg("input", |input| input.required(true)))]
 pub(crate) struct CompareArgs {
     #[command(flatten)]
     inputs: InputsArgs,
@@ -182,19 +196,12 @@ fn pin(text: &str) -> Result<(String, u64), String> {
     }
 }
 
-pub(super) fn advise(mut args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> {
+pub(super) fn advise(args: AdviseArgs, terminal: &mut Terminal) -> Result<Exit> {
+    if args.all {
+        return all::advise(&args, terminal);
+    }
     let opened = args.inputs.open(args.source.clone())?;
-    let options = Options {
-        max_lines: args.max_lines,
-        pins: std::mem::take(&mut args.pin),
-        keep_together: std::mem::take(&mut args.keep_together)
-            .into_iter()
-            .map(|names| names.0)
-            .collect(),
-        frozen_prefix: args.frozen_prefix,
-        seed: args.seed,
-        steps_max: None,
-    };
+    let options = args.options();
     let answer = |session: &Session| args.answer(session, &options);
     let (session, answer) = opened.first_better(&options, answer)?;
     if args.output.is_some() || args.emit.is_some() {
@@ -229,6 +236,18 @@ pub(super) fn advise(mut args: AdviseArgs, terminal: &mut Terminal) -> Result<Ex
 }
 
 impl AdviseArgs {
+    fn options(&self) -> Options {
+        let together = self.keep_together.iter();
+        Options {
+            max_lines: self.max_lines,
+            pins: self.pin.clone(),
+            keep_together: together.map(|names| names.0.clone()).collect(),
+            frozen_prefix: self.frozen_prefix,
+            seed: self.seed,
+            steps_max: None,
+        }
+    }
+
     /// Searches for layouts, and tries them on the recording.
     fn answer(&self, session: &Session, options: &Options) -> Result<Answer> {
         let counter = Bar::of_steps("searching");
