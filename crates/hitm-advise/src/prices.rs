@@ -1,7 +1,7 @@
 //! The coherence engine's prices for the advisor.
 
 use hitm_base::{CpuId, Machine};
-use hitm_coherence::price::{Fetch, Price, Prices as Engine};
+use hitm_coherence::price::{Fetch, Price, Prices as Engine, Service};
 use hitm_layout::advise::{Prices, Toll};
 
 /// The engine's prices of one machine. A line's home is the node of its owner: a profile does not
@@ -47,9 +47,12 @@ impl Prices for EnginePrices {
     fn shared(&self, cpu: CpuId, holder: CpuId) -> Toll {
         let topology = &self.0.machine().topology;
         if topology.llc_of(cpu) == topology.llc_of(holder) {
-            return toll(self.0.llc_hit());
+            return toll(self.0.llc_hit(Service::InTurn));
         }
-        toll(self.0.shared_read(topology.distance(cpu, holder)))
+        toll(
+            self.0
+                .shared_read(topology.distance(cpu, holder), Service::InTurn),
+        )
     }
 
     fn invalidate(&self, cpu: CpuId, holder: CpuId) -> Toll {

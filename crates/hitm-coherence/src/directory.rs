@@ -25,7 +25,7 @@ use rustc_hash::FxBuildHasher;
 use crate::bits::bits;
 use crate::cache::TagArrays;
 use crate::prefetch::{prefetch, prefetch_value};
-use crate::price::{Parts, Price, Prices, Quote};
+use crate::price::{Parts, Price, Prices, Quote, Service};
 use crate::queue::{LineQueue, Request};
 use latest::LatestUses;
 pub(crate) use latest::Use;
@@ -129,15 +129,22 @@ struct Line {
     /// The CPU that last got the line exclusively; its core holds the copy in the states Owned,
     /// Exclusive and Modified.
     owner: CpuId,
-    /// NUMA node whose memory backs the line.
-    home: u16,
     /// Cores with a valid copy.
     sharer_count: u16,
+    /// NUMA node whose memory backs the line: at most as many as last-level caches, 64.
+    home: u8,
     state: State,
     has_waiters: bool,
+    /// What a read meets that no owner answers and that finds the line taken.
+    service: Service,
 }
 
 impl Line {
+    #[inline]
+    fn home(&self) -> u16 {
+        self.home.into()
+    }
+
     /// Returns true if its owner's core has the only copy.
     #[inline]
     fn is_alone(&self) -> bool {
@@ -232,10 +239,11 @@ impl Directory {
             self.lines.push(Line {
                 free_at: Cycles::ZERO,
                 owner: cpu,
-                home: self.prices.parts(cpu).node,
                 sharer_count: 0,
+                home: self.prices.parts(cpu).node as u8,
                 state: State::Invalid,
                 has_waiters: false,
+                service: Service::Passing,
             });
             match self.capacity {
                 Capacity::Finite => {
@@ -431,7 +439,7 @@ impl Directory {
         let next = background.queue.next_cpu(near, contention.visit);
         background.held_until = match (next, background.queue.next_service(entry.free_at)) {
             (Some(cpu), Some(free)) if entry.state >= State::Owned => {
-                free + self.prices.hold(cpu, entry.owner, entry.home, free)
+                free + self.prices.hold(cpu, entry.owner, entry.home(), free)
             }
             _ => Cycles::ZERO,
         };
@@ -443,6 +451,17 @@ impl Directory {
         let background = &self.backgrounds[line.0 as usize];
         let free = background.queue.next_service(free_at)?;
         Some(free.max(background.held_until))
+    }
+
+    /// Returns the time from which stores of the line's owner wait for its next visit: others wait for the
+    /// line, and the owner's hold is over. `Cycles::MAX` on machines without a hold.
+    #[inline]
+    pub fn visit_end(&self, line: LineId) -> Cycles {
+        let has_hold = self.prices.machine().contention.hold_milli > 0;
+        if !(has_hold && self.lines[line.index()].has_waiters) {
+            return Cycles::MAX;
+        }
+        self.next_service(line).unwrap_or(Cycles::MAX)
     }
 
     /// Serves the line's next waiter, at the time that [`Directory::next_service`] named. Panics
@@ -550,6 +569,12 @@ impl Directory {
         // The line may have moved farther away while the request was under way.
         let done = (start + price.occupancy).max(issued + price.latency);
         entry.free_at = done;
+        let is_hand_over = exclusive || entry.state >= State::Owned;
+        if is_hand_over {
+            entry.service = Service::InTurn;
+        } else if start == arrived {
+            entry.service = Service::Passing;
+        }
         let node = |cpu| self.prices.parts(cpu).node;
         let other_node = source.is_hitm() && node(entry.owner) != node(cpu);
         if exclusive {

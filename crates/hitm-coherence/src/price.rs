@@ -4,13 +4,11 @@
 use hitm_base::machine::{Contention, Machine, Transfer};
 use hitm_base::{CpuId, Cycles, DataSource, Distance};
 
-/// Cycles for which one read of an already shared line keeps the next request waiting at its home:
-/// a pass through the LLC slice's pipeline.
+/// Cycles for which a read that finds its line free keeps the next request waiting at the home: a
+/// pass through the LLC slice's pipeline.
 ///
-/// Assumed (range 2 to 16). It bounds how fast many CPUs can re-read a line after one write. With
-/// 480 readers 4 cycles are 1,920 cycles, against about 48,000 if reads were served like ownership
-/// transfers.
-pub const SHARED_READ_OCCUPANCY: Cycles = Cycles(4);
+/// Assumed (range 2 to 16). Lines that are only read see nothing else, and wait for hardly anything.
+pub const PASS: Cycles = Cycles(4);
 
 /// Cost of one request, given the state of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +60,15 @@ pub struct Prices {
     owned: [[ByHome; 2]; 2],
     /// By the distance of the farthest copy.
     invalidate: [Price; Distance::COUNT],
-    shared_read: [Price; Distance::COUNT],
-    llc_hit: Price,
+}
+
+/// The way in which a line's home serves a read that no owner answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// It found the line free, or behind such reads: one passes after the other.
+    Passing,
+    /// It waited behind a hand-over: requests of a line that is fought over are served one by one.
+    InTurn,
 }
 
 /// The parts of the machine that one CPU belongs to.
@@ -89,7 +94,6 @@ impl Prices {
             node: topology.node_of(cpu),
             package: topology.package_of(cpu),
         });
-        let latency = machine.caches.llc.latency;
         Prices {
             parts: parts.collect(),
             llcs_at: llcs_by_distance(&machine),
@@ -101,11 +105,6 @@ impl Prices {
                 ]
             }),
             invalidate: Distance::ALL.map(|distance| upgrade_price(&machine, distance)),
-            shared_read: machine.transfers.map(shared_read_price),
-            llc_hit: Price {
-                latency,
-                occupancy: SHARED_READ_OCCUPANCY.min(latency),
-            },
             machine,
         }
     }
@@ -173,14 +172,27 @@ impl Prices {
 
     /// A copy in a cache at `distance`, read while the line stays shared.
     #[inline]
-    pub fn shared_read(&self, distance: Distance) -> Price {
-        self.shared_read[distance.index()]
+    pub fn shared_read(&self, distance: Distance, service: Service) -> Price {
+        self.read(self.machine.transfers[distance.index()].clean, service)
     }
 
     /// The last-level cache next to the CPU.
     #[inline]
-    pub fn llc_hit(&self) -> Price {
-        self.llc_hit
+    pub fn llc_hit(&self, service: Service) -> Price {
+        self.read(self.machine.caches.llc.latency, service)
+    }
+
+    #[inline]
+    fn read(&self, latency: Cycles, service: Service) -> Price {
+        let share = match service {
+            Service::Passing => 0,
+            Service::InTurn => u64::from(self.machine.contention.read_milli),
+        };
+        let occupancy = Cycles((latency.0 * share + 500) / 1_000);
+        Price {
+            latency,
+            occupancy: occupancy.max(PASS).min(latency),
+        }
     }
 
     /// Invalidation of copies, the farthest at `distance`: the writer waits for its answer.
@@ -190,7 +202,7 @@ impl Prices {
     }
 
     /// Memory of the NUMA node `home`, and whether that is the CPU's own node.
-    pub fn dram(&self, cpu: CpuId, home: u16) -> (Price, bool) {
+    pub fn dram(&self, cpu: CpuId, home: u16, service: Service) -> (Price, bool) {
         let topology = &self.machine.topology;
         let dram = &self.machine.dram;
         let local = topology.node_of(cpu) == home;
@@ -200,8 +212,7 @@ impl Prices {
             Distance::Remote => dram.remote,
             _ => dram.package,
         };
-        let occupancy = SHARED_READ_OCCUPANCY;
-        (Price { latency, occupancy }, local)
+        (self.read(latency, service), local)
     }
 
     /// Returns true if the home is in a third package, which has its own price.
@@ -264,13 +275,6 @@ fn upgrade_price(machine: &Machine, distance: Distance) -> Price {
 fn mix(cpu: CpuId, moment: Cycles) -> u64 {
     let mixed = (moment.0 ^ u64::from(cpu.0) << 48).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32
-}
-
-fn shared_read_price(transfer: Transfer) -> Price {
-    Price {
-        latency: transfer.clean,
-        occupancy: SHARED_READ_OCCUPANCY.min(transfer.clean),
-    }
 }
 
 /// Prices of an owner's line by whether the home is in a third package, and by distance. Within a

@@ -395,7 +395,10 @@ impl Weave {
             self.commit_run(slot, grant, grant.done - issued, sink);
             return;
         }
-        if let Some((source, latency)) = self.directory.hit(thread.cpu, line, true) {
+        let hit = self.directory.hit(thread.cpu, line, true);
+        if let Some((source, latency)) = hit
+            && now < self.directory.visit_end(line)
+        {
             self.commit_run(slot, Grant::own(source, now), latency, sink);
             return;
         }
@@ -406,10 +409,8 @@ impl Weave {
         };
     }
 
-    /// Commits the store at the head, whose line is here now that the grant is done, and those behind it whose
-    /// lines are here too: one a cycle. The line is not given away meanwhile. (The next owner's snoop needs longer
-    /// to arrive than the whole buffer needs to commit: about half a transfer's occupancy against
-    /// one cycle a store.)
+    /// Commits the store at the head, whose line is here now that the grant is done, and those behind it
+    /// whose lines are here too: one a cycle. What does not fit into the owner's visit waits for the next.
     fn commit_run(
         &mut self,
         slot: Slot,
@@ -424,26 +425,26 @@ impl Weave {
         };
         thread.charge_oldest_store(now);
         thread.stores.head = Head::Idle;
-        let mut committed = 0;
+        let mut free_at = now;
         while let Some(store) = thread.stores.oldest().copied() {
             let loads_done = thread.older_loads_done(store.position.insn, store.ordinal);
             let is_ready = loads_done.is_some_and(|done| done.max(store.older_loads_done) <= now);
             let is_here =
                 store.line == line || self.directory.hit(thread.cpu, store.line, true).is_some();
-            if committed > 0 && !(is_ready && is_here) {
+            let is_visit = free_at < self.directory.visit_end(store.line);
+            if free_at > now && !(is_ready && is_here && is_visit) {
                 break;
             }
             thread.stores.pop();
             let outcome = grant.outcome(latency, store.stall, Cycles::ZERO);
             thread.emit(store.ordinal, &store.access, &outcome, sink);
             (grant, latency) = (Grant::own(DataSource::L1, now), Cycles(1));
-            committed += 1;
+            free_at += Cycles(1);
         }
-        let free_at = now + Cycles(committed);
         thread.stores.commit_free_at = free_at;
         match thread.blocked {
             Some(Blocked::Drain { .. }) if thread.stores.is_empty() => {
-                thread.add_delay(Cycles(committed));
+                thread.add_delay(free_at - now);
                 thread.blocked = None;
             }
             _ => {}

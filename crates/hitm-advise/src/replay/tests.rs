@@ -128,13 +128,13 @@ fn root_domain_layouts_are_ordered_as_the_replay_orders_them() {
     }
     expect![[r#"
         period 30000
-        now: transfers 2626 and 2741, latency 6733176 and 8824091, stall 5431310 and 6919546, ratio 0.78
-        restructured: transfers 1890 and 2006, latency 3972175 and 3648942, stall 3088058 and 2826587, ratio 1.09
-        ours: transfers 1890 and 1999, latency 3972175 and 3435755, stall 3088058 and 2604961, ratio 1.18
+        now: transfers 2626 and 1983, latency 78392457 and 63873678, stall 77090592 and 59929463, ratio 1.28
+        restructured: transfers 1889 and 1751, latency 52764249 and 46367842, stall 51841255 and 45439340, ratio 1.14
+        ours: transfers 1889 and 1746, latency 52764249 and 45840522, stall 51841255 and 44908195, ratio 1.15
         period 300000
-        now: transfers 2880 and 2972, latency 482385 and 621594, stall 47111 and 134639, ratio 0.52
-        restructured: transfers 1992 and 2053, latency 355447 and 413393, stall 46392 and 96611, ratio 0.62
-        ours: transfers 1822 and 1843, latency 343757 and 411932, stall 47101 and 108827, ratio 0.57
+        now: transfers 2870 and 2997, latency 990988 and 2699068, stall 62661 and 1715228, ratio 0.10
+        restructured: transfers 1990 and 2054, latency 475728 and 598472, stall 51794 and 216260, ratio 0.40
+        ours: transfers 1820 and 1844, latency 495826 and 686774, stall 55838 and 302905, ratio 0.32
     "#]]
     .assert_eq(&out);
 }

@@ -476,6 +476,7 @@ impl MachineFile {
             hold_milli: part(ContentionPart::OwnerHold).unwrap_or(0) as u32,
             jitter_milli: part(ContentionPart::HoldJitter).unwrap_or(0) as u32,
             visit: part(ContentionPart::Visit).map(|count| count as u16),
+            read_milli: part(ContentionPart::ReadOccupancy).unwrap_or(0) as u32,
         }
     }
 

@@ -72,6 +72,8 @@ pub enum ContentionPart {
     HoldJitter,
     /// Requests served in one visit to a last-level cache.
     Visit,
+    /// Share of the latency of a read for which it keeps a fought-over line taken.
+    ReadOccupancy,
 }
 
 /// The memory that a load reaches, by its distance.
@@ -143,6 +145,7 @@ impl Item {
         items.push(Item::Contention(ContentionPart::OwnerHold));
         items.push(Item::Contention(ContentionPart::HoldJitter));
         items.push(Item::Contention(ContentionPart::Visit));
+        items.push(Item::Contention(ContentionPart::ReadOccupancy));
         items.push(Item::UpgradeRatio(Reach::Package));
         items.push(Item::UpgradeRatio(Reach::Remote));
         for home in [Home::Near, Home::Away] {
@@ -211,6 +214,7 @@ impl Item {
             Item::Contention(ContentionPart::OwnerHold) => "owner_hold",
             Item::Contention(ContentionPart::HoldJitter) => "hold_jitter",
             Item::Contention(ContentionPart::Visit) => "visit",
+            Item::Contention(ContentionPart::ReadOccupancy) => "read_occupancy",
             Item::Transfer(_, _, part) => part.id(),
             Item::Dram(DramPart::Local) => "local",
             Item::Dram(DramPart::FarRemote) => "far_remote",
@@ -242,9 +246,11 @@ impl Item {
             Item::Cache(_, CachePart::Size) => Dimension::Size,
             Item::Cache(_, CachePart::Ways) => Dimension::Count("", 1024),
             Item::OccupancyRatio(_)
-            | Item::Contention(ContentionPart::OwnerHold | ContentionPart::HoldJitter) => {
-                Dimension::Share
-            }
+            | Item::Contention(
+                ContentionPart::OwnerHold
+                | ContentionPart::HoldJitter
+                | ContentionPart::ReadOccupancy,
+            ) => Dimension::Share,
             Item::Contention(ContentionPart::Visit) => Dimension::Count("requests", 8192),
             Item::UpgradeRatio(_) => Dimension::Factor,
             Item::Core(CorePart::Cpi) => Dimension::Cpi,

@@ -73,7 +73,8 @@ pub struct Transfer {
     pub occupancy: Cycles,
 }
 
-/// A contended line: how long its owner holds it, and which waiter is served next.
+/// A contended line: how long its owner holds it, which waiter is served next, and how long a reader
+/// takes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Contention {
     /// Share of a hand-over, in thousandths, for which the owner still hits the line: until the
@@ -85,6 +86,9 @@ pub struct Contention {
     /// the line is first come, first served; `None` serves each waiter that was there when the
     /// visit began.
     pub visit: Option<u16>,
+    /// Share of a read's latency, in thousandths, for which it keeps the line taken when it waited
+    /// behind others. At 0 it takes a pass through the home, as a read that found the line free.
+    pub read_milli: u32,
 }
 
 impl Contention {
@@ -93,6 +97,7 @@ impl Contention {
         hold_milli: 0,
         jitter_milli: 0,
         visit: None,
+        read_milli: 0,
     };
 }
 

@@ -85,11 +85,16 @@ fn a_contended_line_has_numbers_of_its_own() {
         hold_milli: 125,
         jitter_milli: 500,
         visit: Some(1),
+        read_milli: 1,
     };
     assert_eq!(machine.contention, of_file);
     assert_eq!(machine.upgrade.package_milli, 1_140);
     assert_eq!(machine.upgrade.remote_milli, 2_000);
-    assert_eq!(resolved("milan-2s").contention, Contention::NEAR_FIRST);
+    let read_alone = Contention {
+        read_milli: 1,
+        ..Contention::NEAR_FIRST
+    };
+    assert_eq!(resolved("milan-2s").contention, read_alone);
 
     // Files of recordings made before these keys existed mean what they meant then.
     let mut file = MachineFile::parse(preset("xeon8176-8s").unwrap(), "old").unwrap();

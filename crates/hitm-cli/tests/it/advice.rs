@@ -56,25 +56,25 @@ fn root_domain_is_compared_line_by_line() {
             root_domain on xeon-480 by profile root-domain-c2c
             note: cycles are estimated by a model of independent accesses
 
-            now: 29 lines, 5,595,570 cycles
+            now: 29 lines, 77,254,851 cycles
               line      cycles       stall   transfers  cycles each  members
-                 0   3,185,486   3,110,858       1,198        3,089  overloaded rto_count
-                 2   2,410,084   2,320,453       1,427        2,124  cpupri.pri_to_cpu[0].count rto_cpu rto_loop_next rto_loop_start rto_mask
+                 0  36,528,016  36,453,388       1,198       30,917  overloaded rto_count
+                 2  40,726,836  40,637,204       1,427       28,969  cpupri.pri_to_cpu[0].count rto_cpu rto_loop_next rto_loop_start rto_mask
 
-            root-domain-restructured: 31 lines, an estimated 3,202,389 cycles, 42.8 % less
+            root-domain-restructured: 31 lines, an estimated 51,960,445 cycles, 32.7 % less
               line      cycles       stall   transfers  cycles each  members
-                 0   2,998,189   2,947,975         818        4,087  rto_count
-                 2      17,270       9,693         199          322  rto_cpu rto_loop_next rto_loop_start
-                 3     185,403     130,390         873          646  cpupri.pri_to_cpu[0].count
+                 0  26,959,832  26,909,619         818       33,380  rto_count
+                 2   2,357,440   2,345,003         198       12,303  rto_cpu rto_loop_next rto_loop_start
+                 3  22,641,647  22,586,633         873       26,369  cpupri.pri_to_cpu[0].count
                 29         763           0           0            0  rto_mask
                 30         763           0           0            0  overloaded
 
-            ours: 29 lines, an estimated 3,201,625 cycles, 42.8 % less
+            ours: 29 lines, an estimated 51,959,682 cycles, 32.7 % less
               line      cycles       stall   transfers  cycles each  members
                  0         763           0           0            0  overloaded rto_mask
-                 1     185,403     130,390         873          646  cpupri.pri_to_cpu[0].count
-                26   2,998,189   2,947,975         818        4,087  rto_count
-                27      17,270       9,693         199          322  rto_cpu rto_loop_next rto_loop_start
+                 1  22,641,647  22,586,633         873       26,369  cpupri.pri_to_cpu[0].count
+                26  26,959,832  26,909,619         818       33,380  rto_count
+                27   2,357,440   2,345,003         198       12,303  rto_cpu rto_loop_next rto_loop_start
             -- stderr
         "#]],
     );

@@ -35,21 +35,21 @@ fn the_root_domain_patch_is_reviewed_on_four_machines() {
                       62
 
               machine       CPUs folded CPUs before   after change% confidence
-              xeon-480       480           - 5.596M  3.202M   -42.8 estimated
+              xeon-480       480           - 77.25M  51.96M   -32.7 estimated
               genoa-384      384         480 1.772M 912,049   -48.5 estimated
               kunpeng920-96   96         480 68,181  63,499    -6.9 estimated
               broadwell-4s   192         480 69,574  62,187   -10.6 estimated
 
               before, cycles of each touched line as the model estimates them
               line xeon-480 genoa-384 kunpeng920-96 broadwell-4s members
-                 0   3.185M    1.029M        34,647       35,755 overloaded rto_count
-                 2   2.410M   743,112        33,533       33,819 cpupri.pri_to_cpu[0].co..to_loop_start rto_mask
+                 0   36.53M    1.029M        34,647       35,755 overloaded rto_count
+                 2   40.73M   743,112        33,533       33,819 cpupri.pri_to_cpu[0].co..to_loop_start rto_mask
 
               after, cycles of each touched line as the model estimates them
               line xeon-480 genoa-384 kunpeng920-96 broadwell-4s members
-                 0   2.998M   810,821        31,276       32,569 rto_count
-                 2   17,270    22,195         9,901        9,440 rto_cpu rto_loop_next rto_loop_start
-                 3  185,403    78,314        20,450       19,386 cpupri.pri_to_cpu[0].count
+                 0   26.96M   810,821        31,276       32,569 rto_count
+                 2   2.357M    22,195         9,901        9,440 rto_cpu rto_loop_next rto_loop_start
+                 3   22.64M    78,314        20,450       19,386 cpupri.pri_to_cpu[0].count
                 29      763       360           936          396 rto_mask
                 30      763       360           936          396 overloaded
 
@@ -110,20 +110,20 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
                       0
 
               machine  CPUs before  after change% confidence
-              xeon-480  480 3.202M 5.596M   +74.7 estimated
+              xeon-480  480 51.96M 77.25M   +48.7 estimated
 
               before, cycles of each touched line as the model estimates them
               line xeon-480 members
-                 0   2.998M rto_count
-                 2   17,270 rto_cpu rto_loop_next rto_loop_start
-                 3  185,403 cpupri.pri_to_cpu[0].count
+                 0   26.96M rto_count
+                 2   2.357M rto_cpu rto_loop_next rto_loop_start
+                 3   22.64M cpupri.pri_to_cpu[0].count
                 29      763 rto_mask
                 30      763 overloaded
 
               after, cycles of each touched line as the model estimates them
               line xeon-480 members
-                 0   3.185M overloaded rto_count
-                 2   2.410M cpupri.pri_to_cpu[0].count rto_cpu rto_loop_next rto_loop_start rto_mask
+                 0   36.53M overloaded rto_count
+                 2   40.73M cpupri.pri_to_cpu[0].count rto_cpu rto_loop_next rto_loop_start rto_mask
 
               members that lie elsewhere
               member         line before line after offset before offset after size after accesses change
@@ -144,24 +144,24 @@ fn the_same_patch_the_other_way_round_names_what_gets_worse() {
               cpupri                   3          2           192          184      1,624    1,080 moved-line
               pd                      29         28         1,864        1,808          8        0 moved-line
 
-              worse: on xeon-480 the type costs more: 3,202,389 -> 5,595,570 cycles (+74.7%)
-              worse: line 0 costs more than the lines that its members were on: 2,998,952 -> 3,185,486 cycles
-                     (+6.2%) on xeon-480
-              worse: line 2 costs more than the lines that its members were on: 203,437 -> 2,410,084 cycles
-                     (+1084.7%) on xeon-480
-              worse: cpupri is on lines that cost more than before: 185,403 -> 2,410,084 cycles (+1199.9%) on
+              worse: on xeon-480 the type costs more: 51,960,445 -> 77,254,851 cycles (+48.7%)
+              worse: line 0 costs more than the lines that its members were on: 26,960,595 -> 36,528,016 cycles
+                     (+35.5%) on xeon-480
+              worse: line 2 costs more than the lines that its members were on: 24,999,850 -> 40,726,836 cycles
+                     (+62.9%) on xeon-480
+              worse: cpupri is on lines that cost more than before: 22,641,647 -> 40,726,836 cycles (+79.9%) on
                      xeon-480
-              worse: overloaded is on lines that cost more than before: 763 -> 3,185,486 cycles (+417394.9%) on
-                     xeon-480
-              worse: rto_count is on lines that cost more than before: 2,998,189 -> 3,185,486 cycles (+6.2%) on
-                     xeon-480
-              worse: rto_cpu is on lines that cost more than before: 17,270 -> 2,410,084 cycles (+13855.3%) on
-                     xeon-480
-              worse: rto_loop_next is on lines that cost more than before: 17,270 -> 2,410,084 cycles
-                     (+13855.3%) on xeon-480
-              worse: rto_loop_start is on lines that cost more than before: 17,270 -> 2,410,084 cycles
-                     (+13855.3%) on xeon-480
-              worse: rto_mask is on lines that cost more than before: 763 -> 2,410,084 cycles (+315769.5%) on
+              worse: overloaded is on lines that cost more than before: 763 -> 36,528,016 cycles (+4787320.2%)
+                     on xeon-480
+              worse: rto_count is on lines that cost more than before: 26,959,832 -> 36,528,016 cycles (+35.5%)
+                     on xeon-480
+              worse: rto_cpu is on lines that cost more than before: 2,357,440 -> 40,726,836 cycles (+1627.6%)
+                     on xeon-480
+              worse: rto_loop_next is on lines that cost more than before: 2,357,440 -> 40,726,836 cycles
+                     (+1627.6%) on xeon-480
+              worse: rto_loop_start is on lines that cost more than before: 2,357,440 -> 40,726,836 cycles
+                     (+1627.6%) on xeon-480
+              worse: rto_mask is on lines that cost more than before: 763 -> 40,726,836 cycles (+5337624.2%) on
                      xeon-480
               worse: rto_push_work lies in 2 lines and would fit in one
               confidence: 3,544 accesses are stated; functions: 8, CPUs: 480 (perf c2c tables of the cover

@@ -379,7 +379,7 @@ fn mistakes_have_a_place_before_anything_runs() {
     check_mistake(
         &small("[sample]\npoints = 4\nstated = \"kernel.cost\"\n"),
         expect![[r#"
-            hitm: error: plan.toml:6:10: sample.stated: found "kernel.cost", which no number of the scenarios lies in, expected a number with a range, or a table: machine, machine.caches.llc, machine.occupancy_ratio, machine.transfers.smt, machine.transfers.llc, machine.transfers.remote, machine.dram, machine.core, kernel.costs
+            hitm: error: plan.toml:6:10: sample.stated: found "kernel.cost", which no number of the scenarios lies in, expected a number with a range, or a table: machine, machine.caches.llc, machine.occupancy_ratio, machine.contention, machine.transfers.smt, machine.transfers.llc, machine.transfers.remote, machine.dram, machine.core, kernel.costs
         "#]],
     );
     check_mistake(

@@ -17,7 +17,7 @@ impl Directory {
             return self.prices.owned(Fetch {
                 cpu,
                 owner: entry.owner,
-                home: entry.home,
+                home: entry.home(),
                 is_dirty,
                 exclusive,
             });
@@ -38,7 +38,7 @@ impl Directory {
         match (data, others) {
             (Some(data), None) => data,
             (None, None) => Quote {
-                price: self.prices.llc_hit(),
+                price: self.prices.llc_hit(self.lines[line.index()].service),
                 source: DataSource::LocalUpgrade,
             },
             (None, Some(distance)) => Quote {
@@ -58,7 +58,7 @@ impl Directory {
             self.prices.owned(Fetch {
                 cpu,
                 owner: entry.owner,
-                home: entry.home,
+                home: entry.home(),
                 is_dirty: true,
                 exclusive: false,
             })
@@ -73,7 +73,7 @@ impl Directory {
         let nearest = self.prices.distances(own, self.llcs(line)).nearest();
         match nearest {
             Some(Distance::Llc) => Quote {
-                price: self.prices.llc_hit(),
+                price: self.prices.llc_hit(self.lines[line.index()].service),
                 source: DataSource::Llc,
             },
             // Without a forwarding copy, memory answers for another package's clean lines.
@@ -81,7 +81,9 @@ impl Directory {
                 self.quote_dram(cpu, line)
             }
             Some(distance) => Quote {
-                price: self.prices.shared_read(distance),
+                price: self
+                    .prices
+                    .shared_read(distance, self.lines[line.index()].service),
                 source: peer(distance),
             },
             None => self.quote_dram(cpu, line),
@@ -90,7 +92,7 @@ impl Directory {
 
     fn quote_dram(&self, cpu: CpuId, line: LineId) -> Quote {
         let entry = &self.lines[line.index()];
-        let (price, local) = self.prices.dram(cpu, entry.home);
+        let (price, local) = self.prices.dram(cpu, entry.home(), entry.service);
         let source = if local {
             DataSource::LocalDram
         } else {

@@ -99,19 +99,24 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
 fn contention() -> impl Strategy<Value = (Contention, UpgradeRatio)> {
     let hold = prop_oneof![Just(0), 1..=1_000u32];
     let visit = prop_oneof![Just(None), (1..4u16).prop_map(Some)];
+    let read = prop_oneof![Just(0), 1..=1_000u32];
     let ratio = || prop_oneof![Just(1_000u32), 1_000..=3_000u32];
-    (hold, visit, ratio(), ratio()).prop_map(|(hold_milli, visit, package_milli, remote_milli)| {
-        let contention = Contention {
-            hold_milli,
-            jitter_milli: 0,
-            visit,
-        };
-        let upgrade = UpgradeRatio {
-            package_milli,
-            remote_milli,
-        };
-        (contention, upgrade)
-    })
+    let parts = (hold, visit, read, ratio(), ratio());
+    parts.prop_map(
+        |(hold_milli, visit, read_milli, package_milli, remote_milli)| {
+            let contention = Contention {
+                hold_milli,
+                jitter_milli: 0,
+                visit,
+                read_milli,
+            };
+            let upgrade = UpgradeRatio {
+                package_milli,
+                remote_milli,
+            };
+            (contention, upgrade)
+        },
+    )
 }
 
 /// Two sets everywhere: one line in an L1 set, two in an L2's, three in an LLC's.

@@ -6,12 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hitm_base::machine::{Machine, Protocol, Transfer};
 use hitm_base::{CpuId, Cycles, DataSource, Distance, LINE_SIZE};
 use hitm_coherence::directory::{Capacity, Grant};
+use hitm_coherence::price::PASS;
 use hitm_coherence::queue::Request;
 
 use crate::engine::{Asked, Engine};
-
-/// Occupancy of one read of a shared line (`price::SHARED_READ_OCCUPANCY`).
-const READ_OCCUPANCY: Cycles = Cycles(4);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Copy {
@@ -33,6 +31,8 @@ struct Line {
     visit_served: u16,
     /// Until then the owner keeps the line from its waiters.
     held_until: Cycles,
+    /// Set from a hand-over on until a read finds the line free.
+    fought_over: bool,
 }
 
 /// A cache: its sets, each a list of lines, the most recently used first.
@@ -156,12 +156,17 @@ impl Reference {
                 self.machine.transfers[distance.index()].clean,
                 DataSource::RemotePeer,
             ),
-            _ => {
-                let (latency, source) = self.memory(cpu, line.home);
-                return (latency, READ_OCCUPANCY, source);
-            }
+            _ => self.memory(cpu, line.home),
         };
-        (latency, READ_OCCUPANCY.min(latency), source)
+        (latency, self.read_occupancy(latency, line), source)
+    }
+
+    /// Time for which a read that no owner answers keeps the line taken.
+    fn read_occupancy(&self, latency: Cycles, line: &Line) -> Cycles {
+        let share = u64::from(self.machine.contention.read_milli);
+        let in_turn = Cycles((latency.0 * share + 500) / 1_000);
+        let occupancy = if line.fought_over { in_turn } else { PASS };
+        occupancy.max(PASS).min(latency)
     }
 
     fn memory(&self, cpu: CpuId, home: u16) -> (Cycles, DataSource) {
@@ -189,7 +194,12 @@ impl Reference {
         let fetch = (!has_copy).then(|| self.fetch(cpu, line));
         if !(exclusive && others) {
             let llc = self.machine.caches.llc.latency;
-            return fetch.unwrap_or((llc, READ_OCCUPANCY.min(llc), DataSource::LocalUpgrade));
+            let upgrade = (
+                llc,
+                self.read_occupancy(llc, line),
+                DataSource::LocalUpgrade,
+            );
+            return fetch.unwrap_or(upgrade);
         }
         let farthest = line
             .llcs
@@ -304,6 +314,8 @@ impl Reference {
         );
         let line = self.lines.get_mut(&addr).unwrap();
         line.free_at = done;
+        let is_hand_over = exclusive || line.copies.values().any(|copy| *copy != Copy::Shared);
+        line.fought_over = is_hand_over || line.fought_over && queued > Cycles::ZERO;
         if exclusive {
             line.copies = BTreeMap::from([(core, Copy::Modified)]);
             line.llcs = BTreeSet::from([llc]);
@@ -380,6 +392,7 @@ impl Engine for Reference {
             visit_began: Cycles::ZERO,
             visit_served: 0,
             held_until: Cycles::ZERO,
+            fought_over: false,
         });
     }
 

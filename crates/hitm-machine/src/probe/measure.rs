@@ -127,6 +127,56 @@ pub(super) fn contended(cpus: &[u32], sample_count: usize) -> Result<Vec<f64>, P
     Ok(samples)
 }
 
+/// A writer beside readers of its line, in one sample.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Beside {
+    /// From write to write.
+    pub(super) write_ns: f64,
+    /// Fetches of all readers between two writes.
+    pub(super) fetches: f64,
+    /// From fetch to fetch of one reader.
+    pub(super) fetch_ns: f64,
+}
+
+/// The first of `cpus` writes a line without end, and the others read it. A reader that finds a new value
+/// has fetched the line.
+pub(super) fn beside_readers(cpus: &[u32], sample_count: usize) -> Result<Vec<Beside>, ProbeError> {
+    const SAMPLE: Duration = Duration::from_millis(4);
+    let sample = |_| {
+        let word = Alone(AtomicU64::new(0));
+        let stop = Alone(AtomicU64::new(0));
+        let counts = on_cpus(cpus, |me| {
+            let start = Instant::now();
+            let (mut last, mut fetches) = (0, 0_u64);
+            while stop.0.load(Ordering::Relaxed) == 0 {
+                if me == 0 {
+                    (0..64).for_each(|_| _ = word.0.fetch_add(1, Ordering::AcqRel));
+                    if start.elapsed() >= SAMPLE {
+                        stop.0.store(1, Ordering::Relaxed);
+                    }
+                    continue;
+                }
+                for _ in 0..64 {
+                    let value = word.0.load(Ordering::Acquire);
+                    fetches += u64::from(value != last);
+                    last = value;
+                }
+            }
+            fetches
+        })?;
+        let span_ns = SAMPLE.as_nanos() as f64;
+        let writes = word.0.load(Ordering::Relaxed).max(1) as f64;
+        let fetches = counts.iter().sum::<u64>() as f64;
+        let readers = cpus.len().saturating_sub(1) as f64;
+        Ok(Beside {
+            write_ns: span_ns / writes,
+            fetches: fetches / writes,
+            fetch_ns: span_ns * readers / fetches.max(1.0),
+        })
+    };
+    (0..sample_count).map(sample).collect()
+}
+
 /// Increments a counter that no other CPU uses.
 pub(super) fn owned_increments(sample_count: usize) -> Vec<f64> {
     const ROUNDS: u64 = 50_000;

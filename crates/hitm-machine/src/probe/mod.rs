@@ -6,6 +6,7 @@
 //! | modified line | two CPUs hand a counter to and fro with compare-and-swap; half a round trip |
 //! | clean line | one CPU reads flushed lines, the other then chases pointers through them |
 //! | occupancy | as many CPUs as there are increment one counter; ns an increment over the hand-over |
+//! | reads | one CPU writes a line that one, then all others read; ns that each more fetch adds to a write |
 //! | locked operation | increments of a counter that no other CPU uses |
 //! | cache and memory latency | pointer chases through buffers of fitting size |
 //! | system call | getppid |
@@ -29,6 +30,7 @@ mod costs;
 mod kernel_paths;
 mod measure;
 mod pin;
+mod readers;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -116,7 +118,7 @@ pub fn probe(
         .collect();
     file.description += &format!("; measured on {} of them", cpus.len());
     let pairs = pairs(&topology, &cpus, options.pairs_per_distance_max);
-    let total = pairs.values().map(Vec::len).sum::<usize>() + 6;
+    let total = pairs.values().map(Vec::len).sum::<usize>() + 7;
     let mut run = Run {
         options,
         file,
@@ -299,6 +301,7 @@ impl Run<'_> {
             .copied()
             .collect();
         self.ratio(Reach::Package, &cores)?;
+        self.readers(&cores)?;
         let remote = pairs
             .get(&Distance::Remote)
             .and_then(|pairs| pairs.first())
@@ -315,20 +318,9 @@ impl Run<'_> {
         }
         let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.number).collect();
         let contended = spread(measure::contended(&numbers, self.options.sample_count)?);
-        let clock = self.file.clock();
-        let mut hand_overs = Vec::new();
-        for (index, a) in cpus.iter().enumerate() {
-            for b in &cpus[index + 1..] {
-                let distance = self.topology.distance(a.id, b.id);
-                let item = Item::Transfer(Home::Near, distance, TransferPart::Dirty);
-                hand_overs.extend(self.file.get(item).map(|dirty| dirty.picos(clock)));
-            }
-        }
-        let mean_ns =
-            hand_overs.iter().sum::<u64>() as f64 / hand_overs.len().max(1) as f64 / 1_000.0;
-        if mean_ns <= 0.0 {
+        let Some(mean_ns) = self.mean_ns(TransferPart::Dirty, cpus) else {
             return Ok(());
-        }
+        };
         let ratio = (contended.median_ns / mean_ns * 1_000.0)
             .round()
             .clamp(1.0, 1_000.0);

@@ -15,11 +15,11 @@ use super::trace::TracedAccess;
 const STORE_HIT: Sample = hit(AccessOp::Store, DataSource::L1, STORE_HIT_LATENCY);
 
 impl State {
-    /// Returns true if a store hits the line.
+    /// Returns true if a store hits the line at `time`: it is here, and the visit is not over.
     #[inline]
-    fn has_for_writing(&mut self, index: usize, line: LineId) -> bool {
+    fn has_for_writing(&mut self, index: usize, line: LineId, time: Cycles) -> bool {
         let found = self.directory.hit(CpuId(index as u16), line, true);
-        found.is_some()
+        found.is_some() && time < self.directory.visit_end(line)
     }
 
     /// A plain store of the running CPU: it retires into the store buffer.
@@ -41,7 +41,7 @@ impl State {
             let cpu = &mut self.cpus[index];
             cpu.buffer.entries.push_back(posted);
             cpu.drain_at = cpu.commit_free_at;
-        } else if self.has_for_writing(index, line) {
+        } else if self.has_for_writing(index, line, now) {
             let done = now + Cycles(1);
             self.commit(index, posted, STORE_HIT, done);
             self.cpus[index].commit_free_at = done;
@@ -116,7 +116,7 @@ impl State {
             Head::Granted(_) => self.commit_run(index, now, posted.place.line),
             Head::Idle => {
                 let line = posted.place.line;
-                if self.has_for_writing(index, line) {
+                if self.has_for_writing(index, line, now) {
                     self.commit(index, posted, STORE_HIT, now);
                     self.commit_run(index, now, line);
                 } else {
@@ -128,20 +128,19 @@ impl State {
         self.rekey(index);
     }
 
-    /// The oldest store is committed; those behind it whose lines are here follow, one a cycle,
-    /// during which the line is not given away.
+    /// The oldest store is committed; those behind it whose lines are here follow, one a cycle, as long
+    /// as the visit lasts.
     fn commit_run(&mut self, index: usize, now: Cycles, line: LineId) {
         self.cpus[index].buffer.pop();
-        let mut committed = 1;
+        let mut free_at = now + Cycles(1);
         while let Some(posted) = self.cpus[index].buffer.entries.front().copied() {
-            if !self.has_for_writing(index, posted.place.line) {
+            if !self.has_for_writing(index, posted.place.line, free_at) {
                 break;
             }
-            self.commit(index, posted, STORE_HIT, now + Cycles(committed));
+            self.commit(index, posted, STORE_HIT, free_at);
             self.cpus[index].buffer.pop();
-            committed += 1;
+            free_at += Cycles(1);
         }
-        let free_at = now + Cycles(committed);
         self.directory.hold(line, free_at);
         let cpu = &mut self.cpus[index];
         cpu.buffer.head = Head::Idle;

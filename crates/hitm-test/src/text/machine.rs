@@ -56,6 +56,7 @@ const OPTIONAL: &str = r#"
 owner_hold = 0.125 | 0.5 | 1 | 0
 hold_jitter = 0.5 | 1 | 0
 visit = "1 requests" | "8 requests" | "0 requests"
+read_occupancy = 0.001 | 0.5 | 1 | 0
 [upgrade_ratio]
 package = 1.14 | 1 | 10
 remote = 2.0 | 1 | 0.9

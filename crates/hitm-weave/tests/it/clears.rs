@@ -253,6 +253,15 @@ fn readers_beside_lockers_on_four_sockets() {
         machine.core.retire_width = width;
         table += &row(&format!("{width} instructions retire a cycle"), &machine);
     }
+    for read in [300, 1_000] {
+        let mut machine = machine("xeon8176-8s");
+        machine.contention.read_milli = read;
+        let share = f64::from(read) / 1e3;
+        table += &row(
+            &format!("a read takes the line for {share:.1} of its latency"),
+            &machine,
+        );
+    }
     let mut plain = machine("xeon8176-8s");
     plain.upgrade = hitm_base::machine::UpgradeRatio::ONE;
     table += &row("upgrade at the clean transfer", &plain);
@@ -260,6 +269,12 @@ fn readers_beside_lockers_on_four_sockets() {
     table += &row("broadwell-4s, before and now", &broadwell);
     broadwell.core.ordering_clear = Some(Cycles(40));
     table += &row("broadwell-4s with clears of 40 cycles", &broadwell);
+    broadwell.core.ordering_clear = None;
+    broadwell.contention.read_milli = 1_000;
+    table += &row(
+        "broadwell-4s, a read takes the line for all of its latency",
+        &broadwell,
+    );
     expect![[r#"
         | machine | lockers | readers | of ten starts | clears |
         |---|---|---|---|---|
@@ -270,12 +285,15 @@ fn readers_beside_lockers_on_four_sockets() {
         | owner's hold 0.11 | 2734 | 2090 | 1477 to 3335 | 1.19 |
         | owner's hold 0.14 | 2760 | 2103 | 1477 to 3335 | 1.18 |
         | jitter 0.0 | 2738 | 2094 | 1477 to 3335 | 1.18 |
-        | jitter 1.0 | 2781 | 2079 | 1725 to 2349 | 1.20 |
+        | jitter 1.0 | 2802 | 2102 | 1908 to 2322 | 1.20 |
         | 1 instructions retire a cycle | 2760 | 2046 | 1599 to 3375 | 1.10 |
         | 8 instructions retire a cycle | 2711 | 1940 | 1477 to 3335 | 1.00 |
+        | a read takes the line for 0.3 of its latency | 2839 | 1464 | 706 to 3363 | 0.81 |
+        | a read takes the line for 1.0 of its latency | 4040 | 3774 | 2976 to 4605 | 1.81 |
         | upgrade at the clean transfer | 2035 | 1683 | 1085 to 2120 | 1.28 |
         | broadwell-4s, before and now | 2298 | 134 | 110 to 148 | 0.00 |
         | broadwell-4s with clears of 40 cycles | 2420 | 921 | 892 to 1041 | 1.00 |
+        | broadwell-4s, a read takes the line for all of its latency | 3555 | 214 | 209 to 217 | 0.00 |
     "#]]
     .assert_eq(&table);
 }

@@ -83,6 +83,35 @@ fn an_owner_increments_until_the_next_snoop_reaches_it() {
 }
 
 #[test]
+fn plain_stores_wait_for_the_next_visit_when_the_hold_is_over() {
+    const STORES: u64 = 3_000;
+    const THREADS: u64 = 8;
+    let mut machine = machine("cascadelake-2s");
+    machine.contention.jitter_milli = 0;
+    let dirty = machine.transfers[Distance::Llc.index()].dirty.0;
+    let writer = |thread: u64| {
+        (0..STORES).fold(Program::default(), |program, _| {
+            program.access(AccessOp::Store, 0x1000 + 8 * thread)
+        })
+    };
+    let programs: Vec<Program> = (0..THREADS).map(writer).collect();
+    for hold_milli in [125, 250, 900] {
+        machine.contention.hold_milli = hold_milli;
+        let hold = (dirty * u64::from(hold_milli) + 500) / 1_000;
+        let run = Run::new(&machine, &in_order(THREADS as u16)).programs(&programs);
+        let clocks: u64 = (0..THREADS as usize)
+            .map(|thread| run.clock(thread).0)
+            .sum();
+        let of_store = clocks as f64 / (THREADS * STORES) as f64;
+        let expected = (THREADS * dirty) as f64 / hold as f64;
+        assert!(
+            (of_store / expected - 1.0).abs() < 0.1,
+            "hold {hold}: {of_store} for {expected}"
+        );
+    }
+}
+
+#[test]
 fn an_owner_that_never_stops_writing_loses_its_line_all_the_same() {
     let mut machine = machine("cascadelake-2s");
     machine.contention.jitter_milli = 0;
