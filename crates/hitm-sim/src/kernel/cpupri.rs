@@ -17,7 +17,7 @@ use hitm_base::{CpuId, Topology};
 use super::Kernel;
 use super::cpumask::CpuMask;
 use super::functions as f;
-use super::mask::SharedMask;
+use super::mask::{SharedMask, Wanted};
 use super::mechanisms::Mechanism;
 use super::task::{MAX_RT_PRIO, Task};
 use crate::engine::{Arena, Engine, Object, Place, SimError};
@@ -116,17 +116,25 @@ impl Kernel {
         let (engine, site) = (&*self.engine, f::CPUPRI_FIND);
         engine.call(site, self.costs.function);
         let allowed = std::rc::Rc::clone(&p.allowed.borrow());
+        let wanted = Wanted {
+            near: p.cpu.get(),
+            allowed: &allowed,
+        };
         let mut mask = self.masks.take();
         for vec in &cp.pri_to_cpu[..convert_prio(p.prio.get())] {
             if engine.load(site, vec.count).await == 0 {
                 continue;
             }
             engine.load(site, p.p.cpus_mask).await;
-            vec.mask.read(engine, site, &mut mask).await;
-            mask.keep(&allowed);
-            if lowest_mask.is_some() && self.has(Mechanism::SecondMaskRead) {
-                vec.mask.read(engine, site, &mut mask).await;
-                mask.keep(&allowed);
+            let reads = if lowest_mask.is_some() && self.has(Mechanism::SecondMaskRead) {
+                2
+            } else {
+                1
+            };
+            for _ in 0..reads {
+                vec.mask
+                    .read_until_found(engine, site, wanted, &mut mask)
+                    .await;
             }
             if mask.is_empty() {
                 continue;

@@ -1,9 +1,21 @@
 //! A bitmap of CPUs in shared memory (`cpumask_var_t`), and a counter beside it.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
+
 use hitm_base::{CpuId, Topology};
 
 use super::cpumask::CpuMask;
 use crate::engine::{Arena, Engine, Field, Object, Place, Rmw, SimError, Site};
+
+/// CPUs that a reader of a mask looks for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted<'a> {
+    /// The bitmap of this CPU's node is read first.
+    pub near: CpuId,
+    /// CPUs that would do.
+    pub allowed: &'a CpuMask,
+}
 
 /// A mask that CPUs share: one bitmap, or one for each NUMA node whose CPUs it has.
 ///
@@ -16,9 +28,12 @@ pub struct SharedMask {
     of_cpu: Vec<u16>,
     /// The places that hold the CPUs `64 * i ..`: one, or one for each node that has some of them.
     words: Vec<Vec<Place>>,
-    /// The same in one list, and the word that each belongs to.
+    /// The same in one list, bitmap after bitmap, and the word that each belongs to.
     all: Vec<Place>,
     word_of_place: Vec<usize>,
+    /// The places in `all` of each bitmap, and the bitmap of each CPU.
+    parts: Vec<Range<usize>>,
+    part_of_cpu: Vec<u16>,
 }
 
 impl SharedMask {
@@ -40,30 +55,29 @@ impl SharedMask {
                 problem: format!("{path} is no bitmap of the CPUs, nor one for each NUMA node"),
             });
         }
-        let group_of = |cpu: CpuId| group_of(&field, topology, cpu);
-        let place = |cpu: CpuId| field.groups[group_of(cpu)][cpu.index() / 64];
+        let key = |cpu: CpuId| (group_of(&field, topology, cpu), cpu.index() / 64);
+        let used: BTreeSet<(usize, usize)> = topology.cpus().map(key).collect();
+        let used: Vec<(usize, usize)> = used.into_iter().collect();
+        let index_of = |cpu: CpuId| used.partition_point(|other| *other < key(cpu)) as u16;
         let mut words = vec![Vec::new(); word_count];
-        for cpu in topology.cpus() {
-            let word: &mut Vec<Place> = &mut words[cpu.index() / 64];
-            if !word.contains(&place(cpu)) {
-                word.push(place(cpu));
-            }
+        for (group, word) in &used {
+            words[*word].push(field.groups[*group][*word]);
         }
-        let all = words.concat();
-        let of_cpu = |cpu: CpuId| {
-            let word = cpu.index() / 64;
-            let before: usize = words[..word].iter().map(Vec::len).sum();
-            let among = words[word].iter().position(|known| *known == place(cpu));
-            (before + among.expect("its word has a place for every CPU")) as u16
-        };
-        let indexed = words.iter().enumerate();
-        let word_of_place = indexed.flat_map(|(index, places)| vec![index; places.len()]);
+        let parts = (0..group_count).map(|group| {
+            let first = used.partition_point(|(other, _)| *other < group);
+            first..used.partition_point(|(other, _)| *other <= group)
+        });
         Ok(SharedMask {
             pointer: field.pointer,
-            of_cpu: topology.cpus().map(of_cpu).collect(),
-            all,
-            word_of_place: word_of_place.collect(),
+            of_cpu: topology.cpus().map(index_of).collect(),
             words,
+            all: used
+                .iter()
+                .map(|(group, word)| field.groups[*group][*word])
+                .collect(),
+            word_of_place: used.iter().map(|(_, word)| *word).collect(),
+            parts: parts.collect(),
+            part_of_cpu: topology.cpus().map(|cpu| key(cpu).0 as u16).collect(),
         })
     }
 
@@ -114,18 +128,34 @@ impl SharedMask {
         None
     }
 
-    /// Reads the whole mask: its words are independent loads.
-    pub async fn read(&self, engine: &Engine, site: Site, into: &mut CpuMask) {
+    /// Reads those of `allowed` that are set: the bitmap of `near`'s node first, and others only while
+    /// none is found. The words of a bitmap are independent loads.
+    pub async fn read_until_found(
+        &self,
+        engine: &Engine,
+        site: Site,
+        wanted: Wanted<'_>,
+        into: &mut CpuMask,
+    ) {
         self.read_pointer(engine, site).await;
         for index in 0..self.words.len() {
             into.set_word(index, 0);
         }
-        engine
-            .load_all(site, &self.all, |place, value| {
-                let index = self.word_of_place[place];
-                into.set_word(index, into.word(index) | value);
-            })
-            .await;
+        let own = usize::from(self.part_of_cpu[wanted.near.index()]);
+        for part in own_first(own, self.parts.len()) {
+            let places = self.parts[part].clone();
+            let words = &self.word_of_place[places.clone()];
+            engine
+                .load_all(site, &self.all[places], |place, value| {
+                    let index = words[place];
+                    into.set_word(index, into.word(index) | value);
+                })
+                .await;
+            into.keep(wanted.allowed);
+            if !into.is_empty() {
+                return;
+            }
+        }
     }
 
     /// Sets the bit of `cpu` without an access, before the run.
@@ -187,18 +217,19 @@ impl SharedCounter {
         engine.fetch_add(site, part, value).await;
     }
 
-    /// The sum of all parts.
-    pub async fn read(&self, engine: &Engine, site: Site) -> i64 {
+    /// The sum, read part by part, that of `near`'s node first; parts are left out as soon as it is
+    /// `enough`.
+    pub async fn read_until(&self, engine: &Engine, site: Site, near: CpuId, enough: i64) -> i64 {
         if let Some(pointer) = self.pointer {
             engine.load(site, pointer).await;
         }
-        if let [only] = self.parts[..] {
-            return engine.load(site, only).await as i64;
-        }
         let mut sum = 0u64;
-        engine
-            .load_all(site, &self.parts, |_, value| sum = sum.wrapping_add(value))
-            .await;
+        for part in own_first(self.part_of_cpu[near.index()], self.parts.len()) {
+            sum = sum.wrapping_add(engine.load(site, self.parts[part]).await);
+            if sum as i64 >= enough {
+                break;
+            }
+        }
         sum as i64
     }
 
@@ -207,6 +238,11 @@ impl SharedCounter {
         let parts = self.parts.iter().map(|part| engine.value(*part));
         parts.fold(0, u64::wrapping_add) as i64
     }
+}
+
+/// The numbers below `count`, from `own` on and then from 0.
+fn own_first(own: usize, count: usize) -> impl Iterator<Item = usize> {
+    (own..count).chain(0..own)
 }
 
 fn group_of(field: &Field, topology: &Topology, cpu: CpuId) -> usize {

@@ -65,7 +65,7 @@ pub use self::idle::{IdleGovernor, IdleWake};
 use self::lock_affinity::LockAffinity;
 pub use self::lock_affinity::{Decision, Placement, needed_cpus};
 pub use self::lock_stat::{LockId, LockStat, LockTotals};
-pub use self::mask::{SharedCounter, SharedMask};
+pub use self::mask::{SharedCounter, SharedMask, Wanted};
 use self::mechanisms::GlobalLines;
 pub use self::mechanisms::Mechanism;
 pub use self::mutex::Mutex;

@@ -271,7 +271,9 @@ impl Kernel {
         engine.call(site, self.costs.function);
         engine.load(site, this.p.rd).await;
         let domain = &self.root_domains[last.cpuset];
-        let overloaded = domain.rto_count.read(engine, site).await;
+        // More than two make no difference.
+        let count = &domain.rto_count;
+        let overloaded = count.read_until(engine, site, this.cpu, 2).await;
         if overloaded <= 0 {
             return;
         }
