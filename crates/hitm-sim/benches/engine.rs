@@ -56,6 +56,7 @@ fn run(cpus: usize, span: Nanos) -> u64 {
     let config = KernelConfig::new(Balancing::PushIpi);
     let kernel = Kernel::new(&engine, Layouts::linux_6_12(), config).unwrap();
     let pools = PoolConfig {
+        fair: 0,
         slices: false,
         instances: PoolConfig::per_cores(&kernel, 4),
         workers: 12,

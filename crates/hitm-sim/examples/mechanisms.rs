@@ -71,6 +71,7 @@ impl Case {
             instances: PoolConfig::per_cores(&kernel, 4),
             workers: self.workers,
             tokens: self.tokens,
+            fair: 0,
             slices: self.slices,
             policy: Policy::Fifo(99),
             burst_least: Nanos(least),

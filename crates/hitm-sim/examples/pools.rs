@@ -42,6 +42,7 @@ fn main() {
         instances: PoolConfig::per_cores(&kernel, 4),
         workers: argument(5, 12) as usize,
         tokens: argument(4, 8) as usize,
+        fair: 0,
         slices: false,
         policy: Policy::Fifo(99),
         burst_least: Nanos(argument(2, 50) as f64 * 1e3),

@@ -11,6 +11,7 @@
 //!
 //! Published figures are carried along to be printed beside a result. Nothing here reads them.
 
+mod assumed;
 mod c2c;
 mod check;
 mod choices;
@@ -40,6 +41,7 @@ use thiserror::Error;
 
 use crate::kernel::{Balancing, KernelConfig, Placement, Throttling};
 
+pub use assumed::Assumed;
 pub use c2c::{C2cCounts, C2cLine, C2cRow};
 pub use metric::{Metric, WorkloadResult};
 pub use outcome::{Latencies, ModeShares, Outcome};
@@ -79,6 +81,8 @@ pub struct Scenario {
     pub workloads: Vec<Workload>,
     /// Duration, warm-up, seeds and limit.
     pub run: RunSpec,
+    /// Numbers that are not published, with their ranges.
+    pub assumed: Vec<Assumed>,
     /// Figures to print beside the results.
     pub published: Vec<Published>,
     /// Places of the keys, for errors that only the machine shows.

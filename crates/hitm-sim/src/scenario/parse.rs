@@ -6,6 +6,7 @@ use std::time::Duration;
 use hitm_base::document::{Document as _, describe, integer};
 use toml::de::DeTable;
 
+use super::assumed::assumed;
 use super::choices::choices;
 use super::quantity::nanos;
 use super::reader::{self as read, Reader, Table, span};
@@ -67,8 +68,8 @@ pub(super) fn parse(
     Ok(scenario)
 }
 
-fn scenario(reader: &Reader<'_>, root: &DeTable<'_>) -> Result<Scenario, ScenarioError> {
-    let root = Table::new(reader, root, String::new(), 0..0);
+fn scenario(reader: &Reader<'_>, document: &DeTable<'_>) -> Result<Scenario, ScenarioError> {
+    let root = Table::new(reader, document, String::new(), 0..0);
     let schema = root.required("schema", "schema = 1")?;
     if integer(schema) != Some(1) {
         let found = describe(schema);
@@ -82,6 +83,7 @@ fn scenario(reader: &Reader<'_>, root: &DeTable<'_>) -> Result<Scenario, Scenari
         kernel: kernel(reader, &root)?,
         workloads: workloads(reader, &root)?,
         run: run(reader, &root)?,
+        assumed: assumed(reader, &root, document)?,
         published: published(reader, &root)?,
         places: Places::default(),
     };

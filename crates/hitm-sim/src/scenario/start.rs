@@ -152,6 +152,7 @@ fn pool_config(spec: &PoolSpec, kernel: &Kernel, wakeups_per_second: Option<u64>
         instances,
         workers: spec.workers,
         tokens: spec.runnable,
+        fair: spec.fair,
         slices: spec.slices,
         policy: spec.policy,
         burst_least: Nanos(least_ns),

@@ -40,7 +40,7 @@ fn an_unknown_key_is_an_error_at_its_place() {
     check(
         &format!("{HEAD}{REST}[kernl]\n"),
         expect![
-            "x.toml:10:2: kernl: found an unknown key, expected one of schema, name, description, source, machine, kernel, workload, run, published"
+            "x.toml:10:2: kernl: found an unknown key, expected one of schema, name, description, source, machine, kernel, workload, run, assumed, published"
         ],
     );
 }
@@ -280,4 +280,47 @@ fn what_keys_make_together_has_limits() {
             "x.toml:26:11: workload[4].threads: found 16384 tasks beside 65536 of workloads before, expected at most 65536 in all workloads"
         ],
     );
+}
+
+#[test]
+fn assumed_numbers_are_stated_and_lie_in_their_ranges() {
+    let mut count = 0;
+    for file in super::shipped() {
+        let scenario = Scenario::parse(file.text, file.name).unwrap();
+        for assumed in &scenario.assumed {
+            let range = assumed.low.raw()..=assumed.high.raw();
+            assert!(range.contains(&assumed.value.raw()), "{}", assumed.key);
+            count += 1;
+        }
+    }
+    assert!(count >= 9, "{count}");
+}
+
+#[test]
+fn mistakes_of_assumed_numbers_have_a_place() {
+    let error = |key: &str, range: &str| {
+        let text = format!(
+            "schema = 1\nname = \"n\"\ndescription = \"d\"\nsource = \"s\"\n\
+             [machine]\npreset = \"broadwell-4s\"\n[kernel]\ntick = \"250/s\"\n\
+             balance_interval = \"64ms\"\n[[workload]]\nkind = \"hogs\"\nthreads = 3\n\
+             [run]\nduration = \"1ms\"\n[[assumed]]\nkey = \"{key}\"\nrange = {range}\neffect = \"e\"\n"
+        );
+        Scenario::parse(&text, "x.toml")
+            .err()
+            .map(|error| error.to_string())
+    };
+    assert_eq!(error("workload.0.threads", "[1, 8]"), None);
+    assert_eq!(
+        error("kernel.balance_interval", "[\"16ms\", \"256ms\"]"),
+        None
+    );
+    let expected = "x.toml:16:7: assumed[0].key: found \"kernel.tick\", expected a key of this file \
+                    with a whole number or a time";
+    assert_eq!(error("kernel.tick", "[1, 2]").as_deref(), Some(expected));
+    for wrong in ["workload.1.threads", "workload.x", "machine", "none"] {
+        assert!(error(wrong, "[1, 2]").is_some(), "{wrong}");
+    }
+    for wrong in ["[8, 1]", "[\"1ms\", \"2ms\"]", "[1]", "3"] {
+        assert!(error("workload.0.threads", wrong).is_some(), "{wrong}");
+    }
 }

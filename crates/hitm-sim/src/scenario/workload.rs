@@ -114,6 +114,8 @@ pub struct PoolSpec {
     pub workers: usize,
     /// Number of them that want a CPU at any time.
     pub runnable: usize,
+    /// Threads of the fair class of an instance that never sleep.
+    pub fair: usize,
     /// True if these wake up together, as slices of one frame.
     pub slices: bool,
     /// Their policy.

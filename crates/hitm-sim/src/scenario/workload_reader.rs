@@ -108,6 +108,7 @@ fn pool(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
         cores_per_instance: required(table, "cores_per_instance", 1, 256)? as usize,
         workers,
         runnable,
+        fair: table.number("fair", 0, 256)?.unwrap_or(0) as usize,
         slices: table.flag("slices")?,
         policy: policy(table, Policy::Fifo(99))?,
         wakeups_per_second: needed(

@@ -11,10 +11,12 @@
 //! Not modelled: the memory that the codec works on.
 
 use std::cell::Cell;
+use std::iter::repeat_n;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::cyclic::{HogsConfig, spawn_hogs};
 use crate::engine::{HostSpan, Random, Rmw, SimError};
 use crate::kernel::{CpuMask, Futex, Kernel, Policy, TaskSpec, Thread};
 
@@ -27,6 +29,8 @@ pub struct PoolConfig {
     pub workers: usize,
     /// Tokens of an instance: how many workers want a CPU.
     pub tokens: usize,
+    /// Threads of the fair class of an instance that never sleep.
+    pub fair: usize,
     /// True if the tokens go round together, as slices of one frame do. The last worker that is
     /// done wakes the next ones, all at once. Otherwise each worker wakes one.
     pub slices: bool,
@@ -87,6 +91,13 @@ impl Pools {
         for (number, cpus) in config.instances.iter().enumerate() {
             pools.spawn_instance(kernel, number, cpus)?;
         }
+        let beside = |cpus: &CpuMask| repeat_n(cpus.clone(), config.fair);
+        let beside: Vec<CpuMask> = config.instances.iter().flat_map(beside).collect();
+        let fair = HogsConfig {
+            policy: Policy::Normal(0),
+            start: Nanos(0.0),
+        };
+        spawn_hogs(kernel, &beside, fair)?;
         Ok(pools)
     }
 

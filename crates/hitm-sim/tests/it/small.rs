@@ -74,6 +74,7 @@ pub(crate) fn pools(kernel: &Rc<Kernel>, cores: usize, workers: usize) {
         instances: PoolConfig::per_cores(kernel, cores),
         workers,
         tokens: workers * 2 / 3,
+        fair: 0,
         slices: false,
         policy: Policy::Fifo(99),
         burst_least: Nanos(10e3),

@@ -65,6 +65,7 @@ runnable = 2 | 1
 wakeups = "2600/s" | ["1300/s", "2600/s", "5200/s"]
 [optional]
 instances = 1 | 2
+fair = 0 | 2
 slices = true | false
 burst_ratio = 10 | 1 | 100
 frame_time = "10ms"
@@ -141,6 +142,12 @@ warm_up = "0s" | "10ms"
 events_max = 20000000000 | 1
 "#;
 
+const ASSUMED: &str = r#"
+key = "workload.0.workers" | "kernel.tick" | "workload.7.x"
+range = [1, 32] | ["1us", "2ms"] | [2, 1]
+effect = "e"
+"#;
+
 const PUBLISHED: &str = r#"
 id = "time.kernel_of_busy" | "rt_migrate.failed_iterations"
 value = 20 | [1, 2] | [2.5, 2.5]
@@ -190,6 +197,10 @@ pub fn scenario(choices: &mut Choices<'_>) -> (String, Vec<String>) {
     }
     out += "[run]\n";
     first_and_some(choices, &mut out, RUN, 1);
+    if choices.odd(4) {
+        out += "[[assumed]]\n";
+        first_and_some(choices, &mut out, ASSUMED, 3);
+    }
     for _ in 0..choices.below(3) {
         out += "[[published]]\n";
         first_and_some(choices, &mut out, PUBLISHED, 4);

@@ -165,7 +165,7 @@ mod tests {
             value,
             low: value,
             high: value,
-            place: Place::Kernel,
+            place: Place::Scenario,
         }
     }
 

@@ -1,4 +1,4 @@
-//! The assumed numbers of a scenario's machine and kernel.
+//! The assumed numbers of a scenario, its machine and its kernel.
 
 use hitm_base::machine::{
     CachePart, CorePart, Item, MachineCost, MachineFile, Parameter, Quantity,
@@ -9,7 +9,7 @@ use hitm_sim::scenario::{Scenario, WorkloadKind};
 /// An assumed number, and its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Number {
-    /// Its key: `machine.transfers.remote.dirty`, `kernel.costs.function`.
+    /// Its key: `machine.transfers.remote.dirty`, `kernel.costs.function`, `workload.0.runnable`.
     pub key: String,
     /// Its value in the scenario.
     pub value: Quantity,
@@ -20,17 +20,17 @@ pub struct Number {
     pub(super) place: Place,
 }
 
-/// The place of a number: machine or kernel.
+/// The place of a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// The machine file.
     Machine(Item),
-    /// `[kernel.costs]`.
-    Kernel,
+    /// The scenario file, or `[kernel.costs]` where it may stand.
+    Scenario,
 }
 
 /// Numbers that have a range, are measured nowhere and take part in the scenario: those of the
-/// machine file in its order, then those of the kernel.
+/// machine file in its order, then those of the kernel and of the scenario.
 pub(crate) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number> {
     let of_machine = file.items.iter().filter_map(|(item, sourced)| {
         let (low, high) = sourced.range.filter(|_| sourced.origin.is_assumed())?;
@@ -58,9 +58,20 @@ pub(crate) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number>
         value: parameter.default,
         low: parameter.low,
         high: parameter.high,
-        place: Place::Kernel,
+        place: Place::Scenario,
     });
-    of_machine.into_iter().chain(of_kernel).collect()
+    let of_scenario = scenario.assumed.iter().map(|assumed| Number {
+        key: assumed.key.clone(),
+        value: assumed.value,
+        low: assumed.low,
+        high: assumed.high,
+        place: Place::Scenario,
+    });
+    of_machine
+        .into_iter()
+        .chain(of_kernel)
+        .chain(of_scenario)
+        .collect()
 }
 
 fn takes_part(item: Item, scenario: &Scenario) -> bool {

@@ -19,11 +19,12 @@ impl Point {
 
     /// Settings of the scenario for this point.
     pub(crate) fn settings(&self, numbers: &[Number]) -> Vec<String> {
-        let of_kernel = self.0.iter().filter_map(|(index, value)| {
+        let of_scenario = self.0.iter().filter_map(|(index, value)| {
             let number = &numbers[*index];
-            (number.place == Place::Kernel).then(|| format!("{}={value}", number.key))
+            let value = whole_nanos(*value);
+            (number.place == Place::Scenario).then(|| format!("{}={value}", number.key))
         });
-        of_kernel.collect()
+        of_scenario.collect()
     }
 
     /// Numbers of the machine file for this point.
@@ -35,6 +36,14 @@ impl Point {
             Some((item, *value))
         });
         of_machine.collect()
+    }
+}
+
+/// A time as a scenario may state it.
+fn whole_nanos(value: Quantity) -> Quantity {
+    match value {
+        Quantity::Picos(picos) => Quantity::Picos((picos + 500) / 1_000 * 1_000),
+        other => other,
     }
 }
 
@@ -101,7 +110,7 @@ mod tests {
             value: low,
             low,
             high,
-            place: Place::Kernel,
+            place: Place::Scenario,
         }
     }
 
