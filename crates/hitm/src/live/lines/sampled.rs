@@ -19,10 +19,11 @@ use hitm_recording::perf_data::{SampleFormat, sample_format};
 
 use super::super::maps::{Area, FileId};
 use super::super::programs::Programs;
+use super::LinesError;
 use super::host::Host;
 use super::memory::Memory;
+use super::observed::{Observed, SampledTask};
 use super::told::{self, HostMachine};
-use super::{LinesError, Observed, SampledTask};
 
 /// Returns true if a file has samples of a clock with registers, and none of memory.
 pub fn has_clock_samples(path: &Path) -> bool {

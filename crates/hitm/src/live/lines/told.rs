@@ -20,10 +20,10 @@ use hitm_trace::{
 };
 
 use super::super::maps::{Area, FileId};
-use super::Observed;
 use super::candidates::Candidate;
 use super::kernel::LiveKernel;
 use super::memory::{Line, Memory, Space};
+use super::observed::Observed;
 use super::touches::TouchRate;
 use draws::{Priced, count_of_each, hand_over, scale};
 

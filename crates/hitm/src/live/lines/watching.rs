@@ -10,10 +10,10 @@ use hitm_live::lines::{
 };
 
 use super::super::programs::SeenAccess;
-use super::SampledTask;
 use super::candidates::Candidate;
 use super::code::Code;
 use super::memory::{Line, Memory, Space};
+use super::observed::SampledTask;
 use super::touches::{Touch, Touched, Turn, WORDS};
 
 /// Length of a turn, and hits of one word by one thread in it. A hit costs its thread some 3 us, so that a turn takes

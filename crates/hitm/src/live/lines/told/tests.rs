@@ -4,10 +4,11 @@ use hitm_base::AccessOp;
 use hitm_trace::TraceReader;
 
 use super::super::super::LiveTarget;
+use super::super::LinesTarget;
 use super::super::candidates::SampledAt;
 use super::super::host::Host;
+use super::super::observed::SampledTask;
 use super::super::touches::{Touched, Turn};
-use super::super::{LinesTarget, SampledTask};
 use super::*;
 
 const LINE: Line = Line {
