@@ -61,7 +61,8 @@ fn a_moment_of_false_sharing_does_not_fail() {
     assert!(
         failures(
             &report(&run.statistics(), 4, OPTIONS),
-            &[Gate::FalseSharing]
+            &[Gate::FalseSharing],
+            &[]
         )
         .is_empty()
     );
