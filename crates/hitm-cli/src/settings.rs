@@ -23,7 +23,7 @@ const MACHINE: &str = "HITM_MACHINE";
 /// Largest file that is read.
 const BYTES_MAX: u64 = 64 * 1024;
 
-/// What may be chosen.
+/// Defaults that a file may choose.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {

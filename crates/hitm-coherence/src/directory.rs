@@ -135,7 +135,7 @@ struct Line {
     home: u8,
     state: State,
     has_waiters: bool,
-    /// What a read meets that no owner answers and that finds the line taken.
+    /// Service of a read that no owner answers and that finds the line taken.
     service: Service,
 }
 

@@ -121,7 +121,7 @@ pub struct WatchedRun {
     pub hit_count: u64,
     /// Those lines that several threads share.
     pub lines: Vec<WatchedLine>,
-    /// What samples and watches of the host say and cost, in words.
+    /// Places of samples and costs of watches on the host, in words.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// True where nothing could be watched: the lines are those at which several threads were sampled.

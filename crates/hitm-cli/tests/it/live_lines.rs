@@ -256,7 +256,7 @@ fn what_was_kept_is_read_as_a_report() {
     assert_eq!(first_screen(&own), first_screen(&again));
 }
 
-/// What a run with this cache says of the host; none where the kernel allows nothing.
+/// Words of a run with this cache about the host; none where the kernel allows nothing.
 fn host_by(test: &str, program: &Path, cache: &Path) -> Option<String> {
     let mut command = Command::new(hitm());
     command.args(["live", "lines", "--format", "json", "--"]);

@@ -73,7 +73,7 @@ pub struct OldProcess {
     pub mask: OldMask,
 }
 
-/// What a process's descendants have as well, whoever their parents are.
+/// User and cgroups of a process, which its descendants have as well, whoever their parents are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Home {
     /// The process.

@@ -85,7 +85,7 @@ impl Medians {
         }
     }
 
-    /// What more fetches take between two writes, as thousandths of a read that waits for nobody; `None`
+    /// Cost of more fetches between two writes, as thousandths of a read that waits for nobody; `None`
     /// where there are no more of them.
     fn share_of_a_read(&self, all: &Medians, clean_ns: f64) -> Option<u64> {
         let fetches = all.fetches - self.fetches;

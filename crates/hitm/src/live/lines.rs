@@ -181,7 +181,7 @@ pub fn record_lines(
     LineLooks::begin(config)?.look(progress)
 }
 
-/// What is known before threads are looked at.
+/// Facts that are known before threads are looked at.
 struct Known {
     host: Host,
     /// None when it is not looked at.

@@ -14,7 +14,7 @@ const KNOWN_MAX: usize = 1 << 18;
 /// Bytes around an instruction that are looked at: a loop's rare parts may lie behind the function.
 const AROUND: u64 = 1024;
 
-/// What was found at instructions that were sampled.
+/// Waits that were found at instructions that were sampled.
 #[derive(Debug, Default)]
 pub(super) struct Spins {
     known: FxHashMap<(u32, u64), Known>,

@@ -14,7 +14,7 @@ const ACCESSES: u32 = 50;
 const RUNS: usize = 3;
 const RING_BYTES: usize = 64 << 10;
 
-/// What was found.
+/// Answers about watches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Hits {
     pub(super) watches_all: bool,

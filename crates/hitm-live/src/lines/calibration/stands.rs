@@ -27,7 +27,7 @@ const PERCENT: usize = 75;
 /// Runs of which the fastest counts.
 const RUNS: u32 = 16;
 
-/// What was found.
+/// Places of samples, and the price of a locked operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stands {
     pub(super) load: Stand,

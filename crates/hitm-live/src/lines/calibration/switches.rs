@@ -1,4 +1,4 @@
-//! What clocks and watches add to a switch of threads: two that wake each other on one CPU.
+//! Costs that clocks and watches add to a switch of threads: two that wake each other on one CPU.
 
 use std::fs::File;
 use std::io;
@@ -16,7 +16,7 @@ const GAMES: usize = 3;
 /// The usual clock.
 const PERIOD_NS: u64 = 1_000_000;
 
-/// What was found.
+/// Costs of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Switches {
     pub(super) clock_ns: u64,

@@ -35,7 +35,7 @@ pub(super) struct Jobs {
     left_out: u64,
 }
 
-/// What was seen of a group's work.
+/// A group's work as it was seen.
 #[derive(Debug, Default)]
 pub(super) struct Traced {
     pub(super) by_thread: ByThread,
