@@ -186,12 +186,10 @@ pub fn keep_former(path: &Path) {
     };
     let mut old = target.clone().into_os_string();
     old.push(".old");
-    let new_name = PathBuf::from(&old).with_extension("old.part");
-    // The name changes its file in one step: a link takes no name that is there.
-    let linked = fs::hard_link(&target, &new_name);
-    let renamed = linked.and_then(|()| fs::rename(&new_name, &old));
-    if renamed.is_err() {
-        fs::remove_file(&new_name).unwrap_or_default();
+    if target.exists() {
+        // Neither may be possible, and a recording is not to fail for that.
+        let _ = fs::remove_file(&old);
+        let _ = fs::hard_link(&target, &old);
     }
 }
 

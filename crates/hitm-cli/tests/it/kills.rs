@@ -293,7 +293,7 @@ impl Attack {
             .count()
     }
 
-    /// Files beside the recording, and temporary ones. A killed recorder may leave one that had not
+    /// Files beside the recording and the former one, and temporary ones. A killed recorder may leave one that had not
     /// taken the former recording's place.
     fn files_left(&self, victim: Victim, file: &RecordedFile) -> usize {
         let may_be_beside = victim == Victim::Recorder && file.is_former;
@@ -301,7 +301,7 @@ impl Attack {
             let entries = fs::read_dir(folder).expect("the folder is there");
             let entries = entries.map(|entry| entry.expect("it is readable").file_name());
             entries
-                .filter(|name| name != "tmp" && name != "x.hitm")
+                .filter(|name| name != "tmp" && name != "x.hitm" && name != "x.hitm.old")
                 .filter(|name| !may_be_beside || name != ".x.hitm.part")
                 .count()
         };

@@ -223,7 +223,7 @@ fn files_that_are_no_recordings_end_with_code_2_and_the_place() {
     check(
         "elf",
         &fs::read("/bin/sh").expect("there is a shell"),
-        "not a hitm trace",
+        "is a program, expected a recording",
     );
     check(
         "cut",
