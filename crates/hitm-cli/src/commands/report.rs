@@ -302,7 +302,10 @@ pub(super) fn with_file<T>(recording: &[u8], read: impl FnOnce(&Path) -> Result<
 }
 
 pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
-    args.input.check()?;
+    // A view looks at the terminal first.
+    if !args.tui {
+        args.input.check()?;
+    }
     let table = hitm::sweep::table_of(args.input.path());
     let files = match table {
         Some(_) => None,
@@ -312,7 +315,7 @@ pub(super) fn run(args: ReportArgs, terminal: &mut Terminal) -> Result<Exit> {
         runs::check(&args)?;
     }
     if args.tui {
-        return view::show(args.input.path(), &args.kernel, args.top, terminal);
+        return view::show(&args.input, &args.kernel, args.top, terminal);
     }
     page::check_output(args.format.page(), args.output.as_deref(), terminal)?;
     if args.no_source && args.format != ReportFormat::Html {

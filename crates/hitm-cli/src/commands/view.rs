@@ -40,13 +40,12 @@ pub(crate) struct ViewArgs {
 }
 
 pub(super) fn run(args: ViewArgs, terminal: &mut Terminal) -> Result<Exit> {
-    args.input.check()?;
-    show(args.input.path(), &args.kernel, Some(args.top), terminal)
+    show(&args.input, &args.kernel, Some(args.top), terminal)
 }
 
-/// Shows the recording at a path until a key or a signal ends the view.
+/// Shows a recording until a key or a signal ends the view.
 pub(super) fn show(
-    input: &Path,
+    input: &InputArg,
     kernel: &KernelArgs,
     top: Option<usize>,
     terminal: &Terminal,
@@ -56,6 +55,8 @@ pub(super) fn show(
         "this is a view in a terminal, and standard output is none: hitm report writes the same as text",
         "the view needs a terminal with a cursor, and TERM is dumb: hitm report writes text",
     )?;
+    input.check()?;
+    let input = input.path();
     if hitm::live::is_live(input) {
         bail!(
             "{}: found a recording of hitm live, expected one of accesses: hitm report shows it",

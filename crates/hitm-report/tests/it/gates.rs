@@ -26,6 +26,7 @@ fn false_sharing_fails_the_gate_and_a_lock_does_not() {
 
 #[test]
 fn what_is_suppressed_is_not_looked_at() {
+    // Without the larger one, the other is not worth a change.
     let suppressed = |name: &str| {
         let name = name.parse().expect("a pattern");
         failures(&example(), &[Gate::FalseSharing], &[name]).len()
@@ -37,7 +38,7 @@ fn what_is_suppressed_is_not_looked_at() {
             suppressed("*"),
             suppressed("other")
         ],
-        [1, 1, 0, 2]
+        [0, 1, 0, 2]
     );
 }
 
