@@ -547,24 +547,39 @@ fn run_delays_stand_in_for_wakeups() {
 }
 
 /// `hitm live throttle --what-if` of a group, for as long as it takes to see many periods. It is asked again when other
-/// work on the host came or went meanwhile, so that the simulator's load was not what was measured.
+/// work on the host came or went meanwhile, so that the simulator's load was not what was measured. Beside a lot of such
+/// work it is refused each time.
 fn what_if(group: &Group, setting: &str) -> Value {
     let args = ["live", "throttle", "--cgroup", group.path(), "-d", "8s"];
-    for _ in 0..8 {
+    let ask = || {
         let output = hitm(&args)
             .args(["--what-if", setting, "--format", "json"])
             .output();
         let output = output.expect("hitm starts");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        let told = &report["what_if"];
+        let told = report["what_if"].clone();
         let is_refused = told["refused"].is_string();
         assert_eq!(output.status.code(), Some(i32::from(is_refused)), "{told}");
-        if !is_refused {
-            return told.clone();
+        told
+    };
+    let mut told = ask();
+    for _ in 0..2 {
+        if told["refused"].is_string() {
+            eprintln!("asked again: {}", told["refused"]);
+            told = ask();
         }
-        eprintln!("asked again: {}", told["refused"]);
     }
-    panic!("refused eight times");
+    told
+}
+
+/// Returns true if a simulated run is further from the measured one than answers may be.
+fn is_far(simulated: &Value, measured: &Value) -> bool {
+    let figures = ["rate", "throttled_p50_ns", "throttled_p99_ns"];
+    figures.iter().any(|figure| {
+        let of = |row: &Value| row[figure].as_f64();
+        let share = of(simulated).zip(of(measured)).map(|(a, b)| a / b - 1.0);
+        share.is_some_and(|share| share.abs() > 0.25)
+    })
 }
 
 /// The simulated group gets the CPU time that the kernel gives it, under the quota that is there and under the one
@@ -580,6 +595,12 @@ fn what_if_tells_what_another_quota_does() {
     let told = what_if(&group, "quota=20ms,period=50ms");
     assert_eq!(told["load"]["thread_count"], 3, "{told}");
     let rows = told["rows"].as_array().expect("rows");
+    if told["refused"].is_string() {
+        assert_eq!(rows.len(), 2, "{told}");
+        assert!(is_far(&rows[1], &rows[0]), "{told}");
+        return;
+    }
+    assert!(!is_far(&rows[1], &rows[0]), "{told}");
     let asked = &rows[2];
     assert_eq!(
         (&asked["label"], &asked["quota_us"], &asked["period_us"]),
