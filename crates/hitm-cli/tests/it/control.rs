@@ -230,6 +230,8 @@ fn a_recording_is_turned_off_and_on_again_and_stopped() {
     recording.say("start");
     recording.work();
     recording.say("stop");
+    // The end of its input is another reason for which the program ends.
+    let _input = recording.child.stdin.take();
     let output = recording.end();
     assert_eq!(output.status.code(), Some(128 + libc::SIGTERM));
     let report = report(&directory.join("x.hitm"));
