@@ -3,7 +3,7 @@
 use aya::maps::{HashMap, MapData, RingBuf};
 
 use crate::object::{Hook, Object, image};
-use crate::{Error, Filter, halves};
+use crate::{Error, Filter, halves, words};
 
 /// A time that a task did not sleep. Times are CLOCK_MONOTONIC in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,9 +65,7 @@ impl Arrivals {
     /// Passes the jobs since the last call to `take`. Must be called some ten times a second.
     pub fn drain(&mut self, mut take: impl FnMut(Job)) {
         while let Some(bytes) = self.events.next() {
-            let mut words = bytes
-                .chunks_exact(8)
-                .map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of eight")));
+            let mut words = words(&bytes);
             let mut next = || words.next().unwrap_or_default();
             let [woken_ns, slept_ns, ran_ns, thread] = [next(), next(), next(), next()];
             let (tid, cpu) = halves(thread);

@@ -68,6 +68,12 @@ fn comm(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// The whole words of an event.
+fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().map(|word| u64::from_ne_bytes(*word))
+}
+
 /// Lower and upper half of a word with two members.
 fn halves(word: u64) -> (u32, u32) {
     let bytes = word.to_ne_bytes();

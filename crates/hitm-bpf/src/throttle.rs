@@ -8,7 +8,7 @@ use aya::maps::{Array, HashMap, MapData, RingBuf};
 
 use crate::object::{Constant, Hook, Object, image};
 use crate::symbols::addresses;
-use crate::{Error, comm, halves};
+use crate::{Error, comm, halves, words};
 
 /// Minimum of CPUs that the tables have room for: a kernel numbers them from zero.
 const CPUS_MAX: u32 = 8192;
@@ -221,7 +221,8 @@ impl Throttling {
     /// Passes the events since the last call to `take`. Must be called some ten times a second.
     pub fn drain(&mut self, mut take: impl FnMut(ThrottleEvent)) {
         while let Some(bytes) = self.events.next() {
-            if let Some(event) = decode(&words(&bytes)) {
+            let words: Vec<u64> = words(&bytes).collect();
+            if let Some(event) = decode(&words) {
                 take(event);
             }
         }
@@ -294,13 +295,6 @@ fn attach(object: &mut Object, is_asynchronous: bool) -> Result<(), Error> {
 pub(crate) fn cpus() -> u32 {
     let count = aya::util::nr_cpus().unwrap_or(CPUS_MAX as usize);
     u32::try_from(count).map_or(CPUS_MAX, |count| count.min(CPUS_MAX))
-}
-
-fn words(bytes: &[u8]) -> Vec<u64> {
-    let words = bytes.chunks_exact(8);
-    words
-        .map(|word| u64::from_ne_bytes(word.try_into().expect("chunks of eight")))
-        .collect()
 }
 
 /// Decodes `struct event` of throttle.bpf.c.

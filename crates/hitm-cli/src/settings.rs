@@ -9,6 +9,7 @@ use clap::Command;
 use hitm_base::document::TextLines;
 use hitm_files::input_file::NamedBy;
 use hitm_files::text_file;
+use hitm_recording::user_folder;
 use hitm_report::Pattern;
 use hitm_report::gate::Gate;
 use hitm_weave::Placement;
@@ -102,16 +103,6 @@ impl Settings {
     }
 }
 
-/// The folder for configurations of this user.
-fn user_folder() -> Option<PathBuf> {
-    let folder = |name| {
-        env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    folder("XDG_CONFIG_HOME").or_else(|| Some(folder("HOME")?.join(".config")))
-}
-
 /// A command line with the defaults that were chosen.
 ///
 /// # Errors
@@ -121,7 +112,7 @@ pub(crate) fn apply(command: Command) -> Result<Command> {
         machine: env::var(MACHINE).ok().filter(|name| !name.is_empty()),
         ..Settings::default()
     };
-    let of_user = user_folder().map(|folder| folder.join(OF_USER));
+    let of_user = user_folder("XDG_CONFIG_HOME", ".config").map(|folder| folder.join(OF_USER));
     for path in [Some(PathBuf::from(OF_FOLDER)), of_user]
         .into_iter()
         .flatten()

@@ -13,7 +13,7 @@ pub mod perf_data;
 pub mod recording;
 
 pub use block_writer::BlockWriter;
-pub use cache::default_cache;
+pub use cache::{default_cache, user_folder};
 pub use debug_packages::missing_debug_hint;
 pub use kernel_files::{KERNEL_PATH, KernelFiles, build_id};
 pub use kernel_names::MOVED;

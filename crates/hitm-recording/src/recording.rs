@@ -4,6 +4,7 @@ mod budget;
 pub(crate) mod build_ids;
 pub(crate) mod contended;
 mod debuginfod;
+mod diagnostics;
 mod elements;
 mod file;
 mod kernel_objects;

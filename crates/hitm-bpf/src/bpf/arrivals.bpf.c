@@ -4,9 +4,6 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-// The reader looks by itself: waking it would disturb what is measured.
-#define NO_WAKEUP 1ULL
-
 enum {
 	COUNT_JOBS,
 	COUNT_LOST_EVENTS,

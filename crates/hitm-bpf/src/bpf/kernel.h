@@ -40,6 +40,8 @@ static long (*bpf_get_stackid)(void *ctx, void *map, u64 flags) = (void *)27;
 static long (*bpf_probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static void *(*bpf_ringbuf_reserve)(void *ringbuf, u64 size, u64 flags) = (void *)131;
 static void (*bpf_ringbuf_submit)(void *data, u64 flags) = (void *)132;
+// The reader looks by itself every few milliseconds: waking it would disturb what is measured.
+#define NO_WAKEUP 1ULL
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 static void *(*bpf_task_pt_regs)(struct task_struct *task) = (void *)175;
 

@@ -38,9 +38,6 @@ const volatile u64 unthrottle_handler = 0;
 #define LCB_F_PERCPU (1U << 4)
 #define LCB_F_MUTEX (1U << 5)
 
-// The reader looks by itself every few milliseconds: waking it would disturb what is measured.
-#define NO_WAKEUP 1ULL
-
 // Bits of a lock's owner that are flags (mutex: 3, rw_semaphore: 3, kernel/locking).
 #define OWNER_FLAGS 7ULL
 // A semaphore's owner is one of its readers.

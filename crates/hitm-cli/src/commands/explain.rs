@@ -8,11 +8,8 @@ use hitm_base::counted;
 use hitm_report::explain::{Explained, Meaning, Recorded, json, meanings, similar, text};
 use hitm_report::{Report, ReportOptions};
 
-use crate::commands::{Format, KernelArgs, report, text_options};
+use crate::commands::{Format, KernelArgs, input, report, text_options};
 use crate::{Exit, Terminal};
-
-/// The recording that numbers of findings are of, unless another one is named.
-const INPUT_DEFAULT: &str = "hitm.data";
 
 /// Options of `hitm explain`.
 #[derive(Debug, Args)]
@@ -42,7 +39,7 @@ pub(super) fn run(args: ExplainArgs, terminal: &mut Terminal) -> Result<Exit> {
     }
     let word = args.words.join(" ");
     if let Ok(number) = word.parse() {
-        let input = args.input.as_deref().unwrap_or(Path::new(INPUT_DEFAULT));
+        let input = args.input.as_deref().unwrap_or(Path::new(input::DEFAULT));
         let report = read(input, &args.kernel)?;
         let recorded = Recorded {
             input,

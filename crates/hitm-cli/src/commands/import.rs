@@ -18,7 +18,7 @@ pub(crate) struct ImportArgs {
     #[arg(value_name = "FILE", default_value = "perf.data")]
     input: PathBuf,
     /// The recording to write
-    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
+    #[arg(short, long, value_name = "FILE", default_value = crate::commands::input::DEFAULT)]
     output: PathBuf,
 }
 

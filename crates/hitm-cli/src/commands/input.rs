@@ -7,8 +7,8 @@ use anyhow::{Result, bail};
 use clap::Args;
 use hitm_files::input_file::{self, NamedBy};
 
-/// The recording that is read where none is named.
-const DEFAULT: &str = "hitm.data";
+/// The recording that is written and read where none is named.
+pub(super) const DEFAULT: &str = "hitm.data";
 
 /// The recording of a command: behind `-i`, or alone.
 #[derive(Debug, Args)]

@@ -44,7 +44,7 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "CYCLES")]
     cpi: Option<f64>,
     /// The file to write; with --runs the folder
-    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
+    #[arg(short, long, value_name = "FILE", default_value = crate::commands::input::DEFAULT)]
     output: PathBuf,
     /// Record the program N times, one after the other, into a new folder; hitm report shows the run whose lost
     /// cycles are the median, and --baseline takes their spread as a tolerance

@@ -124,7 +124,7 @@ struct RunArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     timeout: u64,
     /// The file to write
-    #[arg(short, long, value_name = "FILE", default_value = "hitm.data")]
+    #[arg(short, long, value_name = "FILE", default_value = crate::commands::input::DEFAULT)]
     output: PathBuf,
     /// The program to run and its arguments: a workload of hitm's own (bandwidth_tree, fifo_pool,
     /// file_copy, fork_storm, futex_ping_pong, loads; docs/models/vm.md), `hitm` for this program, or

@@ -1,6 +1,6 @@
 //! This host's answers that samples and watches hang on, measured by a thread of our own.
 //!
-//! Which instruction a clock finds a thread at, and what an event costs, differ by CPU and by what is below the
+//! The instruction that a clock finds a thread at, and the price of an event, differ by CPU and by what is below the
 //! kernel. Each figure takes a few milliseconds, and a busy host changes none: CPU time alone counts, or the least of
 //! several times.
 

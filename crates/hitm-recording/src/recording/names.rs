@@ -11,12 +11,13 @@ use hitm_base::{CodeAddr, LineAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_kernel::{PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
 use hitm_layout::instance_at;
-use hitm_layout::{Diagnostic, Symbolizer, TypeId, TypeKind, TypeStore};
+use hitm_layout::{Symbolizer, TypeId, TypeKind, TypeStore};
 use hitm_trace::{Mapping, PROCESS_SHIFT, Region, RegionKind};
 
 use super::Recording;
 use super::build_ids::{CopyOf, copies, load};
 use super::debuginfod;
+use super::diagnostics::by_message;
 use super::elements::element_size;
 use super::labels::{CodeLabel, DataLabel};
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
@@ -742,59 +743,9 @@ fn block_size(bytes: u64) -> String {
     }
 }
 
-/// Diagnostics as text, what is said of three files or more once for all of them.
-fn by_message(diagnostics: &[Diagnostic]) -> Vec<String> {
-    const NAMED_MAX: usize = 3;
-    let mut by_message: Vec<(&str, Vec<&str>)> = Vec::new();
-    for one in diagnostics {
-        match by_message
-            .iter_mut()
-            .find(|(message, _)| *message == one.message)
-        {
-            Some((_, files)) => files.push(&one.file),
-            None => by_message.push((&one.message, vec![&one.file])),
-        }
-    }
-    let texts = by_message.into_iter().flat_map(|(message, files)| {
-        if files.len() < NAMED_MAX {
-            let each = files.iter().map(|file| format!("{file}: {message}"));
-            return each.collect::<Vec<_>>();
-        }
-        let names = files
-            .iter()
-            .map(|file| file.rsplit('/').next().unwrap_or(file));
-        let named: Vec<&str> = names.take(NAMED_MAX).collect();
-        let more = match files.len() - named.len() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        vec![format!("{}{more}: {message}", named.join(", "))]
-    });
-    texts.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_said_of_many_files_is_said_once() {
-        let of = |file: &str, message: &str| Diagnostic {
-            file: file.to_owned(),
-            message: message.to_owned(),
-        };
-        let few = [
-            of("/lib/a.so", "stripped"),
-            of("/lib/b.so", "stripped"),
-            of("/bin/p", "gone"),
-        ];
-        let each = ["/lib/a.so: stripped", "/lib/b.so: stripped", "/bin/p: gone"];
-        assert_eq!(by_message(&few), each);
-        let many = ["/lib/a.so", "/bin/p", "/lib/b.so", "/lib/c.so", "/lib/d.so"];
-        let many = many.map(|file| of(file, if file == "/bin/p" { "gone" } else { "stripped" }));
-        let once = ["a.so, b.so, c.so and 1 more: stripped", "/bin/p: gone"];
-        assert_eq!(by_message(&many), once);
-    }
 
     #[test]
     fn sizes_stay_exact() {

@@ -55,19 +55,14 @@ pub(super) fn measure() -> io::Result<Switches> {
 fn game(bears: Bears, cpu: usize) -> io::Result<u64> {
     let turn = AtomicU32::new(0);
     let line = [0u64; WATCHES_MAX];
+    let play = |me| play(&turn, me, || bears.open(&line, cpu));
     let ns = thread::scope(|scope| -> io::Result<u64> {
-        let player = |me| {
-            let (turn, line) = (&turn, &line);
-            thread::Builder::new()
-                .spawn_scoped(scope, move || play(turn, me, || bears.open(line, cpu)))
-        };
-        let players = [player(0)?, player(1)?];
-        let mut sum = 0;
-        for player in players {
-            let played = player.join();
-            sum += played.unwrap_or_else(|_| Err(io::Error::other("a thread ended early")))?;
-        }
-        Ok(sum)
+        // Where the other one cannot start, nobody waits for it.
+        let other = thread::Builder::new().spawn_scoped(scope, || play(1))?;
+        let own = play(0);
+        let other = other.join();
+        let other = other.unwrap_or_else(|_| Err(io::Error::other("a thread ended early")));
+        Ok(own? + other?)
     })?;
     Ok(ns / u64::from(2 * TURNS))
 }
