@@ -121,6 +121,31 @@ pub(crate) fn brief(name: &str) -> String {
     kept
 }
 
+/// A function without what it stands in: `add` of `<main::Sum as Counter>::add` and of `main::add::{{closure}}`.
+pub(crate) fn without_scope(function: &str) -> &str {
+    let mut name = function;
+    while let Some(outer) = name.strip_suffix("::{{closure}}") {
+        name = outer;
+    }
+    // `operator<<` and `operator->` are no brackets.
+    if name.matches('<').count() != name.matches('>').count() || name.contains("operator") {
+        return name;
+    }
+    let (mut depth, mut start) = (0_usize, 0);
+    for (at, c) in name.char_indices() {
+        match c {
+            '<' | '(' | '{' => depth += 1,
+            '>' | ')' | '}' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => start = at + 1,
+            _ => {}
+        }
+    }
+    match &name[start..] {
+        "" => name,
+        own => own,
+    }
+}
+
 /// Names for one sentence: of places in one heap block, mapping or stack, all but the first are their
 /// offsets alone.
 pub(crate) fn without_repeats<T: AsRef<str>>(names: &[T]) -> Vec<&str> {
@@ -152,6 +177,23 @@ mod tests {
         let shape = "go.shape.struct { main.buf []main.frame; main.next sync/atomic.Int64 }.next.v";
         assert_eq!(brief(shape), "go.shape.struct {..}.next.v");
         assert_eq!(brief(&"a->b".repeat(20)), "a->b".repeat(20));
+    }
+
+    #[test]
+    fn a_function_without_its_scope() {
+        let names = [
+            ("count", "count"),
+            ("std_rwlock::main::{{closure}}::{{closure}}", "main"),
+            ("<main::Sum as main::Counter<u64>>::add", "add"),
+            ("ns::Pool<int, std::less<int>>::take(int)", "take(int)"),
+            ("main.(*Pool).Take", "main.(*Pool).Take"),
+            ("std::operator<<", "std::operator<<"),
+            ("a::", "a::"),
+            ("", ""),
+        ];
+        for (name, own) in names {
+            assert_eq!(without_scope(name), own);
+        }
     }
 
     #[test]

@@ -179,7 +179,11 @@ fn reason(report: &Report, finding: &Finding) -> String {
 /// Those who contend most: `deposit (dep.c:12) 62.1%, withdraw (dep.c:30) 37.9%`.
 fn by(finding: &Finding) -> String {
     const BY_MAX: usize = 2;
-    let places = finding.places.iter().take(BY_MAX).map(|place| {
+    /// Share from which on a second place is worth a word.
+    const SHARE_MIN: f64 = 0.01;
+    let places = finding.places.iter().take(BY_MAX).enumerate();
+    let places = places.filter(|(at, place)| *at == 0 || place.lost_share >= SHARE_MIN);
+    let places = places.map(|(_, place)| {
         let share = finding_place::lost_share.text(place);
         match place.source_short.as_str() {
             "" => format!("{} {share}", place.function),

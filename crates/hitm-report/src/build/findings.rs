@@ -270,7 +270,7 @@ fn kind_brief(kind: FindingKind, line: Option<&LineReport>, group: &Group<'_>) -
     let wait = kind_text(waited.longer());
     let fight = match (kind, line) {
         (FindingKind::HandedOver, _) => "handed over".to_owned(),
-        (_, Some(line)) => line.verdict_brief(),
+        (_, Some(line)) => line.verdict_brief().replace("a lock's count", "count"),
         (FindingKind::Contended(verdict), None) => verdict.facts().words.to_owned(),
         (FindingKind::Waited(_), None) => return wait.to_owned(),
     };

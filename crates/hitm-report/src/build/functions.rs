@@ -36,9 +36,11 @@ impl Function {
         !self.is_skipped && !self.is_of_language && !self.name.is_empty()
     }
 
-    /// Returns false for a place in a stripped file, as `libz.so.1!func@0x1a2b` and `libz.so.1+0x1a2b`.
-    fn has_symbol(&self) -> bool {
-        !self.name.contains("func@0x") && !self.name.contains("+0x")
+    /// Returns false for a place in a stripped library, as `libz.so.1!func@0x1a2b` and `libz.so.1+0x1a2b`. One in
+    /// a stripped program is still nearer to its author than a library's function that has a name.
+    fn says_where(&self) -> bool {
+        let is_named = !self.name.contains("func@0x") && !self.name.contains("+0x");
+        is_named || !self.name.contains(".so")
     }
 }
 
@@ -71,7 +73,7 @@ impl<'a> Functions<'a> {
     }
 
     /// The function that called that of an access, inlined or not: the first outside of what locks, counts or
-    /// allocates for others and of languages' libraries, and of these the first that a stripped file has a name for.
+    /// allocates for others and of languages' libraries, and of these the first that is no place in a stripped library.
     /// The nearest if there is none; none when it is not known, or nobody called.
     pub(super) fn caller(&self, code: CodeAddr, chain: &[CodeAddr]) -> Option<String> {
         let mut all = self.all(code, chain);
@@ -94,7 +96,7 @@ impl<'a> Functions<'a> {
         let mut of_program = callers.clone().filter(|place| place.function().is_own());
         let nearest = of_program.clone().next().or(callers.next());
         let caller = of_program
-            .find(|place| place.function().has_symbol())
+            .find(|place| place.function().says_where())
             .or(nearest)?;
         (!caller.function().name.is_empty()).then(|| caller.name())
     }
@@ -106,7 +108,7 @@ impl<'a> Functions<'a> {
         let mut functions = all.iter().flat_map(|functions| functions.iter());
         let own = functions
             .clone()
-            .find(|one| one.is_own() && one.has_symbol());
+            .find(|one| one.is_own() && one.says_where());
         let place = own.or(functions.next())?;
         (!place.name.is_empty()).then(|| place.label.clone())
     }
@@ -165,5 +167,32 @@ impl Place<'_> {
             Some(outer) => format!("{name} (inlined in {})", outer.name),
             None => name.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_places_in_stripped_libraries_say_nothing() {
+        let says_where = |name: &str| {
+            let label = CodeLabel {
+                function: name.to_owned(),
+                file: String::new(),
+                line: 0,
+            };
+            let one = Function {
+                name: name.to_owned(),
+                label,
+                is_skipped: false,
+                is_of_language: false,
+            };
+            one.says_where()
+        };
+        assert!(says_where("deposit"));
+        assert!(says_where("memcached!func@0x16260"));
+        assert!(!says_where("libevent-2.1.so.7!func@0x1a2b"));
+        assert!(!says_where("libz.so.1+0x1a2b"));
     }
 }

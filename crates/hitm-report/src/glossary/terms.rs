@@ -217,6 +217,7 @@ const VERDICTS: &[Term] = &[
         "A read-write lock that hardly anybody takes to write: readers exclude nobody, and fight over the \
          count of themselves in the lock.",
     )
+    .also(&["count of readers"])
     .more("guide/verdicts.md#a-locks-count-of-readers"),
     Term::new(
         "disjoint",

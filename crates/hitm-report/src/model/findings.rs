@@ -9,6 +9,7 @@ use super::bounds::CostBounds;
 use super::counts::{AccessCounts, Counted, HitmCounts};
 use crate::WORTH_SHARE_MIN;
 use crate::glossary::{ASLEEP, HANDED_OVER, SPINNING};
+use crate::names::without_scope;
 use crate::waiting::{WaitRow, kind_text};
 
 /// Kind of contention that costs most of a finding.
@@ -190,7 +191,7 @@ impl Finding {
     /// The place that contends most: `omp.c:7 worker`.
     pub fn written_in(&self) -> String {
         let place = self.places.first();
-        place.map(FindingPlace::text).unwrap_or_default()
+        place.map(FindingPlace::brief).unwrap_or_default()
     }
 
     /// Cycles that a change could save at most.
@@ -202,7 +203,19 @@ impl Finding {
 impl FindingPlace {
     /// Source and function.
     pub fn text(&self) -> String {
-        let parts = [self.source_short.as_str(), self.function.as_str()];
+        self.with_source(&self.function)
+    }
+
+    /// The same for a column. Beside its source a function needs no scope.
+    fn brief(&self) -> String {
+        match self.source_short.is_empty() {
+            true => self.text(),
+            false => self.with_source(without_scope(&self.function)),
+        }
+    }
+
+    fn with_source(&self, function: &str) -> String {
+        let parts = [self.source_short.as_str(), function];
         let known = parts.into_iter().filter(|part| !part.is_empty());
         known.collect::<Vec<_>>().join(" ")
     }

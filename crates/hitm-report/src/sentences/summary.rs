@@ -74,8 +74,9 @@ sentences! {
     /// Evidence of recordings.
     handed_over(all, ways) = "{all} ({ways})";
     /// Waits, their length, and what they leave.
-    waiters(threads, waits, mean, busy, all) = "{threads} threads wait for it, {waits} of {mean} cycles; {busy} of {all} \
-                                                get on at a time.";
+    waiters(threads, wait, waits, mean, get_on) = "{threads} {wait} for it, {waits} of {mean} cycles{get_on}.";
+    /// Threads that neither wait nor are idle.
+    get_on(busy, all) = "; {busy} of {all} get on at a time";
     /// Lines that one thread touches alone.
     nobody_else(count) = "{count} lines were watched, and none of them is one that several threads touch and one writes.";
     /// Lines where nothing was watched.

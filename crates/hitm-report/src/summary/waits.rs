@@ -93,14 +93,29 @@ pub(super) fn place(wait: &WaitRow) -> String {
     say::waits_at(share, kind, name, at, within + &changed)
 }
 
+/// Threads that get on at a time from which on their number says something about the lock. Below, the program is
+/// idle: threads wait for work and not for one another. Assumed, 0.3 to 0.9: what one lock lets run one at a time is
+/// close to 1.
+const BUSY_MIN: f64 = 0.5;
+
 pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
     let figure = |field: Field<_>| field.text(wait);
-    let busy = waiting::busy_threads_mean.text(&report.waiting);
+    let busy = report.waiting.busy_threads_mean;
+    let get_on = match busy >= BUSY_MIN {
+        true => say::get_on(
+            waiting::busy_threads_mean.text(&report.waiting),
+            report.threads.len(),
+        ),
+        false => String::new(),
+    };
     say::waiters(
-        figure(wait_row::thread_count),
+        counted(wait.thread_count, "thread"),
+        match wait.thread_count {
+            1 => "waits",
+            _ => "wait",
+        },
         counted(wait.wait_count, "time"),
         figure(wait_row::cycles_mean),
-        busy,
-        report.threads.len(),
+        get_on,
     )
 }

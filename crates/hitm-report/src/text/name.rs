@@ -66,7 +66,7 @@ fn without_blanks(head: &[char]) -> &[char] {
 }
 
 fn without_separator(tail: &[char]) -> &[char] {
-    let separator = tail.iter().take_while(|c| ".:/".contains(**c)).count();
+    let separator = tail.iter().take_while(|c| ".:/!".contains(**c)).count();
     match tail {
         ['-', '>', rest @ ..] => rest,
         _ => &tail[separator..],
@@ -105,7 +105,7 @@ fn is_separator(text: &[char], at: usize, is_file: bool) -> bool {
             let is_name = next.is_ascii_alphabetic() || *next == '_';
             is_name && !is_file && !is_extension(&rest[1..])
         }
-        [':', ':', _, ..] | ['+', '0', 'x', ..] => true,
+        [':', ':', _, ..] | ['+', '0', 'x', ..] | ['!', 'f', 'u', 'n', 'c', '@', ..] => true,
         ['-', '>', _, ..] => true,
         ['/', _, ..] => text[at - 1] != ' ',
         _ => false,
@@ -152,6 +152,7 @@ mod tests {
         assert_eq!(width_min(&long), LAST_MAX);
         check(&format!("a.{long}"), 9, "xxxx..xxx");
         check("abc", 0, "..");
+        check("memcached!func@0x16260", 21, "memcach..func@0x16260");
     }
 
     #[test]
