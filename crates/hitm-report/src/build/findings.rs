@@ -91,7 +91,6 @@ impl<'a> FindingBuilder<'a> {
 
     fn finding(&self, key: &Key, group: &Group<'a>, report: Option<&LineReport>) -> Finding {
         let first = group.first_line();
-        let wait = self.wait_row(group);
         let waited_cycles = group.waited().all();
         let fights = group.lines.iter().map(|one| &one.sharing);
         let fights = fights.filter(|sharing| sharing.has_layout_fight());
@@ -103,9 +102,10 @@ impl<'a> FindingBuilder<'a> {
         }
         let kind = group.kind();
         let name = self.name(key, group, report);
+        let wait = self.wait_row(group, &name);
         Finding {
             number: 0,
-            fix: self.fix(&name, group, report),
+            fix: self.fix(&name, group, report, wait.as_ref()),
             name,
             kind,
             kind_brief: kind_brief(kind, report, group),
@@ -130,7 +130,7 @@ impl<'a> FindingBuilder<'a> {
             is_shown: false,
             counts,
             address: first.map(|first| self.names.shown(first.line.first_byte())),
-            wait: wait.cloned(),
+            wait,
             bounds: self.bounds(group),
         }
     }
@@ -154,16 +154,24 @@ impl<'a> FindingBuilder<'a> {
         }
     }
 
-    /// The row of the waits for the same thing.
-    fn wait_row(&self, group: &Group<'_>) -> Option<&'a WaitRow> {
-        let words = group.words();
+    /// The row of the waits for the same thing: of several elements one row, with the functions of the dearest.
+    fn wait_row(&self, group: &Group<'_>, name: &str) -> Option<WaitRow> {
+        let words = group.words().into_iter();
+        let words: BTreeSet<u64> = words.map(|word| self.names.shown(word)).collect();
         let rows = self.waiting.rows.iter();
-        let mut own = rows.filter(|row| {
-            words
-                .iter()
-                .any(|word| self.names.shown(*word) == row.address)
-        });
-        own.next()
+        let mut own = rows.filter(|row| words.contains(&row.address));
+        let mut all = own.next()?.clone();
+        for row in own.filter(|row| row.kind == all.kind) {
+            all.wait_count = all.wait_count.saturating_add(row.wait_count);
+            all.cycles = all.cycles.saturating_add(row.cycles);
+            all.run_share += row.run_share;
+            name.clone_into(&mut all.name);
+        }
+        let waits = group.waits.iter();
+        let of_kind = waits.filter(|one| Some(one.kind) == all.kind);
+        let threads: BTreeSet<ThreadId> = of_kind.map(|one| one.thread).collect();
+        all.thread_count = threads.len() as u64;
+        Some(all)
     }
 
     /// The costliest places of a group's lines and words, the first line's first.
@@ -207,9 +215,15 @@ impl<'a> FindingBuilder<'a> {
     }
 
     /// Advice on a group, whose costliest line is `line`.
-    fn fix(&self, name: &str, group: &Group<'a>, line: Option<&LineReport>) -> String {
+    fn fix(
+        &self,
+        name: &str,
+        group: &Group<'a>,
+        line: Option<&LineReport>,
+        wait: Option<&WaitRow>,
+    ) -> String {
         let is_lock = line.is_some_and(|line| line.verdict == Verdict::Lock);
-        match (group.kind(), line, self.wait_row(group)) {
+        match (group.kind(), line, wait) {
             (FindingKind::Waited(_), _, Some(wait)) if !is_lock => wait.advice(),
             (FindingKind::HandedOver, _, _) => say::pass_nearer(brief(name)),
             (_, Some(line), _) => match (group.lines.len(), group.first_line()) {

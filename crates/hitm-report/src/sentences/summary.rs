@@ -59,7 +59,7 @@ sentences! {
     /// Gain of another placement.
     gains_near(share, most) = "{share} of the run by replay with threads on CPUs near to each other; at most {most}.";
     /// The same run elsewhere.
-    here(share, cpus) = "{share} of the time is lost on this host ({cpus}) by replay, threads placed spread.";
+    here(share, lost, cpus) = "{share} of the time is {lost} on this host ({cpus}) by replay, threads placed spread.";
     /// A gain that nobody tried.
     gains_at_most(most) = "At most {most} of the run; nothing was replayed.";
 

@@ -5,6 +5,7 @@ use hitm_base::{counted, grouped};
 use hitm_whatif::{Change, Took};
 
 use super::SummaryLine;
+use crate::Report;
 use crate::fields::finding;
 use crate::layout_advice::plan;
 use crate::model::Finding;
@@ -61,11 +62,16 @@ fn layouts(advice: &RecordedAdvice, most: String) -> String {
 }
 
 /// Says what the run would lose on the machine that shows it, which has so many CPUs.
-pub fn here(took: Took, cpu_count: usize) -> SummaryLine {
+pub fn here(report: &Report, took: Took, cpu_count: usize) -> SummaryLine {
     let share = took.lost.0 as f64 / took.cycles.0.max(1) as f64;
+    // A replay knows no other waits than those for lines.
+    let lost = match report.waiting.first() {
+        Some(_) => "lost for lines",
+        None => "lost",
+    };
     SummaryLine {
         label: "Here",
-        text: say::here(percent(share), counted(cpu_count as u64, "CPU")),
+        text: say::here(percent(share), lost, counted(cpu_count as u64, "CPU")),
         is_command: false,
     }
 }

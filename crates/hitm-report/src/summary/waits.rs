@@ -44,17 +44,26 @@ pub(super) fn lost(report: &Report) -> String {
     say::waiting(percent(all), parts.join(", "))
 }
 
-/// Waits for objects of one name, numbers of elements apart.
+/// Waits for objects of one name, numbers of elements and offsets in a variable without type apart.
 struct OfName {
     name: String,
     cycles: u64,
+}
+
+/// `io_threads_pending` of `io_threads_pending+64`.
+fn without_offset(name: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
+    match name.rsplit_once('+') {
+        Some((variable, offset)) if is_number(offset) => variable,
+        _ => name,
+    }
 }
 
 /// The object, or the elements of an array, that threads wait for longest.
 fn dearest<'a>(rows: impl Iterator<Item = &'a WaitRow>) -> Option<OfName> {
     let mut sums: BTreeMap<String, OfName> = BTreeMap::new();
     for row in rows {
-        let kind = without_numbers(&row.name);
+        let kind = without_offset(&without_numbers(&row.name)).to_owned();
         let sum = sums.entry(kind.clone());
         // One element has its number.
         let sum = sum

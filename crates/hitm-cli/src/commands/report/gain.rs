@@ -59,7 +59,7 @@ pub(super) fn here(report: &Report, input: &Path, recording: &Recording) -> Opti
     let (machine, _) = resolve(HOST).ok()?;
     let cpu_count = machine.topology.cpu_count();
     let took = replayed(input, recording, Some(machine), Placement::Spread)?.after;
-    Some(summary::here(took, cpu_count))
+    Some(summary::here(report, took, cpu_count))
 }
 
 /// Replays other layouts of a structure.

@@ -170,7 +170,7 @@ impl Place {
         {
             return lock.name;
         }
-        match self.label.member.split("+0x").next() {
+        match self.label.member.split('+').next() {
             None | Some("") => String::new(),
             Some(member) => format!("{}{member}", self.label.object),
         }
