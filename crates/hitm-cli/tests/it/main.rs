@@ -63,6 +63,7 @@ mod sim_calls;
 mod sleeping;
 mod stalls;
 mod steady;
+mod stripped;
 mod sweep;
 mod thread_ends;
 mod timers;

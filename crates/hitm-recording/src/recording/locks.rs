@@ -179,12 +179,12 @@ impl AddressNames<'_> {
         let index = index.unwrap_or_default();
         let content = self.content(place, addr);
         let whole = (place.of.clone(), place.base);
-        let mut symbolizer = self.symbolizer.borrow_mut();
         let mut objects = content.into_iter().chain([whole]);
         objects.find_map(|(of, base)| {
-            let store = symbolizer.file(&of.path)?.types();
-            let found = find(store, of.id, addr - base)?;
-            Some(found.named(&format!("{}{index}", of.name), base))
+            let found = self.with_file_types(&of.path, |store| find(store, of.id, addr - base))??;
+            let start = place.element.map_or(base, |(_, start, _)| start);
+            let object = self.object_name(&of, start);
+            Some(found.named(&format!("{object}{index}"), base))
         })
     }
 

@@ -72,6 +72,8 @@ impl AddressNames<'_> {
         let end = first.saturating_add(u64::from(size.max(1))).min(extent);
         let path = file.members_of("", of.id, extent, first..end.max(first + 1));
         drop(symbolizer);
+        let start = place.element.map_or(base, |(_, start, _)| start);
+        let object = self.object_name(&of, start);
         let tally = place.tally;
         let by = match tally.votes {
             0 => "type by the allocation".to_owned(),
@@ -80,7 +82,7 @@ impl AddressNames<'_> {
         let origin = format!("{}, {by}", memory());
         Some(match place.element {
             Some((index, start, bytes)) => DataLabel {
-                object: of.name.to_string(),
+                object,
                 object_addr: start,
                 object_size: bytes,
                 member: format!("[{index}]{}", path.text),
@@ -88,7 +90,7 @@ impl AddressNames<'_> {
                 origin,
             },
             None => DataLabel {
-                object: of.name.to_string(),
+                object,
                 object_addr: base,
                 object_size: extent,
                 member: path.text,
@@ -96,6 +98,16 @@ impl AddressNames<'_> {
                 origin,
             },
         })
+    }
+
+    /// The name of the object of a type at `start`. Of a program without symbols each variable has its place.
+    pub(in crate::recording) fn object_name(&self, of: &FileType, start: u64) -> String {
+        let is_block = self.objects.heap_at(start).is_some();
+        let place = (!is_block).then(|| self.symbolizer.borrow_mut().data(start, 1).place);
+        match place.filter(|place| place.contains("+0x")) {
+            Some(place) => format!("{place} ({})", of.name),
+            None => of.name.to_string(),
+        }
     }
 
     /// The object in the shells around it, with its address.
