@@ -12,6 +12,7 @@ mod callers;
 mod collect;
 mod counts;
 mod histogram;
+mod holds;
 mod queue;
 mod rows;
 mod tally;
@@ -26,6 +27,7 @@ use hitm_base::{AccessOp, CodeAddr, CpuId, Cycles, DataSource, LineAddr, Outcome
 pub use callers::{CallCollector, CallCounts, CallStats};
 pub use collect::Collector;
 pub use histogram::LatencyHistogram;
+pub use holds::{HoldCollector, HoldPlan, Holds};
 pub use queue::{Ahead, Behind};
 pub(crate) use rows::{RowId, RowTable};
 pub use tally::{Handovers, LineTally, RestOfLines};

@@ -46,7 +46,7 @@ pub use names::{AddressNames, InstancesOf};
 pub use names::{element_name, is_of_c_library, symbolizer};
 pub use objects::HeapBlock;
 pub use objects::Objects;
-pub use traffic::traffic;
+pub use traffic::{holds, traffic};
 pub use typed::TypedBlock;
 
 /// A reason why a recording cannot be read.

@@ -16,7 +16,7 @@ use crate::names::brief;
 use crate::pictures::Structure;
 use crate::sentences::summary as say;
 use crate::{Report, WORTH_SHARE_MIN};
-pub use gain::{Tried, here, of as gain};
+pub use gain::{Tried, held, here, of as gain};
 
 fields! {
     /// A sentence of the summary.

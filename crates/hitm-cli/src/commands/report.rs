@@ -573,11 +573,13 @@ fn write(
                 ..text_options(terminal)
             };
             let (structures, mut summary) = summary();
+            let held = gain::held(report, shown.file, &shown.recording);
             let here = gain::here(report, shown.file, &shown.recording);
             let gain = gain::of(report, &structures, shown.file, shown.recording);
             // The command comes last.
             let place = summary.len().saturating_sub(1);
-            summary.splice(place..place, gain.into_iter().chain(here));
+            let replayed = held.into_iter().chain(gain).chain(here);
+            summary.splice(place..place, replayed);
             terminal.long_out(&text::render(report, &summary, &text_options))?;
         }
         ReportFormat::Json => terminal.json(&json::render_with(report, &summary().1))?,

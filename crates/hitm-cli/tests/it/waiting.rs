@@ -28,6 +28,9 @@ const LOCKS: [(&str, &str, &str); 13] = [
     ("interpreter", "gil.free", "asleep"),
 ];
 
+/// Turns of each thread.
+const TURNS: f64 = 30.0;
+
 /// Part of the whole, 0 to 1, that waiting may be off.
 const TOLERANCE: f64 = 0.05;
 
@@ -43,6 +46,32 @@ fn waits(directory: &Path) -> PathBuf {
 
 fn number(value: &Value) -> f64 {
     value.as_f64().expect("a number")
+}
+
+/// Each turn is the same work, all of it under the lock.
+#[test]
+fn a_report_says_how_long_a_lock_is_held() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let directory = directory.path();
+    let program = waits(directory);
+    let without_lock = report(directory, &program, "work");
+    let thread_cycles = number(&without_lock["threads"][1]["cycles"]);
+    let turn_cycles = thread_cycles / TURNS;
+    let recording = programs::record(directory, &program, &["pthread_mutex".to_owned()]);
+    let recording = recording.to_str().expect("UTF-8");
+    let output = programs::run(directory, &["report", "-i", recording]);
+    let text = String::from_utf8(output.stdout).expect("UTF-8");
+    let mut lines = text.lines();
+    let held = lines
+        .find_map(|line| line.strip_prefix("  Held   "))
+        .unwrap_or("");
+    let cycles = held.split(' ').next().map(|number| number.replace(',', ""));
+    let cycles: f64 = cycles.and_then(|number| number.parse().ok()).unwrap_or(0.0);
+    let error = (cycles / turn_cycles - 1.0).abs();
+    assert!(
+        error < TOLERANCE,
+        "{turn_cycles} cycles of work a turn:\n{text}"
+    );
 }
 
 #[test]

@@ -181,7 +181,8 @@ impl AddressNames<'_> {
         let whole = (place.of.clone(), place.base);
         let mut objects = content.into_iter().chain([whole]);
         objects.find_map(|(of, base)| {
-            let found = self.with_file_types(&of.path, |store| find(store, of.id, addr - base))??;
+            let found =
+                self.with_file_types(&of.path, |store| find(store, of.id, addr - base))??;
             let start = place.element.map_or(base, |(_, start, _)| start);
             let object = self.object_name(&of, start);
             Some(found.named(&format!("{object}{index}"), base))

@@ -1,11 +1,11 @@
 //! Contended lines with their verdicts, before they are named.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::LineAddr;
+use hitm_base::{AccessOp, CodeAddr, LineAddr};
 use hitm_coherence::sharing::{Known, Sharing, Verdict, judge};
-use hitm_coherence::stats::{LineStats, RowKey};
+use hitm_coherence::stats::{HoldPlan, LineStats, RowKey, byte_mask};
 use hitm_recording::SyncKind;
 
 use super::locks::{self, LineLock, LineObjects};
@@ -106,6 +106,37 @@ impl<'a> Judged<'a> {
         all > 0
     }
 
+    /// The line's costliest lock, if one thread at a time holds it, with the instructions that give it back: plain
+    /// stores, and writes in functions that say so.
+    pub(super) fn held_lock(&self, names: &dyn Names) -> Option<HoldPlan> {
+        let mask = self.sharing.lock_word;
+        let known = self.locks.iter().filter(|lock| lock.mask & mask != 0);
+        let kinds: Vec<SyncKind> = known.map(|lock| lock.kind).collect();
+        let of_several = [SyncKind::ReadWriteLock, SyncKind::ConditionVariable];
+        let is_of_several = kinds.iter().any(|kind| of_several.contains(kind));
+        if self.sharing.verdict != Verdict::Lock || mask == 0 || is_of_several {
+            return None;
+        }
+        let writes = self
+            .stats
+            .rows
+            .keys()
+            .filter(|key| key.op.is_write() && byte_mask(key.offset, key.size) & mask != 0);
+        let releases = writes.filter(|key| {
+            key.op == AccessOp::Store && kinds.is_empty()
+                || names
+                    .code_frames(key.code)
+                    .iter()
+                    .any(|frame| gives_back(&frame.function))
+        });
+        let releases: BTreeSet<CodeAddr> = releases.map(|key| key.code).collect();
+        (!releases.is_empty()).then_some(HoldPlan {
+            line: self.line,
+            mask,
+            releases,
+        })
+    }
+
     /// Offset and size of the place at which most was lost; of a lock with its data, the lock's.
     pub(super) fn dearest_place(&self) -> (u8, u8) {
         if self.sharing.verdict == Verdict::Lock && self.sharing.lock_word != 0 {
@@ -114,6 +145,14 @@ impl<'a> Judged<'a> {
         let places = self.lost_by(|key| (key.offset, key.size));
         places.first().map_or((0, 1), |(place, _)| *place)
     }
+}
+
+/// Returns true for a function that gives a lock back, by its name.
+fn gives_back(function: &str) -> bool {
+    let function = function.to_ascii_lowercase();
+    ["unlock", "release", "sem_post"]
+        .iter()
+        .any(|part| function.contains(part))
 }
 
 /// Lines of which none alone is worth a word, parted in those of objects that are worth a change together, and the

@@ -95,6 +95,7 @@ impl LineBuilder<'_> {
         LineReport {
             rank,
             line,
+            lock: judged.held_lock(self.names),
             address: self.names.shown(line.first_byte()),
             verdict: sharing.verdict,
             verdict_text: verdict_text(judged),

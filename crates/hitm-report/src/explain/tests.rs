@@ -7,12 +7,13 @@ use super::evidence::of_fights;
 use super::*;
 
 /// Labels of the summary and of the view, which stand in no table.
-const OTHER_LABELS: [&str; 17] = [
+const OTHER_LABELS: [&str; 18] = [
     "Lost",
     "Where",
     "Why",
     "By",
     "Do",
+    "Held",
     "Gain",
     "Here",
     "Next",

@@ -370,9 +370,9 @@ const REPORTS: &[Term] = &[
     Term::new(
         "summary",
         "The answer in short: Lost is what is lost, Where the place, Why the verdict, By who does it, Do the \
-         advice, Gain what a replay of that saves, Here what a replay on this host loses, Next a command that says more.",
+         advice, Held how long threads hold the lock, Gain what a replay of that saves, Here what a replay on this host loses, Next a command that says more.",
     )
-    .also(&["Where", "By", "Do", "Gain", "Here", "Next"])
+    .also(&["Where", "By", "Do", "Held", "Gain", "Here", "Next"])
     .more("guide/reading-a-report.md"),
     Term::new(
         "totals",

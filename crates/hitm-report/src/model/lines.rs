@@ -2,6 +2,7 @@
 
 use hitm_base::LineAddr;
 use hitm_coherence::sharing::{FightKind, Verdict};
+use hitm_coherence::stats::HoldPlan;
 use hitm_fields::fields;
 
 use super::counts::{AccessCounts, Counted, Counts, HitmCounts};
@@ -66,6 +67,8 @@ fields! {
         pub rows_left_out_lost_cycles: u64 => recorded cycles "lost there";
         /// The line.
         pub line: LineAddr;
+        /// Its lock, where one thread at a time holds it and instructions that give it back are known.
+        pub lock: Option<HoldPlan>;
         /// Objects in the line that are accessed, the one with most contended accesses first.
         pub objects: Vec<ObjectUse>;
         /// The line's fights, the costliest first.

@@ -58,6 +58,9 @@ sentences! {
     gains_nothing(name, count, most) = "None of {count} layouts of {name} is better by replay; at most {most} of the run.";
     /// Gain of another placement.
     gains_near(share, most) = "{share} of the run by replay with threads on CPUs near to each other; at most {most}.";
+    /// A lock and its holders.
+    held(count, mean, share) = "{mean} cycles each time, seen {count}: at least {share} of the time from its first holder to \
+                              its last.";
     /// The same run elsewhere.
     here(share, lost, cpus) = "{share} of the time is {lost} on this host ({cpus}) by replay, threads placed spread.";
     /// A gain that nobody tried.

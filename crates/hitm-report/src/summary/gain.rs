@@ -2,6 +2,7 @@
 
 use hitm_advise::{RecordedAdvice, gain};
 use hitm_base::{counted, grouped};
+use hitm_coherence::stats::Holds;
 use hitm_whatif::{Change, Took};
 
 use super::SummaryLine;
@@ -74,6 +75,20 @@ pub fn here(report: &Report, took: Took, cpu_count: usize) -> SummaryLine {
         text: say::here(percent(share), lost, counted(cpu_count as u64, "CPU")),
         is_command: false,
     }
+}
+
+/// Says how long a lock was held; nothing where that is not known.
+pub fn held(holds: &Holds) -> Option<SummaryLine> {
+    let share = holds.share()?;
+    Some(SummaryLine {
+        label: "Held",
+        text: say::held(
+            counted(holds.count, "time"),
+            grouped(holds.cycles.0 / holds.count),
+            percent(share),
+        ),
+        is_command: false,
+    })
 }
 
 fn percent(share: f64) -> String {

@@ -13,12 +13,6 @@ use crate::summary::{SummaryLine, WHERE};
 /// Findings of the first screen.
 const FIRST_MAX: usize = 3;
 
-/// Lines of an answer. With a finding's table and picture the screen has 24 of 80 columns then.
-const ANSWER_LINES_MAX: usize = 5;
-
-/// Columns of an answer's label.
-const INDENT: usize = 9;
-
 /// Figures of a finding.
 const FINDING: &[Field<Finding>] = &[
     finding::lost_cycles,
@@ -88,21 +82,8 @@ impl Writer {
         }
         let others = others.iter();
         let others = others.filter(|line| !has_findings || line.label != WHERE);
-        let others: Vec<SummaryLine> = others.map(|line| self.first_sentences(line)).collect();
+        let others: Vec<SummaryLine> = others.cloned().collect();
         self.summary(&others);
-    }
-
-    /// A long answer without the sentences at its end: the line's own section has all of them.
-    fn first_sentences(&self, line: &SummaryLine) -> SummaryLine {
-        let ends = line.text.rmatch_indices(". ");
-        let parts = ends.map(|(at, _)| &line.text[..=at]);
-        let longest_first: Vec<&str> = std::iter::once(&*line.text).chain(parts).collect();
-        let is_short = |text: &&&str| wrap(text, self.width - INDENT).len() <= ANSWER_LINES_MAX;
-        let text = longest_first.iter().find(is_short).or(longest_first.last());
-        SummaryLine {
-            text: text.map_or_else(String::new, ToString::to_string),
-            ..line.clone()
-        }
     }
 
     fn dearest(&mut self, report: &Report) {
@@ -158,6 +139,7 @@ impl Writer {
 
     /// A sentence with a word before it.
     fn labelled(&mut self, style: Style, label: &str, text: &str) {
+        const INDENT: usize = 9;
         for (index, text) in wrap(text, self.width - INDENT).iter().enumerate() {
             let label = if index == 0 { label } else { "" };
             self.push(style, &format!("  {label:<5}  {text}"));

@@ -7,7 +7,7 @@ use anyhow::Result;
 use hitm_advise::{Inputs, access_count, advise_recorded, pad_values};
 use hitm_base::Machine;
 use hitm_machine::{HOST, resolve};
-use hitm_recording::Recording;
+use hitm_recording::{Recording, holds};
 use hitm_report::pictures::Structure;
 use hitm_report::summary::{self, SummaryLine, Tried, gain};
 use hitm_report::{Finding, FindingKind, Report};
@@ -60,6 +60,23 @@ pub(super) fn here(report: &Report, input: &Path, recording: &Recording) -> Opti
     let cpu_count = machine.topology.cpu_count();
     let took = replayed(input, recording, Some(machine), Placement::Spread)?.after;
     Some(summary::here(report, took, cpu_count))
+}
+
+/// Time that the first finding's lock is held; none where it is no lock, or one of several.
+pub(super) fn held(report: &Report, input: &Path, recording: &Recording) -> Option<SummaryLine> {
+    let finding = report.first_finding()?;
+    let [line] = finding.lines.as_slice() else {
+        return None;
+    };
+    let mut lines = report.lines.iter();
+    let plan = lines.find(|one| one.line == *line)?.lock.as_ref()?;
+    if report.is_sampled() || !is_small(report, recording) {
+        return None;
+    }
+    let bar = Bar::start("reading again");
+    let holds = holds(input, plan, &mut |read, all| bar.set(read, all)).ok()?;
+    bar.finish();
+    summary::held(&holds)
 }
 
 /// Replays other layouts of a structure.
