@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+
+use hitm_test::process::Command;
 
 use crate::programs;
 
