@@ -27,7 +27,7 @@ fn main() {
     };
     let (small_count, large_count) = (number(1000), number(5));
     for seed in 0..small_count {
-        println!("small {seed}: {:016x}", small::small_hash(seed));
+        println!("small {seed}: {:016x}", small::small_run(seed).event_hash);
     }
     for seed in 0..large_count {
         println!("480 CPUs {seed}: {:016x}", large_hash(seed));

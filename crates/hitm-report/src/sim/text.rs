@@ -232,12 +232,13 @@ impl Writer {
     fn run(&mut self, outcome: &Outcome) {
         let field = |field: Field<_>| field.text(outcome);
         let text = format!(
-            "  seed {}: {} ns, {} accesses, {} events, event hash {}",
+            "  seed {}: {} ns, {} accesses, {} events, event hash {}, timing hash {}",
             field(outcome::seed),
             field(outcome::virtual_ns),
             field(outcome::access_count),
             field(outcome::event_count),
             field(outcome::event_hash),
+            field(outcome::timing_hash),
         );
         self.push(Style::Dim, &text);
         let text = format!(

@@ -50,6 +50,7 @@ mod config;
 mod cpu;
 mod footprint;
 mod futures;
+mod hashes;
 mod interrupt;
 mod join;
 mod log;

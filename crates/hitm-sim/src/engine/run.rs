@@ -385,6 +385,9 @@ pub struct RunTotals {
     pub events: u64,
     /// Hash over every access with its time, CPU, price and value: equal runs have equal hashes.
     pub event_hash: u64,
+    /// Hash over every access with its address, function, CPU, time and price: what declarations,
+    /// their order and values that decide nothing do not change.
+    pub timing_hash: u64,
     /// By CPU.
     pub cpus: Vec<CpuTotals>,
     /// By member and function.
@@ -464,7 +467,8 @@ impl Executor {
             end: state.end,
             accesses: state.accesses,
             events: state.events,
-            event_hash: state.hash,
+            event_hash: state.hashes.events(),
+            timing_hash: state.hashes.timing(),
             cpus: cpus.collect(),
             profile: state.profile.settled(),
         }

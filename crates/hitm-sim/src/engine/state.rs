@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hitm_base::{AccessOp, CpuId, Cycles, Fnv1a, LineAddr, Machine};
+use hitm_base::{AccessOp, CpuId, Cycles, LineAddr, Machine};
 use hitm_coherence::directory::{Ask, Directory, Grant, LineId};
 use hitm_coherence::services::Services;
 
@@ -10,6 +10,7 @@ use super::calendar::Calendar;
 use super::config::{EngineConfig, RUN_AHEAD};
 use super::cpu::{Cpu, NO_CPU, Request, StackId, Wait};
 use super::footprint::Footprints;
+use super::hashes::Hashes;
 use super::join::Join;
 use super::log::{Answered, Log, Sample};
 use super::memory::{Op, Place, Site};
@@ -73,7 +74,7 @@ pub(super) struct State {
     pub(super) end: Cycles,
     pub(super) events: u64,
     pub(super) accesses: u64,
-    pub(super) hash: u64,
+    pub(super) hashes: Hashes,
 }
 
 impl State {
@@ -104,7 +105,7 @@ impl State {
             end: config.end,
             events: 0,
             accesses: 0,
-            hash: Fnv1a::EMPTY.value(),
+            hashes: Hashes::new(config.sites),
         }
     }
 
@@ -113,6 +114,7 @@ impl State {
         let line = self.directory.line(addr, cpu);
         if self.parked.len() <= line.index() {
             self.parked.resize(line.index() + 1, NO_CPU);
+            self.hashes.add_line(addr);
         }
         line
     }
@@ -367,7 +369,7 @@ impl State {
         old
     }
 
-    /// Notes an access for the statistics, and makes it part of the hash of the event stream.
+    /// Notes an access for the statistics, and makes it part of the hashes.
     #[inline]
     pub(super) fn record(&mut self, access: Answered, sample: Sample) {
         self.note(access, sample.latency);
@@ -381,22 +383,11 @@ impl State {
         }
     }
 
-    /// Makes an access part of the hash of the event stream.
+    /// Counts an access as an event, and makes it part of the hashes.
     #[inline]
     pub(super) fn note(&mut self, access: Answered, latency: Cycles) {
-        let Answered {
-            cpu,
-            at,
-            place,
-            site,
-            value,
-        } = access;
         self.events += 1;
-        let what = u64::from(place.word) << 32 | u64::from(site.0) << 16 | cpu as u64;
-        let when = at.0 ^ latency.0.rotate_left(32);
-        let mixed = (self.hash ^ what).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.hash = (mixed.rotate_left(29) ^ when ^ value.rotate_left(17))
-            .wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.hashes.add(access, latency);
     }
 
     /// Counts loads of a member by the running CPU that its L1 answered, one a cycle for `span`.

@@ -47,6 +47,8 @@ pub struct Outcome {
     pub events: u64,
     /// Hash over every access: equal runs have equal hashes.
     pub event_hash: u64,
+    /// Hash over where and when every access was, without its value.
+    pub timing_hash: u64,
 }
 
 /// Parts of the time of all CPUs, 0 to 1.
@@ -151,6 +153,7 @@ impl Ended<'_> {
             accesses: self.totals.accesses,
             events: self.totals.events,
             event_hash: self.totals.event_hash,
+            timing_hash: self.totals.timing_hash,
         }
     }
 

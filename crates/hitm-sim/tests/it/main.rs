@@ -18,5 +18,6 @@ mod rt_class;
 mod small;
 mod spinlocks;
 mod swarm;
+mod timing;
 mod toy;
 mod weave;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use hitm_base::machine::preset;
 use hitm_base::{CpuId, Machine, Nanos, Topology};
 use hitm_coherence::directory::Capacity;
-use hitm_sim::engine::{Engine, EngineConfig, Executor};
+use hitm_sim::engine::{Engine, EngineConfig, Executor, RunTotals};
 use hitm_sim::kernel::{Balancing, Kernel, KernelConfig, Policy, functions};
 use hitm_sim::layout::Layouts;
 use hitm_sim::workload::pi_stress::{PiStress, PiStressConfig};
@@ -14,9 +14,9 @@ use hitm_sim::workload::rt_migrate::{RtMigrateConfig, Running};
 
 const BALANCING: [Balancing; 3] = [Balancing::PushIpi, Balancing::PushPull, Balancing::Passive];
 
-/// The hash of the events of run `seed`, which has 2 to 8 CPUs: rt-migrate-test, pi_stress or pools
-/// under one of the policies.
-pub(crate) fn small_hash(seed: u64) -> u64 {
+/// The totals of run `seed`, which has 2 to 8 CPUs: rt-migrate-test, pi_stress or pools under one of the
+/// policies.
+pub(crate) fn small_run(seed: u64) -> RunTotals {
     let machine = Machine::from_toml(preset("broadwell-4s").unwrap(), "broadwell-4s").unwrap();
     let cpus = 2 + (seed / 9 % 4) as usize * 2;
     let kind = seed % 3;
@@ -41,7 +41,7 @@ pub(crate) fn small_hash(seed: u64) -> u64 {
         _ => pools(&kernel, 1, 6),
     }
     executor.run().unwrap();
-    executor.totals().event_hash
+    executor.totals()
 }
 
 /// A kernel of the first `cpus` CPUs under the policy of the seed.

@@ -42,6 +42,8 @@ fields! {
         event_count => count "Events", |o| o.events;
         /// Hash over every access with its time, CPU, price and value: equal runs have equal hashes.
         event_hash => label "Event hash", |o| format!("{:016x}", o.event_hash);
+        /// Hash over every access with its address, function, time, CPU and price, without its value: where and when all was.
+        timing_hash => label "Timing hash", |o| format!("{:016x}", o.timing_hash);
         /// Mean nanoseconds from wake-up to CPU.
         wakeup_ns_mean => count "Mean", |o| o.latencies.mean_ns;
         /// Half of the wake-ups took at most this long.
