@@ -5,7 +5,6 @@
 
 pub mod cgroups;
 mod clock;
-mod hold_share;
 pub mod kernel;
 pub mod lines;
 pub mod locks;

@@ -20,9 +20,9 @@ mod waits;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use hitm_policy::{cpus_of_use, hold_share};
 use indexmap::IndexMap;
 
-use crate::hold_share::cpus_of_use;
 use crate::recording::{LiveObject, LiveRecording, LiveSample, LiveThread};
 use known::Owner;
 pub use known::{Class, is_library_wait};
@@ -99,8 +99,7 @@ pub struct LockThread {
 impl Lock {
     /// Share of its working time that a thread holds the lock, `u`: 0 to 1.
     pub fn hold_share(&self) -> f64 {
-        let working = self.held_ns + self.other_ns;
-        self.held_ns as f64 / working.max(1) as f64
+        hold_share(self.held_ns as f64, self.other_ns as f64)
     }
 
     /// Returns true if samples show the holder: only the program knows the holder of its own lock.

@@ -42,7 +42,7 @@ pub use change::{Placed, placed};
 pub use choose::{Chooser, contention_in, held_contention};
 pub use cpus::CpuSet;
 pub(crate) use cpus::affinity;
-pub use domain::{Domain, Level, Machine, Wish, domain_of_cpus, tightest};
+pub use domain::{Domain, Found, Level, Machine, Wish, domain_of_cpus, tightest};
 pub use error::PlaceError;
 pub use guard::{Launcher, guard};
 pub use meter::{CommandMeter, EventMeter};

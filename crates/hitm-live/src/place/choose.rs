@@ -1,8 +1,9 @@
 //! Choice of the lock in a live recording for which threads are placed.
 
+use hitm_policy::CALM;
+
 use super::PlaceError;
 use super::plan::Contention;
-use super::watch::CALM;
 use crate::locks::{Lock, judge};
 use crate::procfs::TaskId;
 use crate::recording::LiveRecording;

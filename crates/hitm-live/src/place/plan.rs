@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use hitm_fields::fields;
+use hitm_policy::{cpus_of_use, may_form_group};
 
 use super::PlaceError;
 use super::backend::{Backend, Obstacle};
 use super::cpus::CpuSet;
-use super::domain::{Domain, Machine, Wish, tightest};
+use super::domain::{Domain, Found, Machine, Wish, tightest};
 use super::quota::quota_cpus;
 use super::system::System;
 use super::task::{Mounts, Task, online, processes, stat, threads};
-use crate::hold_share::cpus_of_use;
 use crate::procfs::{TaskId, tids};
 
 /// A lock and the threads that contend for it.
@@ -32,7 +32,7 @@ impl Contention {
     ///
     /// # Errors
     /// The share is no share of a time.
-    pub fn needed_cpus(&self) -> Result<usize, PlaceError> {
+    pub fn cpus_of_use(&self) -> Result<usize, PlaceError> {
         let share = self.share;
         if !(share > 0.0 && share <= 1.0) {
             return Err(PlaceError::Wrong(format!(
@@ -234,29 +234,36 @@ impl Plan {
         contention: &Contention,
         options: &PlanOptions,
     ) -> Result<Plan, PlaceError> {
-        let needed = contention.needed_cpus()?;
+        let of_use = contention.cpus_of_use()?;
         let mut look = Look {
             system,
             mounts,
             reserved: &options.reserved,
             tasks: Vec::new(),
             left_out: Vec::new(),
+            of_others: 0,
         };
         look.take(contention, options)?;
         let Look {
-            tasks, left_out, ..
+            tasks,
+            left_out,
+            of_others,
+            ..
         } = look;
         let allowed = allowed(system, &tasks)?;
         let quota_cpus = quota_cpus(system, mounts, &tasks);
         let wish = Wish {
-            needed,
+            of_use,
             allowed: allowed.clone(),
             reserved: options.reserved.cpus.clone(),
             quota_cpus,
             others: running(system, &tasks),
             seats: tasks.iter().map(|task| task.cpu).collect(),
         };
-        let decision = decide(machine, &wish, &tasks);
+        let decision = match may_form_group(contention.tasks.len(), of_others) {
+            true => decide(machine, &wish, &tasks),
+            false => Decision::Stay(String::from("another placement has most of the threads")),
+        };
         let wanted = Backend::ALL.into_iter();
         let wanted = wanted.filter(|backend| options.backend.is_none_or(|only| only == *backend));
         let (mut backend, mut obstacles) = (None, Vec::new());
@@ -273,7 +280,7 @@ impl Plan {
         Ok(Plan {
             name: contention.name.clone(),
             lock_share: contention.share,
-            needed_cpus: needed,
+            needed_cpus: of_use,
             allowed_cpus: allowed,
             quota_cpus,
             decision,
@@ -319,11 +326,14 @@ fn decide(machine: &Machine, wish: &Wish, tasks: &[Task]) -> Decision {
     if wish.allowed.is_empty() {
         return Decision::Stay(String::from("no CPU is allowed to all of the threads"));
     }
-    let Some(domain) = tightest(machine, wish) else {
-        let quota = wish.quota_cpus.unwrap_or(usize::MAX);
+    let Some(Found {
+        domain,
+        is_everything,
+    }) = tightest(machine, wish)
+    else {
         return Decision::Stay(format!(
             "no domain has {} CPUs on which all of the threads may run and which no other placement has",
-            wish.needed.min(quota)
+            wish.need().least
         ));
     };
     let is_there = |task: &Task| task.mask.cpus.is_subset(&domain.cpus);
@@ -334,7 +344,7 @@ fn decide(machine: &Machine, wish: &Wish, tasks: &[Task]) -> Decision {
         ));
     }
     // A quota may be worth fewer CPUs than are allowed: then even the machine is a tighter domain.
-    if domain.all_cpus == machine.cpus() && domain.cpus == wish.allowed {
+    if is_everything {
         return Decision::Stay(String::from("no domain smaller than the machine has room"));
     }
     Decision::Place(domain)
@@ -372,6 +382,8 @@ struct Look<'a> {
     reserved: &'a Reserved,
     tasks: Vec<Task>,
     left_out: Vec<LeftOut>,
+    /// Number of the contention's tasks that another placement has.
+    of_others: usize,
 }
 
 impl Look<'_> {
@@ -408,6 +420,7 @@ impl Look<'_> {
         } else if task.is_deadline {
             "its policy is SCHED_DEADLINE, which keeps all CPUs of its root domain"
         } else if self.reserved.tasks.contains(&task.id) {
+            self.of_others += 1;
             "another placement has it"
         } else if task.id.tid == std::process::id() {
             "it is this hitm"

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hitm_policy::cpus_of_use;
 use serde::{Deserialize, Serialize};
 
 use super::ShimError;
@@ -9,7 +10,6 @@ use super::layout::{
     self, LENGTH, LOCKS_AT, MAGIC, MODULES_AT, POOL_AT, PROCESSES_AT, THREADS_AT, VERSION, WORD,
     header, lock, module, process, thread, usage,
 };
-use crate::hold_share::cpus_of_use;
 
 /// Uses that a table may hold, as a logarithm.
 const TABLE_LOG2_MAX: u32 = 16;

@@ -1,3 +1,4 @@
 //! Programs on this host, observed.
 
+mod same_policy;
 mod shim;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use hitm_base::machine::{Dimension, MachineCost, MachineCosts, Parameter, Quantity};
 use hitm_base::{Clock, Cycles, Machine};
+use hitm_policy::Limits;
 
 hitm_base::numbered! {
     /// A cost of kernel code.
@@ -188,10 +189,8 @@ pub struct Costs {
 pub struct LockCosts {
     /// [`KernelCost::Judge`].
     pub judge: Cycles,
-    /// [`KernelCost::LockCrowd`].
-    pub crowd: f64,
-    /// [`KernelCost::LockCalm`].
-    pub calm: f64,
+    /// [`KernelCost::LockCrowd`] and [`KernelCost::LockCalm`].
+    pub limits: Limits,
     /// [`KernelCost::LockUses`].
     pub uses_min: u64,
 }
@@ -225,8 +224,10 @@ impl LockCosts {
         let share = |cost| stated.value(cost).raw() as f64 / 1e3;
         LockCosts {
             judge: stated.value(KernelCost::Judge).cycles(clock),
-            crowd: share(KernelCost::LockCrowd),
-            calm: share(KernelCost::LockCalm),
+            limits: Limits {
+                crowd: share(KernelCost::LockCrowd),
+                calm: share(KernelCost::LockCalm),
+            },
             uses_min: stated.value(KernelCost::LockUses).raw(),
         }
     }

@@ -9,25 +9,17 @@
 //!
 //! **What we do:**
 //! - *Who belongs together:* writers that had to wait for the same lock.
-//! - *When:* each window (`KernelConfig::lock_window`) the lock's last user adds up how many waited on average. From
-//!   `lock_crowd` on, twice in a row, the lock is worth it; below `lock_calm`, four times in a row, no more.
+//! - *Windows:* each window (`KernelConfig::lock_window`) the lock's last user adds up how many waited on
+//!   average, between the limits `lock_crowd` and `lock_calm`.
 //! - *How much of its time a thread holds the lock:* CPU time with the lock against CPU time
 //!   between two uses. Both are of uses that had to wait, and without the waiting. Holding takes
 //!   longer when the lock's data comes from afar. So of all uses those count whose predecessor was
 //!   nearest.
-//! - *How many CPUs:* ceil(1 / u): that many keep the lock in use all the time. No more than the
-//!   threads' quotas of CPU time are worth.
-//! - *Which:* the smallest domain (cluster, last-level cache, die, package) with so many CPUs on
-//!   which all of the threads may run and of which no other group has any. Of equal ones that with
-//!   the fewest other tasks, then with most of the threads already there. None: no placement. A
-//!   group most of whose threads are of another already gets none: threads with two locks belong
-//!   together once.
+//! - *How many CPUs, which, and when:* `hitm_policy` has the rule, which `hitm place` follows on a host.
 //! - *Moving:* a member that is elsewhere does not spin but sleeps, and wakes up in the domain.
 //! - *Keeping it apart:* other fair tasks do not wake up in the domain and nobody pulls across its
 //!   border. Those that are there and do not sleep are moved out by the stopper after the CPU's next
 //!   tick, where load is balanced by domains. All this unless affinity leaves them no other CPU.
-//! - *Changes:* another number of CPUs three times in a row moves the group or lets it go.
-//!   A lock that nobody fights for is no reason to move.
 //! - *The end:* when nobody comes to judge a lock and nobody waits for it, the next tick or wake-up does.
 //!
 //! **What a test could notice:** only exclusive waiters are looked at: writers of semaphores, and
@@ -36,13 +28,13 @@
 mod group;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles};
+use hitm_policy::{Need, Spot, Step, cpus_of_use, may_form_group, tightest};
 
-pub use self::group::needed_cpus;
-use self::group::{Group, Verdict};
+use self::group::Group;
 use super::Kernel;
 use super::costs::LockCosts;
 use super::cpumask::CpuMask;
@@ -203,90 +195,74 @@ impl Kernel {
         let now = self.engine.now();
         let members = affinity.members(lock).into_iter();
         let members: Vec<Rc<Task>> = members.map(|id| self.task(id)).collect();
-        let groups = members.iter().map(|task| task.group);
-        let quota_cpus = self.fair.quota_cpus(groups).unwrap_or(usize::MAX);
-        let verdict = {
+        let quota_cpus = self.quota_cpus_of(&members);
+        let step = {
             let mut groups = affinity.groups.borrow_mut();
             let group = groups.entry(lock).or_default();
             let window = now.saturating_sub(group.since);
-            let verdict = group.judge(window, &affinity.costs, quota_cpus);
+            let step = group.judge(window, &affinity.costs, quota_cpus);
             group.next_window(now);
-            verdict
+            step
         };
         if members.is_empty() {
             return;
         }
         self.engine.work(site, affinity.costs.judge);
-        match verdict {
-            Verdict::Stay => {}
-            Verdict::Place(needed) => self.place_group(affinity, lock, &members, needed),
-            Verdict::Release => self.settle(affinity, lock, 0, None),
+        match step {
+            Step::Stay => {}
+            Step::Place(needed) => {
+                let need = Need::new(needed, quota_cpus);
+                self.place_group(affinity, lock, &members, need);
+            }
+            Step::Release => self.settle(affinity, lock, 0, None),
         }
     }
 
-    fn place_group(
-        &self,
-        affinity: &LockAffinity,
-        lock: LockId,
-        members: &[Rc<Task>],
-        needed: usize,
-    ) {
+    fn quota_cpus_of(&self, members: &[Rc<Task>]) -> Option<usize> {
+        self.fair.quota_cpus(members.iter().map(|task| task.group))
+    }
+
+    fn place_group(&self, affinity: &LockAffinity, lock: LockId, members: &[Rc<Task>], need: Need) {
         let before = affinity.groups.borrow()[&lock].placed.clone();
         let of_others = members.iter().filter(|task| {
             let domain = task.domain.borrow();
             domain.is_some() && *domain != before
         });
-        if of_others.count() * 2 > members.len() {
+        if !may_form_group(members.len(), of_others.count()) {
             return;
         }
         let reserved = affinity.reserved_by(self.cpu_count(), Some(lock));
-        let domain = self.best_domain(&reserved, members, needed);
-        if domain != before {
-            self.settle(affinity, lock, needed, domain);
+        let domain = self.best_domain(members, &reserved, need);
+        if domain.as_ref() != before.as_deref() {
+            self.settle(affinity, lock, need.least, domain.map(Rc::new));
         }
     }
 
-    /// The smallest domain with so many CPUs that the group can have.
-    fn best_domain(
+    /// CPUs that threads would get which each hold a lock for this share of their time, where others
+    /// have `reserved`.
+    pub fn lock_domain(
         &self,
-        reserved: &CpuMask,
         members: &[Rc<Task>],
-        needed: usize,
-    ) -> Option<Rc<CpuMask>> {
-        let mut allowed = CpuMask::all(self.cpu_count());
-        for task in members {
-            allowed.keep(&task.allowed.borrow());
-        }
-        let open_of = |domain: &CpuMask| {
-            let mut open = domain.clone();
-            open.keep(&allowed);
-            open
-        };
+        reserved: &CpuMask,
+        hold_share: f64,
+    ) -> Option<CpuMask> {
+        let need = Need::new(cpus_of_use(hold_share), self.quota_cpus_of(members));
+        self.best_domain(members, reserved, need)
+    }
+
+    fn best_domain(&self, members: &[Rc<Task>], reserved: &CpuMask, need: Need) -> Option<CpuMask> {
+        let ids: BTreeSet<TaskId> = members.iter().map(|task| task.id).collect();
         let home = self.rq(members.first()?.cpu()).root_domain;
-        let span = &self.root_domains[home].span;
-        let mut found: Vec<Rc<CpuMask>> = Vec::new();
-        for cpu in span.iter() {
-            let domains = &self.rq(cpu).domains;
-            let fits = |domain: &&Rc<CpuMask>| {
-                open_of(domain).count() >= needed
-                    && domain.count() < span.count()
-                    && domain.iter().all(|cpu| !reserved.contains(cpu))
-            };
-            let smallest = domains.iter().find(fits);
-            let is_new = |domain: &&Rc<CpuMask>| found.last() != Some(*domain);
-            if let Some(domain) = smallest.filter(is_new) {
-                found.push(Rc::clone(domain));
-            }
-        }
-        let rank = |domain: &Rc<CpuMask>| {
-            let inside = members.iter().filter(|task| domain.contains(task.cpu()));
-            let inside = inside.count();
-            let tasks: usize = domain.iter().map(|cpu| self.fair_task_count(cpu)).sum();
-            let others = tasks.saturating_sub(inside);
-            (domain.count(), others, std::cmp::Reverse(inside))
+        let spot = |cpu: CpuId| Spot {
+            cpu,
+            is_open: members.iter().all(|task| task.may_run_on(cpu)),
+            is_taken: reserved.contains(cpu),
+            others: self.fair_tasks_without(cpu, &ids),
+            inside: members.iter().filter(|task| task.cpu() == cpu).count(),
         };
-        let best = found.into_iter().min_by_key(rank)?;
-        Some(Rc::new(open_of(&best)))
+        let spots: Vec<Spot> = self.root_domains[home].span.iter().map(spot).collect();
+        let found = tightest(&self.engine.machine().topology, &spots, need)?;
+        (!found.is_everything).then(|| CpuMask::of(self.cpu_count(), found.cpus))
     }
 
     /// Gives the group its domain, or none.

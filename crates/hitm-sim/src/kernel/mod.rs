@@ -63,7 +63,7 @@ pub use self::futex::{Barrier, Futex};
 use self::hrtimer::TimerBase;
 pub use self::idle::{IdleGovernor, IdleWake};
 use self::lock_affinity::LockAffinity;
-pub use self::lock_affinity::{Decision, Placement, needed_cpus};
+pub use self::lock_affinity::{Decision, Placement};
 pub use self::lock_stat::{LockId, LockStat, LockTotals};
 pub use self::mask::{SharedCounter, SharedMask, Wanted};
 use self::mechanisms::GlobalLines;

@@ -3,9 +3,10 @@
 use std::fmt::Write;
 
 use hitm_base::{Cycles, Distance};
+use hitm_policy::cpus_of_use;
 
 use super::figures::{Add, Window};
-use crate::kernel::{Decision, LockStat, needed_cpus};
+use crate::kernel::{Decision, LockStat};
 use crate::workload::file_copy::FileCopy;
 
 /// Adds the figures of a file copy's first lock. Returns the table of locks, and what placement did.
@@ -46,7 +47,7 @@ fn placements(window: Window<'_>) -> String {
             "at the end: lock {}: held {:.1} % of a thread's time, {} CPUs needed",
             lock.number(),
             share * 100.0,
-            needed_cpus(share)
+            cpus_of_use(share)
         );
     }
     text
@@ -109,7 +110,7 @@ fn lock_figures(lock: &LockStat, window: Window<'_>, add: Add<'_>) {
     let text = "Share of its time for which a thread holds the lock, as placement estimates it";
     add("hold_share", "%", share * 100.0, text);
     let text = "CPUs that the lock can keep busy, by that share";
-    add("needed_cpus", "count", needed_cpus(share) as f64, text);
+    add("needed_cpus", "count", cpus_of_use(share) as f64, text);
     let text = "CPUs that its threads were given";
     let cpus = last.cpus.map_or(0, |cpus| cpus.len());
     add("chosen_cpus", "count", cpus as f64, text);

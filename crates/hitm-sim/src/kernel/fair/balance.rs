@@ -10,6 +10,7 @@
 //! **What a test could notice:** without domains, fairness between CPUs comes from newly idle CPUs
 //! alone.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
@@ -102,9 +103,14 @@ impl Kernel {
         best.1
     }
 
-    /// Fair tasks that are on a CPU's queue.
-    pub(in crate::kernel) fn fair_task_count(&self, cpu: CpuId) -> usize {
-        self.fair.cpu_tasks.borrow()[cpu.index()].len()
+    /// Number of fair tasks on a CPU's queue that are not of these.
+    pub(in crate::kernel) fn fair_tasks_without(
+        &self,
+        cpu: CpuId,
+        members: &BTreeSet<TaskId>,
+    ) -> usize {
+        let queued = &self.fair.cpu_tasks.borrow()[cpu.index()];
+        queued.iter().filter(|id| !members.contains(id)).count()
     }
 
     /// The CPU has nothing to run: takes a task from another. True when there may be one now.

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use hitm_base::{Cycles, Distance};
+use hitm_policy::{Need, Step, Watch, Window, cpus_of_use, hold_share};
 
 use crate::kernel::costs::LockCosts;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::lock_stat::Use;
 use crate::kernel::task::TaskId;
-
-const CROWDED_WINDOWS: u32 = 2;
-const CALM_WINDOWS: u32 = 4;
-const OTHER_SIZE_WINDOWS: u32 = 3;
 
 /// A mean that forgets.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,22 +57,8 @@ pub(super) struct Group {
     waited: Cycles,
     /// Threads that want it now.
     pub(super) waiting: u32,
-    crowded: u32,
-    calm: u32,
-    other_size: u32,
+    watch: Watch,
     pub(super) placed: Option<Rc<CpuMask>>,
-}
-
-/// Number of CPUs that a lock keeps busy which a thread holds for this share of its time.
-pub fn needed_cpus(hold_share: f64) -> usize {
-    (1.0 / hold_share).ceil() as usize
-}
-
-/// Result of judging a group.
-pub(super) enum Verdict {
-    Stay,
-    Place(usize),
-    Release,
 }
 
 impl Group {
@@ -116,7 +99,7 @@ impl Group {
         let mut holds = self.holds.iter();
         let near = holds.find(|mean| mean.count >= costs.uses_min)?;
         let (hold, between) = (near.value()?, self.between.value()?);
-        Some(hold / (hold + between))
+        Some(hold_share(hold, between))
     }
 
     /// Judges the group at the end of a window of this length, where quotas are worth so many CPUs.
@@ -124,42 +107,20 @@ impl Group {
         &mut self,
         window: Cycles,
         costs: &LockCosts,
-        quota_cpus: usize,
-    ) -> Verdict {
-        let waiting = self.waited.0 as f64 / window.0 as f64;
-        let needed = self.hold_share(costs).map(needed_cpus);
-        let needed = needed.map(|needed| needed.min(quota_cpus).max(1));
-        self.crowded = if waiting >= costs.crowd {
-            self.crowded + 1
-        } else {
-            0
+        quota_cpus: Option<usize>,
+    ) -> Step {
+        let of_use = self.hold_share(costs).map(cpus_of_use);
+        let seen = Window {
+            waiting: self.waited.0 as f64 / window.0 as f64,
+            needed: of_use.map(|of_use| Need::new(of_use, quota_cpus).least),
         };
-        self.calm = if waiting < costs.calm {
-            self.calm + 1
-        } else {
-            0
-        };
-        match (&self.placed, needed) {
-            (None, Some(needed)) if self.crowded >= CROWDED_WINDOWS => Verdict::Place(needed),
-            (Some(_), _) if self.calm >= CALM_WINDOWS => Verdict::Release,
-            (Some(domain), Some(needed)) => {
-                // Domains come in sizes: one that is somewhat too large may be the smallest that fits.
-                let fits = needed <= domain.count() && domain.count() < needed.max(2) * 4;
-                let stays = fits || self.calm > 0;
-                self.other_size = if stays { 0 } else { self.other_size + 1 };
-                if self.other_size < OTHER_SIZE_WINDOWS {
-                    return Verdict::Stay;
-                }
-                self.other_size = 0;
-                Verdict::Place(needed)
-            }
-            _ => Verdict::Stay,
-        }
+        self.watch.observe(seen, costs.limits)
     }
 
     /// It has these CPUs from now on, or none, and then no members either.
     pub(super) fn settle(&mut self, domain: Option<Rc<CpuMask>>) {
-        (self.crowded, self.calm) = (0, 0);
+        self.watch
+            .settle(domain.as_ref().map(|domain| domain.count()));
         if domain.is_none() {
             self.members.clear();
         }
@@ -188,14 +149,6 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_43_percent_keeps_three_cpus_busy() {
-        assert_eq!(
-            [0.43, 0.5, 0.51, 1.0, 0.03].map(needed_cpus),
-            [3, 2, 2, 1, 34]
-        );
-    }
-
-    #[test]
     fn the_nearest_uses_decide_the_share() {
         let mut group = Group::default();
         for _ in 0..costs().uses_min {
@@ -219,13 +172,13 @@ mod tests {
                 group.holds[0].add(Cycles(40));
             }
             group.waited = Cycles(waited);
-            let verdict = group.judge(window, &costs(), usize::MAX);
+            let step = group.judge(window, &costs(), None);
             group.next_window(Cycles::ZERO);
-            match verdict {
-                Verdict::Stay => 's',
-                Verdict::Release => 'r',
-                Verdict::Place(_) => {
-                    group.placed = Some(Rc::new(CpuMask::all(4)));
+            match step {
+                Step::Stay => 's',
+                Step::Release => 'r',
+                Step::Place(_) => {
+                    group.settle(Some(Rc::new(CpuMask::all(4))));
                     'p'
                 }
             }
