@@ -8,13 +8,14 @@
 //!   any left; [`profile`]: what that took.
 //! - [`balance`]: which CPU a woken task takes, and what an idle CPU pulls. By domains: [`wake`],
 //!   [`nohz`] (when and for whom), [`load_balance`] and [`group_stats`] (what moves), [`domains`],
-//!   [`pelt`] (averages of load).
+//!   [`pelt`] (averages of load), [`blocked`] (those of CPUs where nothing changes).
 //!
 //! Queues and entities are kept by value, indexed by (group, CPU); the lock of a CPU's run queue
 //! protects those of this CPU. Their lines exist once something touches them.
 
 mod balance;
 mod bandwidth;
+mod blocked;
 mod cfs_rq;
 mod class;
 mod distribute;
@@ -25,6 +26,8 @@ mod group_stats;
 mod level;
 mod limbo;
 mod load_balance;
+#[cfg(test)]
+mod lockless_tests;
 mod nohz;
 mod pelt;
 mod places;

@@ -165,7 +165,8 @@ impl Kernel {
         self.load_se(site, se, SeMember::Avg).await;
         self.store_se(site, se, SeMember::Avg, 1).await;
         self.load_cfs(site, cfs, CfsMember::Avg).await;
-        self.store_cfs(site, cfs, CfsMember::Avg, 1).await;
+        let averages = self.averages_word(cfs);
+        self.store_cfs(site, cfs, CfsMember::Avg, averages).await;
         let now = engine.now().0;
         let interval = self.fair.load_interval;
         let reported = self
@@ -179,6 +180,16 @@ impl Kernel {
             let load_avg = self.fair.group_places(group).load_avg;
             engine.fetch_add(f::UPDATE_TG_LOAD_AVG, load_avg, 1).await;
             engine.store(f::UPDATE_TG_LOAD_AVG, place, now).await;
+        }
+    }
+
+    /// What the averages of a queue, whose CPU's run queue is locked, are for others. Those of groups' queues
+    /// are not modelled, and nobody reads them.
+    pub(super) fn averages_word(&self, cfs: CfsId) -> u64 {
+        let rq = self.rqs.get(cfs.index());
+        match rq.filter(|_| self.balancer.is_some()) {
+            Some(rq) => self.update_cpu_load(rq).to_word(),
+            None => 0,
         }
     }
 

@@ -16,7 +16,7 @@ use hitm_base::{CpuId, Cycles};
 
 use super::domains::SchedDomain;
 use super::group_stats::{Busiest, CpuStats, GroupStats, Migrate, find_busiest};
-use super::pelt::SCALE;
+use super::pelt::{Load, SCALE};
 use super::places::CfsMember;
 use crate::engine::Place;
 use crate::kernel::Kernel;
@@ -197,34 +197,39 @@ impl Kernel {
         found.busiest_rq(open)
     }
 
-    /// Reads what `update_sg_lb_stats` reads of each CPU, independent loads.
-    async fn domain_stats(&self, rq: &Rq, domain: &SchedDomain) -> Vec<Vec<CpuStats>> {
+    /// Reads what `update_sg_lb_stats` reads of each CPU, independent loads without a lock: what is still in
+    /// another CPU's store buffer is not seen.
+    pub(super) async fn domain_stats(&self, rq: &Rq, domain: &SchedDomain) -> Vec<Vec<CpuStats>> {
         let (engine, site) = (&self.engine, f::UPDATE_SD_LB_STATS);
         let mut all = Vec::new();
         for group in domain.groups.iter() {
             let may = |cpu: &&CpuId| self.may_balance(rq.cpu, **cpu);
             let cpus: Vec<CpuId> = group.cpus.iter().filter(may).copied().collect();
             let places: Vec<Place> = cpus.iter().flat_map(|cpu| self.stat_places(*cpu)).collect();
-            engine.load_all(site, &places, |_, _| {}).await;
+            let mut words = vec![0; places.len()];
+            engine
+                .load_all(site, &places, |index, value| words[index] = value)
+                .await;
             engine.work(site, Cycles(self.costs.function.0 * cpus.len() as u64 / 4));
-            let stats = cpus.iter().map(|cpu| {
-                let rq = self.rq(*cpu);
-                let load = self.cpu_load(rq);
-                let queue = self.root_h_nr(*cpu);
-                let is_idle = rq.curr.get() == rq.idle && rq.inner.borrow().nr_running == 0;
-                CpuStats {
-                    cpu: *cpu,
-                    load,
-                    h_nr: queue,
-                    nr_running: rq.inner.borrow().nr_running,
-                    is_idle,
-                }
+            let seen = cpus.iter().zip(words.as_chunks().0);
+            let stats = seen.map(|(cpu, [averages, h_nr, nr_running, curr])| CpuStats {
+                cpu: *cpu,
+                load: Load::from_word(*averages),
+                h_nr: *h_nr,
+                nr_running: *nr_running,
+                is_idle: *nr_running == 0 && self.is_idle_task(*cpu, *curr),
             });
             all.push(stats.collect());
         }
         all
     }
 
+    /// Returns true if `curr`, as it was read of a run queue, is the CPU's idle task.
+    fn is_idle_task(&self, cpu: CpuId, curr: u64) -> bool {
+        curr == u64::from(self.rq(cpu).idle.0)
+    }
+
+    /// In the order in which [`Kernel::domain_stats`] takes them.
     fn stat_places(&self, cpu: CpuId) -> [Place; 4] {
         let places = &self.rq(cpu).p;
         let cfs = |member: CfsMember| places.cfs[member as usize];
@@ -234,12 +239,6 @@ impl Kernel {
             places.nr_running,
             places.curr,
         ]
-    }
-
-    fn root_h_nr(&self, cpu: CpuId) -> u64 {
-        let groups = self.fair.groups.borrow();
-        let root = groups.queue(super::GroupId::ROOT, cpu.index());
-        u64::from(groups.tree.q(root).h_nr_queued)
     }
 
     /// Notes what an attempt learns for others: whether some CPU has tasks waiting, and how far a
@@ -281,13 +280,13 @@ impl Kernel {
         self.double_rq_lock(target, source).await;
         self.update_rq_clock(source).await;
         let mut taken = self.move_tasks(target, attempt, busiest).await;
+        if taken.is_some_pinned && attempt.idle != IdleType::NewlyIdle {
+            taken.neighbour = self.neighbour_for_pinned(source, attempt.domain, tried);
+        }
         self.rq_unlock(source).await;
         self.rq_unlock(target).await;
         if irqs {
             self.engine.set_irqs(true);
-        }
-        if taken.is_some_pinned && attempt.idle != IdleType::NewlyIdle {
-            taken.neighbour = self.neighbour_for_pinned(source, attempt.domain, tried);
         }
         taken
     }
@@ -395,6 +394,7 @@ impl Kernel {
         self.engine
             .load_all(site, &places, |index, value| values[index] = value)
             .await;
-        values[1] == 0 && values[2] == 0
+        let [curr, nr_running, ttwu_pending] = values;
+        self.is_idle_task(cpu, curr) && nr_running == 0 && ttwu_pending == 0
     }
 }

@@ -10,8 +10,8 @@
 //! **What we do:** the same.
 //!
 //! **What a test could notice:** the softirq runs when the task returns to user mode, not at the
-//! end of the interrupt. The stopper is a FIFO task of priority 99. What idle CPUs know of blocked
-//! load is always current. New tasks begin where they are started and are not placed by `fork`.
+//! end of the interrupt. The stopper is a FIFO task of priority 99. New tasks begin where they
+//! are started and are not placed by `fork`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,8 +21,9 @@ use hitm_base::{CpuId, Cycles, LINE_SIZE, Nanos};
 use super::domains::{self, SchedDomain};
 use super::group_stats::{Busiest, Migrate};
 use super::load_balance::IdleType;
-use crate::engine::{Engine, MemberKey, Place, SimError};
+use crate::engine::{Engine, MemberKey, Place, SimError, Site};
 use crate::kernel::core::Wake;
+use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
 use crate::kernel::process::Thread;
 use crate::kernel::rq::Rq;
@@ -82,6 +83,8 @@ pub(super) struct CpuBalance {
     /// It was asked to balance for all idle CPUs.
     is_kicked: Cell<bool>,
     active: Cell<Option<ActiveBalance>>,
+    /// `last_blocked_load_update_tick`.
+    pub(super) updated_at: Cell<Cycles>,
 }
 
 /// The state of load balancing by domains.
@@ -109,6 +112,7 @@ impl Balancer {
             is_due: Cell::default(),
             is_kicked: Cell::default(),
             active: Cell::default(),
+            updated_at: Cell::default(),
         });
         let mut llcs = Vec::new();
         for llc in 0..topology.llc_count() as u16 {
@@ -247,24 +251,30 @@ impl Kernel {
             return;
         }
         // Several busy CPUs may be too many for their cache, with one task each, too.
-        let has_more = rq.inner.borrow().nr_running >= 2;
+        let has_more = engine.load(site, rq.p.nr_running).await >= 2;
         let place = self.llc_shared(rq.cpu).nr_busy;
         if !has_more && engine.load(site, place).await <= 1 {
             return;
         }
-        for word in self.globals.nohz_mask() {
-            engine.load(site, *word).await;
-        }
-        let stopped = self.rqs.iter().filter(|rq| rq.nohz_tick_stopped.get());
-        for other in stopped.filter(|other| other.cpu != rq.cpu) {
-            if !self.is_idle_cpu(other.cpu, site).await {
+        let stopped = self.stopped_cpus(site).await;
+        for other in stopped.iter().filter(|other| *other != rq.cpu) {
+            if !self.is_idle_cpu(other, site).await {
                 continue;
             }
-            if !balancer.cpus[other.cpu.index()].is_kicked.replace(true) {
-                self.queue_call(other.cpu, Call::NohzKick, site).await;
+            if !balancer.cpus[other.index()].is_kicked.replace(true) {
+                self.queue_call(other, Call::NohzKick, site).await;
             }
             return;
         }
+    }
+
+    /// CPUs whose tick is stopped, as `nohz.idle_cpus_mask` says.
+    async fn stopped_cpus(&self, site: Site) -> CpuMask {
+        let mut stopped = CpuMask::empty(self.cpu_count());
+        for (index, word) in self.globals.nohz_mask().iter().enumerate() {
+            stopped.set_word(index, self.engine.load(site, *word).await);
+        }
+        stopped
     }
 
     /// Returns true if the CPU, which is idle, shall balance for all idle ones.
@@ -283,9 +293,10 @@ impl Kernel {
         let now = engine.now();
         let mut next = now + Cycles(balancer.times.millisecond.0 * 60_000);
         let count = self.cpu_count();
+        let stopped = self.stopped_cpus(site).await;
         for step in 1..=count {
             let other = &self.rqs[(rq.cpu.index() + step) % count];
-            if !other.nohz_tick_stopped.get() && other.cpu != rq.cpu {
+            if !stopped.contains(other.cpu) && other.cpu != rq.cpu {
                 continue;
             }
             if !self.is_idle_cpu(other.cpu, site).await {
@@ -299,6 +310,7 @@ impl Kernel {
                 next = now;
                 break;
             }
+            self.update_nohz_stats(other).await;
             let state = &balancer.cpus[other.cpu.index()];
             if engine.now() >= state.next_balance.get() {
                 self.sched_balance_domains(other, IdleType::Idle).await;
@@ -322,6 +334,7 @@ impl Kernel {
     /// `sched_balance_softirq` of a busy CPU, interrupts on.
     pub(in crate::kernel) async fn sched_balance_softirq(&self) {
         let rq = self.rq(self.engine.cpu());
+        self.update_blocked_averages(rq).await;
         self.sched_balance_domains(rq, IdleType::Busy).await;
     }
 
@@ -385,6 +398,7 @@ impl Kernel {
             return false;
         }
         self.rq_unlock(rq).await;
+        self.update_blocked_averages(rq).await;
         let (mut spent, mut since) = (Cycles::ZERO, engine.now());
         for (number, domain) in domains.iter().enumerate() {
             if expected < spent + domain.newidle_cost.get() {
@@ -395,7 +409,7 @@ impl Kernel {
             since = engine.now();
             spent += cost;
             domain.newidle_cost.set(cost.max(domain.newidle_cost.get()));
-            if moved > 0 || rq.inner.borrow().nr_running > 0 {
+            if moved > 0 || engine.load(site, rq.p.nr_running).await > 0 {
                 break;
             }
         }

@@ -13,6 +13,8 @@
 //! Frequency and capacity do not change: a CPU's capacity is 1024 less nothing.
 
 use super::entity::EntityId;
+#[cfg(doc)]
+use super::places::CfsMember;
 use crate::kernel::Kernel;
 use crate::kernel::rq::Rq;
 use crate::kernel::task::Task;
@@ -47,7 +49,30 @@ pub(in crate::kernel) struct Load {
     pub(in crate::kernel) util: u64,
 }
 
+/// Bits of each part of a word with averages: enough for a load of 268 million, 4,095 runnable tasks and 15
+/// that run.
+const LOAD_BITS: u32 = 28;
+const RUNNABLE_BITS: u32 = 22;
+const UTIL_BITS: u32 = 14;
+
 impl Load {
+    /// The word in which a CPU tells others: `load_avg`, `runnable_avg` and `util_avg` lie in one line and are
+    /// written together.
+    pub(super) fn to_word(self) -> u64 {
+        let part = |value: u64, bits: u32| value.min((1 << bits) - 1);
+        part(self.load, LOAD_BITS) << (RUNNABLE_BITS + UTIL_BITS)
+            | part(self.runnable, RUNNABLE_BITS) << UTIL_BITS
+            | part(self.util, UTIL_BITS)
+    }
+
+    pub(super) fn from_word(word: u64) -> Load {
+        Load {
+            load: word >> (RUNNABLE_BITS + UTIL_BITS),
+            runnable: word >> UTIL_BITS & ((1 << RUNNABLE_BITS) - 1),
+            util: word & ((1 << UTIL_BITS) - 1),
+        }
+    }
+
     fn parts(self) -> [u64; 3] {
         [self.load, self.runnable, self.util].map(|part| part << FRACTION_BITS)
     }
@@ -122,7 +147,7 @@ impl Kernel {
         if self.balancer.is_none() {
             return;
         }
-        self.cpu_load(rq);
+        self.update_cpu_load(rq);
         let Some(p) = p else { return };
         let is_running = rq.curr.get() == p.id;
         let is_runnable = p.on_rq.get();
@@ -150,8 +175,9 @@ impl Kernel {
         p.averages.set(averages);
     }
 
-    /// The averages of a CPU, up to date.
-    pub(super) fn cpu_load(&self, rq: &Rq) -> Load {
+    /// Brings the averages of a CPU, whose run queue is locked, to the present. Others know those that it
+    /// stored last ([`CfsMember::Avg`]).
+    pub(super) fn update_cpu_load(&self, rq: &Rq) -> Load {
         let now = {
             let groups = self.fair.groups.borrow();
             let root = groups
@@ -187,8 +213,8 @@ impl Kernel {
         if self.balancer.is_none() || p.is_rt() || !p.is_placed.get() {
             return;
         }
-        self.cpu_load(from);
-        self.cpu_load(to);
+        self.update_cpu_load(from);
+        self.update_cpu_load(to);
         let moved = Load {
             load: self.task_h_load(p),
             ..p.averages.get().value()
@@ -219,6 +245,27 @@ mod tests {
         assert_eq!(averages.value().load, 511);
         averages.update(2_048_000 + 100 * 1_024_000, 1_024_000, busy);
         assert_eq!(averages.value(), busy);
+    }
+
+    #[test]
+    fn a_word_has_all_parts_up_to_its_bounds() {
+        let check = |load, runnable, util| {
+            let load = Load {
+                load,
+                runnable,
+                util,
+            };
+            assert_eq!(Load::from_word(load.to_word()), load);
+        };
+        check(0, 0, 0);
+        check(88_761, 1024, 1023);
+        check((1 << 28) - 1, (1 << 22) - 1, (1 << 14) - 1);
+        let more = Load {
+            load: 1 << 40,
+            runnable: 1 << 30,
+            util: 1 << 20,
+        };
+        assert_eq!(more.to_word(), u64::MAX);
     }
 
     #[test]

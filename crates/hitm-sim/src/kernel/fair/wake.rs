@@ -17,6 +17,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::domains::{Level, SchedDomain};
+use super::pelt::Load;
+use super::places::CfsMember;
 use crate::engine::Site;
 use crate::kernel::Kernel;
 use crate::kernel::core::Wake;
@@ -105,22 +107,21 @@ impl Kernel {
         if self.is_idle_cpu(prev, site).await {
             return prev;
         }
-        for cpu in [this, prev] {
-            let avg = self.rq(cpu).p.cfs[super::places::CfsMember::Avg as usize];
-            engine.load(site, avg).await;
-        }
-        if self.is_less_loaded(p, this, prev, wake) {
+        if self.is_less_loaded(p, this, prev, wake).await {
             this
         } else {
             prev
         }
     }
 
-    /// `wake_affine_weight`: whether the waker's CPU with the task has less to do than its last one.
-    fn is_less_loaded(&self, p: &Task, this: CpuId, prev: CpuId, wake: Wake) -> bool {
-        let load_of = |cpu: CpuId| self.cpu_load(self.rq(cpu)).load;
+    /// `wake_affine_weight`: returns true if the waker's CPU with the task has less to do than its last one, by
+    /// what both have told.
+    async fn is_less_loaded(&self, p: &Task, this: CpuId, prev: CpuId, wake: Wake) -> bool {
+        let told = |cpu: CpuId| self.rq(cpu).p.cfs[CfsMember::Avg as usize];
+        let here = self.engine.load(f::WAKE_AFFINE, told(this)).await;
+        let there = self.engine.load(f::WAKE_AFFINE, told(prev)).await;
+        let (mut here, there) = (Load::from_word(here).load, Load::from_word(there).load);
         let (task, is_sync) = (self.task_h_load(p), wake == Wake::Sync);
-        let mut here = load_of(this);
         if is_sync {
             let waker = self.task_h_load(&self.task(self.rq(this).curr.get()));
             if waker > here {
@@ -132,7 +133,7 @@ impl Kernel {
         let common = domains.iter().find(|domain| domain.span.contains(prev));
         let pct = common.map_or(117, SchedDomain::imbalance_pct);
         // The waker's CPU may be busier by half of the imbalance that the domain lets be.
-        let there = load_of(prev).saturating_sub(task) * (100 + (pct - 100) / 2);
+        let there = there.saturating_sub(task) * (100 + (pct - 100) / 2);
         (here + task) * 100 < there + u64::from(is_sync)
     }
 
