@@ -64,7 +64,7 @@ pub(super) fn fields_of(tokens: &Tokens<'_>, name: &str) -> Result<Fields, EmitE
 }
 
 /// The attributes that end before `at`, first to last.
-fn attributes(tokens: &Tokens<'_>, mut at: usize) -> Vec<(usize, usize)> {
+pub(super) fn attributes(tokens: &Tokens<'_>, mut at: usize) -> Vec<(usize, usize)> {
     let mut found = Vec::new();
     while tokens.before(at) == "]" {
         let open = tokens.open(at - 1);

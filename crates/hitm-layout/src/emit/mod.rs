@@ -11,7 +11,9 @@
 //! Not done, and why: other files (only the compiler knows which there are). Calls in the values of
 //! members run in the new order, and so do destructors: what they do is not in the declaration.
 
+mod align;
 mod anonymous;
+mod applied;
 mod array;
 mod body;
 mod c;
@@ -20,6 +22,8 @@ mod declarator;
 mod declare;
 mod diff;
 mod fields;
+mod go;
+mod guards;
 mod initialisers;
 mod literals;
 pub(crate) mod names;
@@ -37,11 +41,15 @@ mod values;
 
 use thiserror::Error;
 
+pub use align::{align_rust, align_variables, declares_rust};
 pub use anonymous::{Declaration, Nameless, names_in, randomized};
+pub use applied::{difference, patched};
 pub use array::patch_array;
 pub use c::{c_asserts, c_struct, clang_reorder_fields, cpp_text, kernel_asserts};
 pub use declare::{Types, declarations, member_at, type_names};
 pub use diff::{Replacement, unified_diff};
+pub use go::{declares_go, patch_go};
+pub use guards::{Guard, GuardKind, guards};
 pub use open::{Flattened, flattened, semantic_patch};
 pub use patch::patch_struct;
 pub use rust::{patch_rust, rust_struct};
@@ -119,6 +127,11 @@ impl<'e> Emission<'e> {
         })
     }
 
+    /// Returns true if padding keeps members apart: the layout is aligned to less than a line.
+    fn is_padded(&self) -> bool {
+        self.layout.align_bytes.is_some_and(|align| align < LINE)
+    }
+
     /// Notation of alignment in the text.
     pub const fn style(&self) -> Style {
         self.style
@@ -132,6 +145,16 @@ pub struct Source<'s> {
     pub file: &'s str,
     /// Its text.
     pub text: &'s str,
+}
+
+/// Returns true for a source file of Rust, by its name.
+pub fn is_rust(file: &str) -> bool {
+    file.ends_with(".rs")
+}
+
+/// Returns true for a source file of Go, by its name.
+pub fn is_go(file: &str) -> bool {
+    file.ends_with(".go")
 }
 
 /// Reason for which there is no source text.
@@ -200,7 +223,7 @@ fn steps_beside<'e>(emission: &Emission<'e>, is_kept: bool) -> Vec<Step<'e>> {
         let begins_line = start.is_multiple_of(LINE) && !is_inside;
         // No language aligns bits.
         let is_bits = file.bits.is_some();
-        let by_line = begins_line && !is_bits && end.next_multiple_of(LINE) == start;
+        let by_line = begins_line && !is_bits && !emission.is_padded() && end.next_multiple_of(LINE) == start;
         // A member that begins a line says so, even where it would come to lie there anyway: that
         // keeps the next change from moving it.
         let is_aligned = by_line && align < LINE && (start > 0 || !is_kept);

@@ -1,4 +1,4 @@
-//! Source text as tokens: enough of C, C++ and Rust to find declarations and lists of values.
+//! Source text as tokens: enough of C, C++, Rust and Go to find declarations and lists of values.
 //!
 //! Comments and blanks lie between tokens. A preprocessor line is one token.
 
@@ -12,6 +12,7 @@ use super::diff::{Edit, line_start};
 pub(super) enum Lexis {
     C,
     Rust,
+    Go,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,7 +318,7 @@ fn next_piece(text: &str, at: usize, lexis: Lexis) -> (Option<TokenKind>, usize)
     }
     if byte == b'\'' {
         let length = match lexis {
-            Lexis::C => Some(quoted(rest, b'\'')),
+            Lexis::C | Lexis::Go => Some(quoted(rest, b'\'')),
             Lexis::Rust => rust_character(rest),
         };
         if let Some(length) = length {
@@ -365,8 +366,12 @@ fn directive(rest: &str) -> usize {
     end.unwrap_or(rest.len())
 }
 
-/// `R"x(...)x"` of C++, `r#"..."#` of Rust.
+/// `R"x(...)x"` of C++, `r#"..."#` of Rust, text in backquotes of Go.
 fn raw_text(rest: &str, lexis: Lexis) -> Option<usize> {
+    if lexis == Lexis::Go {
+        let end = rest.strip_prefix('`')?.find('`');
+        return Some(end.map_or(rest.len(), |at| at + 2));
+    }
     if lexis == Lexis::C {
         let (mark, _) = rest.strip_prefix("R\"")?.split_once('(')?;
         let end = format!("){mark}\"");
