@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use hitm_base::Machine;
 use hitm_files::text_file;
-use hitm_layout::StructLayout;
+use hitm_layout::{Decl, StructLayout};
 use hitm_layout::advise::{Advice, Candidate, Demand, Options, Search, Weighed};
 use hitm_layout::emit::{self, patch_array};
 use hitm_layout::layout_file::{FileStruct, LayoutFile};
@@ -171,6 +171,14 @@ impl Session {
     /// The present structure.
     pub fn structure(&self) -> FileStruct {
         self.read.subject.to_file_struct()
+    }
+
+    /// Place of its declaration in the source; none where the debug information has none.
+    pub fn declared_at(&self) -> Option<Decl> {
+        match &self.read.structure {
+            Structure::Types(_, layout) => layout.decl.clone(),
+            Structure::Table(_) | Structure::Scalars => None,
+        }
     }
 
     /// Accesses to its members.
@@ -354,7 +362,7 @@ fn check_language(
     language: Language,
 ) -> Result<(), SessionError> {
     let (declared, found, expected) = match (layout.is_rust, language) {
-        (true, Language::C(_)) => ("Rust", "c, cpp or kernel", "rust"),
+        (true, Language::C(_) | Language::Go) => ("Rust", "c, cpp or kernel", "rust"),
         (false, Language::Rust) => ("C or C++", "rust", "c, cpp or kernel"),
         _ => return Ok(()),
     };

@@ -3,7 +3,7 @@
 use hitm_layout::advise::Subject;
 use hitm_layout::emit::{
     Declaration, Emission, EmitError, Flattened, Source, Style, Types, c_asserts, c_struct,
-    clang_reorder_fields, cpp_text, declarations, flattened, kernel_asserts, patch_rust,
+    clang_reorder_fields, cpp_text, declarations, flattened, kernel_asserts, patch_go, patch_rust,
     patch_struct, rust_struct, semantic_patch, type_names,
 };
 use hitm_layout::layout_file::FileStruct;
@@ -16,6 +16,8 @@ pub enum Language {
     C(Style),
     /// Rust.
     Rust,
+    /// Go.
+    Go,
 }
 
 /// Inputs of the source text.
@@ -43,14 +45,14 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
     let flat = flattened(subject, wanted.layout, of, wanted.store)?;
     let declarations = match (wanted.language, wanted.file) {
         // A diff keeps the file's declarations; types stand at most in comments.
-        (Language::C(_), Some(_)) => Vec::new(),
-        (Language::C(_), None) => declarations(subject, &flat.subject, of, types)?,
+        (Language::C(_) | Language::Go, Some(_)) => Vec::new(),
+        (Language::C(_) | Language::Go, None) => declarations(subject, &flat.subject, of, types)?,
         (Language::Rust, Some(_)) => type_names(subject, of, types).unwrap_or_default(),
         (Language::Rust, None) => type_names(subject, of, types)?,
     };
     let style = match wanted.language {
         Language::C(style) => style,
-        Language::Rust => Style::C,
+        Language::Rust | Language::Go => Style::C,
     };
     let emission = Emission::new(&flat.subject, &flat.layout, &declarations, style)?;
     match (wanted.language, wanted.file) {
@@ -60,7 +62,8 @@ pub(super) fn emit(wanted: &Wanted<'_>) -> Result<String, EmitError> {
             let told = Declaration::of(subject, of, wanted.store);
             patch_struct(&emission, file, &told)
         }
-        (Language::C(_), None) => Ok(c_text(&emission, wanted, &flat)),
+        (Language::Go, Some(file)) => patch_go(&emission, file),
+        (Language::C(_) | Language::Go, None) => Ok(c_text(&emission, wanted, &flat)),
     }
 }
 
