@@ -3,6 +3,7 @@
 
 mod distribution;
 pub mod doctor;
+pub mod fix;
 mod kernel_records;
 pub mod live;
 pub mod pager;
