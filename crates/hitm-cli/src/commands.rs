@@ -109,6 +109,8 @@ commands! {
     diff: Diff(DiffArgs);
     /// Run a recording again with members moved or on another machine, and compare
     whatif: Whatif(WhatifArgs);
+    /// Change the source of a program so that its threads share less, built, checked and measured
+    fix: Fix(FixArgs);
     /// Compare two builds of structures: memory, and what each line costs on four machines
     review: Review(ReviewArgs);
     /// Make a recording of another tool's samples

@@ -36,6 +36,7 @@ pub mod ci;
 pub mod doctor;
 pub mod explain;
 pub mod fields;
+pub mod fix;
 pub mod gate;
 pub mod glossary;
 mod handed;

@@ -65,6 +65,16 @@ impl Printout {
         }
     }
 
+    /// Adds source of several lines, whose tabs stay: a patch with other blanks would not apply.
+    pub fn source(&mut self, text: &str) {
+        for line in text.lines() {
+            let parts = line.split('\t').map(printable);
+            let parts: Vec<_> = parts.collect();
+            self.text.push_str(&parts.join("\t"));
+            self.text.push('\n');
+        }
+    }
+
     /// Adds text of several lines whose sequences for colours, `ESC [ 1 ; 31 m`, stay.
     pub fn colored_block(&mut self, text: &str) {
         for line in text.lines() {

@@ -3,6 +3,7 @@
 //! Who rewords one edits it here and the golden of all of them.
 
 pub(crate) mod explain;
+pub(crate) mod fix;
 pub(crate) mod layout;
 pub(crate) mod line;
 pub(crate) mod summary;
@@ -39,6 +40,7 @@ mod tests {
             ("layout", super::layout::ALL),
             ("summary", super::summary::ALL),
             ("explain", super::explain::ALL),
+            ("fix", super::fix::ALL),
         ] {
             text += &format!("{of}\n");
             for (name, sentence) in all {

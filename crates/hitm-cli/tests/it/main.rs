@@ -20,6 +20,7 @@ mod examples;
 mod explain;
 mod export_perfetto;
 mod export_views;
+mod fix;
 mod folders;
 mod forks;
 mod generated;

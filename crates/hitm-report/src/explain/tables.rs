@@ -10,6 +10,7 @@ use hitm_live::wakeups::{run_delay, task_latencies};
 
 use super::{condition, meaning};
 use crate::fields::{self, Column, Field};
+use crate::fix;
 use crate::live;
 use crate::sim::fields as sim;
 
@@ -138,6 +139,10 @@ fn of_changes() -> Vec<FieldsOf> {
         table("whatif", "members", fields::whatif_member::ALL),
         table("whatif", "objects", fields::whatif_object::ALL),
         table("whatif", "moves", fields::whatif_move::ALL),
+        table("fix", "fix", fix::fix::ALL),
+        table("fix", "remedies", fix::fix_remedy::ALL),
+        table("fix", "left", fix::fix_left::ALL),
+        table("fix", "machines", fix::fix_machine::ALL),
         table("review", "review", fields::review::ALL),
         table("review", "types", fields::review_type::ALL),
         table("review", "costs", fields::review_cost::ALL),

@@ -463,6 +463,12 @@ const OTHERS: &[Term] = &[
     )
     .more("formats/sim.md"),
     Term::new(
+        "kept",
+        "A remedy of `hitm fix` that is in the patch: its slowest run takes fewer cycles than the fastest one before.",
+    )
+    .also(&["undone", "refused"])
+    .more("fix.md"),
+    Term::new(
         "memory",
         "Bytes of a type and of its arrays in two builds, and the lines that they take.",
     )

@@ -1,0 +1,86 @@
+//! The result of `hitm fix` for people.
+
+use super::{FixRemedy, FixView, fate, fix_left, fix_remedy};
+use crate::Printout;
+use crate::fields::Field;
+use crate::sentences::fix as say;
+use crate::text::TextOptions;
+use crate::text::style::Painter;
+use crate::text::table::{Column, Table};
+
+/// Columns of the table of remedies, before the fate.
+const COLUMNS: &[Field<FixRemedy>] = &[
+    fix_remedy::number,
+    fix_remedy::what,
+    fix_remedy::file,
+    fix_remedy::replayed_gain,
+    fix_remedy::cycles_before,
+    fix_remedy::cycles_after,
+    fix_remedy::size_before_bytes,
+    fix_remedy::size_after_bytes,
+];
+
+/// Columns that a narrow screen leaves out, the first one first.
+const GIVE_WAY: [usize; 3] = [2, 3, 6];
+
+impl FixView {
+    /// The result for people.
+    pub fn text(&self, options: &TextOptions) -> Printout {
+        let mut out = Printout::new();
+        out.line(&self.result());
+        self.elsewhere().for_each(|line| out.line(&line));
+        if !self.remedies.is_empty() {
+            out.blank();
+            self.table().render(
+                &mut out,
+                options.width,
+                Painter {
+                    color: options.color,
+                },
+            );
+        }
+        for note in self.notes() {
+            out.line(&format!("note: {note}"));
+        }
+        if !self.left.is_empty() {
+            out.blank();
+            out.line("Left as it is:");
+        }
+        for left in &self.left {
+            let share = fix_left::run_share.text(left);
+            let name = say::left(&left.finding, &left.kind, share);
+            out.line(&format!("  {name}: {}", left.fix));
+        }
+        for (title, text) in [
+            ("Patch:", &self.diff),
+            ("Assertions that keep it:", &self.assertions),
+            ("Message for the commit:", &self.message),
+        ] {
+            if !text.is_empty() {
+                out.blank();
+                out.line(title);
+                out.source(text);
+            }
+        }
+        out
+    }
+
+    fn table(&self) -> Table {
+        let columns = COLUMNS.iter().map(Column::of_field);
+        let mut table = Table::new(
+            columns
+                .chain([Column::of_field(&fix_remedy::fate)])
+                .collect(),
+        );
+        table.leave_out(GIVE_WAY);
+        for row in &self.remedies {
+            let cells = COLUMNS.iter().map(|field| field.text(row));
+            let (fate, notes) = match row.reason.is_empty() {
+                true => (fate(row), Vec::new()),
+                false => (row.fate.to_owned(), vec![row.reason.clone()]),
+            };
+            table.push_with_notes(cells.chain([fate]).collect(), notes);
+        }
+        table
+    }
+}
