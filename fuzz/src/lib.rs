@@ -12,6 +12,7 @@ pub mod perf_data;
 pub mod plan;
 pub mod recording;
 pub mod scenario;
+pub mod source;
 pub mod trace;
 
 pub use memory_file::MemoryFile;

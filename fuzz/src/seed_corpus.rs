@@ -33,6 +33,7 @@ fn main() -> std::io::Result<()> {
     written("fuzz/corpus/live_recording", "program", LIVE_PROGRAM)?;
     written("fuzz/corpus/sim_profile", "one-line", SIMULATED)?;
     copy_all("plans", "fuzz/corpus/plan")?;
+    copy_all("examples", "fuzz/corpus/source_edits")?;
     copy_all("scenarios/000-root-domain", "fuzz/corpus/scenario")?;
     copy_all("scenarios/001-rt-balancing", "fuzz/corpus/scenario")?;
     copy_all(
