@@ -107,6 +107,8 @@ commands! {
     view: View(ViewArgs);
     /// Show recordings of one load side by side: where each waits, and who
     diff: Diff(DiffArgs);
+    /// Record two programs, or two revisions of one, in turn, and say what the second one gains
+    compare: Compare(CompareArgs);
     /// Run a recording again with members moved or on another machine, and compare
     whatif: Whatif(WhatifArgs);
     /// Change the source of a program so that its threads share less, built, checked and measured

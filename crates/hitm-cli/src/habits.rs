@@ -36,7 +36,6 @@ const HABITS: &[Habit] = &[
         "`hitm report --format html -o FILE`: one file with all names",
     ),
     of("pahole", "`hitm layout show TYPE -i FILE`"),
-    of("compare", "`hitm record` of each, then `hitm diff A B`"),
     of(
         "attach",
         "`hitm live lines -p PID`: a recording begins with its program",

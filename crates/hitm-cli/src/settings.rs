@@ -19,7 +19,7 @@ use serde::Deserialize;
 const OF_FOLDER: &str = "hitm.toml";
 /// The file of a user, below the folder for configurations.
 const OF_USER: &str = "hitm/config.toml";
-/// The machine of `hitm record`.
+/// The machine of recordings.
 const MACHINE: &str = "HITM_MACHINE";
 /// Largest file that is read.
 const BYTES_MAX: u64 = 64 * 1024;
@@ -28,9 +28,9 @@ const BYTES_MAX: u64 = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct Settings {
-    /// Machine of `hitm record`.
+    /// Machine of `hitm record` and `hitm compare`.
     machine: Option<String>,
-    /// CPUs for threads of `hitm record`.
+    /// CPUs for threads, of the same commands.
     threads_to: Option<String>,
     /// Gates of `hitm report`.
     fail_on: Option<Vec<String>>,
@@ -89,8 +89,12 @@ impl Settings {
             }),
             None => command,
         };
-        let command = one(command, "record", "machine", self.machine);
-        let command = one(command, "record", "threads_to", self.threads_to);
+        let command = ["record", "compare"]
+            .into_iter()
+            .fold(command, |command, verb| {
+                let command = one(command, verb, "machine", self.machine.clone());
+                one(command, verb, "threads_to", self.threads_to.clone())
+            });
         let lists = [("fail_on", self.fail_on), ("suppress", self.suppress)];
         lists
             .into_iter()

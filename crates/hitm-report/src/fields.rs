@@ -10,6 +10,7 @@ pub use hitm_fields::{Align, Column, Field, Unit, Value};
 pub use crate::baseline::compared;
 pub use crate::build::source_line;
 pub use crate::by::{filtered, total_row};
+pub use crate::compare::{compared_row, run_cost};
 pub use crate::handed::{handed, handed_row};
 pub use crate::machine::{machine, unnamed};
 pub use crate::model::{

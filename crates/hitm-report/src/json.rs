@@ -2,6 +2,7 @@
 //!
 //! docs/formats/report.md describes the form; [`SCHEMA`] is its version.
 
+pub mod compare;
 pub mod of_type;
 pub mod review;
 pub mod side_by_side;

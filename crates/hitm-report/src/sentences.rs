@@ -2,6 +2,7 @@
 //!
 //! Who rewords one edits it here and the golden of all of them.
 
+pub(crate) mod compare;
 pub(crate) mod explain;
 pub(crate) mod fix;
 pub(crate) mod layout;
@@ -41,6 +42,7 @@ mod tests {
             ("summary", super::summary::ALL),
             ("explain", super::explain::ALL),
             ("fix", super::fix::ALL),
+            ("compare", super::compare::ALL),
         ] {
             text += &format!("{of}\n");
             for (name, sentence) in all {

@@ -1,17 +1,19 @@
-//! Two or more recordings of one workload side by side: what they wait for, by place and by function.
+//! Two or more recordings of one workload side by side: what they lose, by place and by function.
 //!
 //! Places are told apart by object and member without numbers, so that objects of one kind are taken
 //! together and those of another kernel are found again.
 
 use hitm_fields::fields;
 use std::collections::BTreeMap;
+use std::slice::from_ref;
 
 use hitm_recording::Recording;
 
 use crate::Names;
+use crate::compare::{RunCost, Runs, sentence};
 
 /// Version of the JSON form.
-pub const SIDE_BY_SIDE_SCHEMA: u32 = 1;
+pub const SIDE_BY_SIDE_SCHEMA: u32 = 2;
 
 /// Row limit and filter of the tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +37,8 @@ fields! {
     pub struct SideRow in side {
         /// Object and member without numbers, or a function.
         pub name: String => label "name";
-        /// Cycles that CPUs waited there, by recording.
-        pub stall_cycles: Vec<u64> => cycles "stall";
+        /// Cycles that threads lost there to other CPUs' use of the line, by recording.
+        pub lost_cycles: Vec<u64> => cycles "lost";
         /// Accesses that found their line modified in another cache, by recording.
         pub hitm_count: Vec<u64> => count "HITM";
     }
@@ -47,6 +49,8 @@ fields! {
 pub struct SideBySide {
     /// Label of each recording.
     pub labels: Vec<String>,
+    /// Time of each recording, and what of it is lost.
+    pub runs: Vec<RunCost>,
     /// Sums over everything that is shown.
     pub all: SideRow,
     /// By object and member, costliest first.
@@ -57,12 +61,13 @@ pub struct SideBySide {
     pub uses: Vec<SideRow>,
 }
 
-/// Stall cycles and HITMs by name.
+/// Lost cycles and HITMs by name.
 type Sums = BTreeMap<String, (u64, u64)>;
 
 /// The sums of one recording.
 #[derive(Debug, Default)]
 pub struct SideSums {
+    run: RunCost,
     places: Sums,
     functions: Sums,
     uses: Sums,
@@ -76,10 +81,10 @@ impl SideBySide {
             let add = |sum: (u64, u64), one: &(u64, u64)| (sum.0 + one.0, sum.1 + one.1);
             recorded.places.values().fold((0, 0), add)
         });
-        let (stall_cycles, hitm_count) = totals.unzip();
+        let (lost_cycles, hitm_count) = totals.unzip();
         let all = SideRow {
             name: "all".into(),
-            stall_cycles,
+            lost_cycles,
             hitm_count,
         };
         let table = |of: fn(&SideSums) -> &Sums| {
@@ -87,22 +92,38 @@ impl SideBySide {
         };
         SideBySide {
             labels,
+            runs: sums.iter().map(|recorded| recorded.run).collect(),
             all,
             places: table(|sums| &sums.places),
             functions: table(|sums| &sums.functions),
             uses: table(|sums| &sums.uses),
         }
     }
+
+    /// What each recording takes and loses, measured by the first one.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut runs = self.labels.iter().zip(&self.runs);
+        let mut runs = runs
+            .by_ref()
+            .map(|(label, run)| Runs::of(label, from_ref(run)));
+        let Some(first) = runs.next() else {
+            return Vec::new();
+        };
+        runs.map(|other| sentence(first, other)).collect()
+    }
 }
 
 impl SideSums {
     /// Adds the rows of a recording, or of a part of its lines.
     pub fn add(&mut self, recording: &Recording, options: &SideOptions) {
+        let lost_cycles = self.run.lost_cycles;
+        self.run = RunCost::of(recording);
+        self.run.lost_cycles = self.run.lost_cycles.saturating_add(lost_cycles);
         let names: &dyn Names = &recording.names();
         for (line, stats) in &recording.statistics.lines {
             for (key, row) in &stats.rows {
-                let (stall, hitm) = (row.stall.0, row.sources.hitm());
-                if stall == 0 && hitm == 0 {
+                let (lost, hitm) = (row.contention_stall.0, row.sources.hitm());
+                if lost == 0 && hitm == 0 {
                     continue;
                 }
                 let function = names.code(key.code).function;
@@ -121,7 +142,7 @@ impl SideSums {
                     (&mut self.uses, both),
                 ] {
                     let sum = sums.entry(name).or_default();
-                    sum.0 += stall;
+                    sum.0 += lost;
                     sum.1 += hitm;
                 }
             }
@@ -132,11 +153,11 @@ impl SideSums {
 fn rows(sums: &[&Sums], rows_max: usize) -> Vec<SideRow> {
     let mut by_name: BTreeMap<&str, SideRow> = BTreeMap::new();
     for (index, sums) in sums.iter().enumerate() {
-        for (name, (stall, hitm)) in *sums {
+        for (name, (lost, hitm)) in *sums {
             let row = by_name.entry(name).or_default();
-            row.stall_cycles.resize(index, 0);
+            row.lost_cycles.resize(index, 0);
             row.hitm_count.resize(index, 0);
-            row.stall_cycles.push(*stall);
+            row.lost_cycles.push(*lost);
             row.hitm_count.push(*hitm);
         }
     }
@@ -144,12 +165,12 @@ fn rows(sums: &[&Sums], rows_max: usize) -> Vec<SideRow> {
         .into_iter()
         .map(|(name, mut row)| {
             row.name = name.to_owned();
-            row.stall_cycles.resize(sums.len(), 0);
+            row.lost_cycles.resize(sums.len(), 0);
             row.hitm_count.resize(sums.len(), 0);
             row
         })
         .collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.stall_cycles.iter().max().copied()));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.lost_cycles.iter().max().copied()));
     rows.truncate(rows_max);
     rows
 }
@@ -162,14 +183,14 @@ mod tests {
     fn a_name_that_one_recording_lacks_counts_nothing_there() {
         let sums = |list: &[(&str, u64)]| -> Sums {
             list.iter()
-                .map(|(name, stall)| ((*name).to_owned(), (*stall, 1)))
+                .map(|(name, lost)| ((*name).to_owned(), (*lost, 1)))
                 .collect()
         };
         let (a, b) = (sums(&[("x", 10), ("y", 5)]), sums(&[("y", 20)]));
         let found = rows(&[&a, &b], 5);
-        let row = |name: &str, stall_cycles: [u64; 2], hitm_count: [u64; 2]| SideRow {
+        let row = |name: &str, lost_cycles: [u64; 2], hitm_count: [u64; 2]| SideRow {
             name: name.into(),
-            stall_cycles: stall_cycles.into(),
+            lost_cycles: lost_cycles.into(),
             hitm_count: hitm_count.into(),
         };
         assert_eq!(

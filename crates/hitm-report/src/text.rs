@@ -4,6 +4,7 @@
 
 pub(crate) mod by;
 pub(crate) mod calls;
+pub mod compare;
 pub(crate) mod findings;
 mod handed;
 mod line;

@@ -9,6 +9,7 @@ pub mod live;
 pub mod pager;
 pub mod place;
 pub mod record;
+pub mod revisions;
 pub mod runs;
 pub mod sim;
 pub mod sweep;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context, Result};
-use clap::{Args, ValueEnum};
+use clap::{Args, Command, FromArgMatches as _, ValueEnum};
 use hitm::record::{
-    Callers,    AllocatorRules, Begin, ControlFiles, Ended, News, ProgramClock, Progress, RecordConfig, Stall,
+    Callers,    AllocatorRules, Begin, ControlFiles, Ended, News, ProgramClock, ProgramOutput, Progress, RecordConfig, Stall,
     record,
 };
 use hitm::runs::{RUNS_MAX, RUNS_MIN};
@@ -23,26 +23,8 @@ use super::duration::{delay, duration};
 /// Options of `hitm record`.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// The machine to price accesses on: a preset (see `hitm machine list`), a file, or `host`
-    #[arg(short, long, value_name = "NAME|FILE", default_value = "broadwell-4s")]
-    machine: String,
-    /// CPUs of the modelled machine for threads: as far apart as possible (spread), as close
-    /// together (compact), or on the CPUs of a list like 0,2,8-11
-    #[arg(long, value_name = "spread|compact|LIST", default_value = "spread")]
-    threads_to: Placement,
-    /// CPUs of the modelled machine that the program sees and runs on: the first N that --threads-to
-    /// gives out, or those of a list like 0,2,8-11; without it the program sees the first 16, and
-    /// further threads have the rest of the machine
-    #[arg(long, value_name = "N|LIST")]
-    cpus: Option<CpuChoice>,
-    /// Cycles that a thread's clock may run ahead of the slowest one
-    #[arg(long, value_name = "CYCLES", default_value_t = hitm::record::DEFAULT_WINDOW.0,
-          value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
-    window: u64,
-    /// Cycles per instruction of the program's code apart from what it waits for shared lines, if you
-    /// have measured it; instead of the machine's
-    #[arg(long, value_name = "CYCLES")]
-    cpi: Option<f64>,
+    #[command(flatten)]
+    machine: MachineArgs,
     /// The file to write; with --runs the folder
     #[arg(short, long, value_name = "FILE", default_value = crate::commands::input::DEFAULT)]
     output: PathBuf,
@@ -103,6 +85,45 @@ pub(crate) struct RecordArgs {
     command: Vec<String>,
 }
 
+/// The machine that accesses are priced on, and where threads run on it.
+#[derive(Debug, Args)]
+pub(super) struct MachineArgs {
+    /// The machine to price accesses on: a preset (see `hitm machine list`), a file, or `host`
+    #[arg(short, long, value_name = "NAME|FILE", default_value = "broadwell-4s")]
+    pub(super) machine: String,
+    /// CPUs of the modelled machine for threads: as far apart as possible (spread), as close
+    /// together (compact), or on the CPUs of a list like 0,2,8-11
+    #[arg(long, value_name = "spread|compact|LIST", default_value = "spread")]
+    threads_to: Placement,
+    /// CPUs of the modelled machine that the program sees and runs on: the first N that --threads-to
+    /// gives out, or those of a list like 0,2,8-11; without it the program sees the first 16, and
+    /// further threads have the rest of the machine
+    #[arg(long, value_name = "N|LIST")]
+    cpus: Option<CpuChoice>,
+    /// Cycles that a thread's clock may run ahead of the slowest one
+    #[arg(long, value_name = "CYCLES", default_value_t = hitm::record::DEFAULT_WINDOW.0,
+          value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    window: u64,
+    /// Cycles per instruction of the program's code apart from what it waits for shared lines, if you
+    /// have measured it; instead of the machine's
+    #[arg(long, value_name = "CYCLES")]
+    cpi: Option<f64>,
+}
+
+impl RecordArgs {
+    /// The options as they are where only these are typed.
+    pub(super) fn of(machine: MachineArgs, command: &[String], output: PathBuf) -> Result<RecordArgs> {
+        let parser = RecordArgs::augment_args(Command::new("record"));
+        let words = ["record", "--"].into_iter().chain(command.iter().map(String::as_str));
+        let matches = parser.try_get_matches_from(words)?;
+        Ok(RecordArgs {
+            machine,
+            output,
+            ..RecordArgs::from_arg_matches(&matches)?
+        })
+    }
+}
+
 /// Time that the program sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum ClockChoice {
@@ -137,12 +158,19 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
     }
 }
 
-fn config(args: RecordArgs) -> Result<RecordConfig> {
-    let machine = match args.cpi {
-        Some(cpi) => hitm_machine::resolve_with_cpi(&args.machine, cpi),
-        None => hitm_machine::resolve(&args.machine),
+pub(super) fn config(args: RecordArgs) -> Result<RecordConfig> {
+    let MachineArgs {
+        machine: name,
+        threads_to,
+        cpus,
+        window,
+        cpi,
+    } = args.machine;
+    let machine = match cpi {
+        Some(cpi) => hitm_machine::resolve_with_cpi(&name, cpi),
+        None => hitm_machine::resolve(&name),
     };
-    let machine = machine.with_context(|| format!("cannot use the machine '{}'", args.machine))?;
+    let machine = machine.with_context(|| format!("cannot use the machine '{name}'"))?;
     let begin = args.delay.unwrap_or_default();
     ensure!(
         begin != Begin::WhenAsked || args.control.is_some(),
@@ -150,10 +178,12 @@ fn config(args: RecordArgs) -> Result<RecordConfig> {
     );
     Ok(RecordConfig {
         command: args.command,
+        directory: None,
+        program_output: ProgramOutput::Inherited,
         machine,
-        placement: args.threads_to,
-        cpus: args.cpus,
-        window: Cycles(args.window),
+        placement: threads_to,
+        cpus,
+        window: Cycles(window),
         output: args.output,
         qemu: args.qemu,
         keeps_running: args.keep_running,
@@ -179,7 +209,7 @@ fn config(args: RecordArgs) -> Result<RecordConfig> {
 }
 
 /// Records the program once, and says all that the recorder noticed but the file's summary.
-fn record_one(config: &RecordConfig, what: &'static str, terminal: &mut Terminal) -> Result<Ended> {
+pub(super) fn record_one(config: &RecordConfig, what: &'static str, terminal: &mut Terminal) -> Result<Ended> {
     let spinner = Spinner::start(what);
     let ended = record(config, &mut |news| match news {
         News::Progress(progress) => spinner.say(&text(&progress)),

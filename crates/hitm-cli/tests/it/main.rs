@@ -8,6 +8,7 @@ mod cases;
 mod ci;
 mod clock;
 mod company;
+mod compare;
 mod completions;
 mod contended;
 mod control;

@@ -95,6 +95,8 @@ fn of_reports() -> Vec<FieldsOf> {
         table("type", "lines", fields::type_line::ALL),
         table("type", "rows", fields::type_row::ALL),
         table("side-by-side", "rows", fields::side::ALL),
+        table("compare", "runs", fields::run_cost::ALL),
+        table("compare", "rows", fields::compared_row::ALL),
     ]
 }
 

@@ -71,25 +71,20 @@ pub fn diff(sides: &SideBySide) -> String {
     ];
     let page = Comparison {
         title: format!("hitm diff: {}", sides.labels.join(", ")),
-        subtitle: "Recordings of one load side by side: where each waits, and who.".to_owned(),
+        subtitle: "Recordings of one load side by side: where each loses time, and who.".to_owned(),
         labels: sides.labels.clone(),
         charts: json!([
-            chart(
-                "Cycles waited at each place",
-                "places",
-                1,
-                &["stall_cycles"]
-            ),
+            chart("Cycles lost at each place", "places", 1, &["lost_cycles"]),
             chart("HITM at each place", "hitm", 1, &["hitm_count"]),
             chart(
-                "Cycles waited in each function",
+                "Cycles lost in each function",
                 "functions",
                 2,
-                &["stall_cycles"]
+                &["lost_cycles"]
             ),
         ]),
         tables,
-        notes: Vec::new(),
+        notes: sides.sentences(),
     };
     page.html()
 }

@@ -38,7 +38,7 @@ pub use hitm_trace::Caveat;
 pub(crate) use region::Region;
 pub(crate) use run::exit_code_of;
 pub use run::{Ended, StoppedBy};
-pub(crate) use signals::Signals;
+pub use signals::Signals;
 pub use sink::Progress;
 pub(crate) use sink::Sink;
 pub(crate) use target::find_in_path;
@@ -55,6 +55,10 @@ pub const DEFAULT_WINDOW: Cycles = Cycles(10_000);
 pub struct RecordConfig {
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// Folder that the program runs in; none for this process's own.
+    pub directory: Option<PathBuf>,
+    /// Where the program's standard output goes.
+    pub program_output: ProgramOutput,
     /// The modelled machine and the text it was read from.
     pub machine: (Machine, String),
     /// On which modelled CPUs the threads run.
@@ -86,6 +90,18 @@ pub struct RecordConfig {
     pub stall: Stall,
     /// Time in which the programs live.
     pub clock: ProgramClock,
+}
+
+/// Place where a program's standard output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ProgramOutput {
+    /// To this process's standard output.
+    #[default]
+    Inherited,
+    /// To this process's standard error.
+    Error,
+    /// Nowhere.
+    Discarded,
 }
 
 /// Accesses whose functions' callers are recorded.
@@ -194,11 +210,11 @@ pub enum RecordError {
 /// Records a program. Returns when it has ended; `news` is called about every 100 ms.
 ///
 /// The program keeps this process's standard input, output and error, its working directory and
-/// its environment. Its exit status is in the result. The program ends with the calling thread,
+/// its environment, where the settings do not say otherwise. Its exit status is in the result. The program ends with the calling thread,
 /// unless [`RecordConfig::keeps_running`].
 pub fn record(config: &RecordConfig, news: &mut dyn FnMut(News<'_>)) -> Result<Ended, RecordError> {
     let cpus = cpus(config)?;
-    let target = Target::find(&config.command)?;
+    let target = Target::find_in(config.directory.as_deref(), &config.command)?;
     let tools = Tools::find(target.architecture, config.qemu.as_deref())?;
     let prepared = Prepared {
         config,

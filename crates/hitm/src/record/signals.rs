@@ -20,13 +20,16 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
 
 /// While this lives, none of the signals ends this process.
 #[derive(Debug)]
-pub(crate) struct Signals {
+pub struct Signals {
     previous: Vec<(libc::c_int, libc::sighandler_t)>,
 }
 
 impl Signals {
-    pub(crate) fn catch() -> Signals {
-        PENDING.store(0, Ordering::Relaxed);
+    /// Catches the signals from now on. One that came while they were caught already stays.
+    pub fn catch() -> Signals {
+        if action(libc::SIGINT) != note as *const () as libc::sighandler_t {
+            PENDING.store(0, Ordering::Relaxed);
+        }
         let mut caught = vec![libc::SIGINT, libc::SIGTERM];
         if action(libc::SIGHUP) != libc::SIG_IGN {
             caught.push(libc::SIGHUP);
@@ -35,6 +38,11 @@ impl Signals {
         Signals {
             previous: caught.into_iter().map(install).collect(),
         }
+    }
+
+    /// Returns true if one of the signals came.
+    pub fn has_come(&self) -> bool {
+        self.pending().is_some()
     }
 
     /// The signal that came, if one did, and whether it is to be passed on.

@@ -50,12 +50,17 @@ pub enum TargetError {
 impl Target {
     /// Finds what `command` would run.
     pub fn find(command: &[String]) -> Result<Target, TargetError> {
+        Target::find_in(None, command)
+    }
+
+    /// Finds what `command` would run in another folder, of which a path without a slash at its beginning is one.
+    pub fn find_in(directory: Option<&Path>, command: &[String]) -> Result<Target, TargetError> {
         let [name, args @ ..] = command else {
             return Err(TargetError::Empty);
         };
         let mut target_args = args.to_vec();
         let mut arg0 = name.clone();
-        let mut program = locate(name)?;
+        let mut program = locate(name, directory)?;
         for _ in 0..INTERPRETERS_MAX {
             match read_kind(&program)? {
                 Kind::Elf(architecture) => {
@@ -73,7 +78,7 @@ impl Target {
                     target_args.insert(0, program.to_string_lossy().into_owned());
                     target_args.splice(0..0, argument);
                     arg0 = interpreter.clone();
-                    program = locate(&interpreter)?;
+                    program = locate(&interpreter, directory)?;
                 }
             }
         }
@@ -91,10 +96,10 @@ enum Kind {
 }
 
 /// As a shell would: a name with a slash is a path, any other is looked for in PATH.
-fn locate(name: &str) -> Result<PathBuf, TargetError> {
+fn locate(name: &str, directory: Option<&Path>) -> Result<PathBuf, TargetError> {
     let not_found = || TargetError::NotFound(name.to_string());
     let path = if name.contains('/') {
-        PathBuf::from(name)
+        directory.map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
     } else {
         find_in_path(name).ok_or_else(not_found)?
     };

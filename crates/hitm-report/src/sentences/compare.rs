@@ -1,0 +1,16 @@
+//! Two programs compared, in words.
+
+use super::sentences;
+
+sentences! {
+    /// Time that the runs take, measured by others.
+    takes(after, share, word, before, range, lost) = "{after} takes {share} {word} threads' cycles than {before}{range}; {lost}.";
+    /// Runs that overlap.
+    alike(after, before, from, to, lost) = "The runs do not tell {after} from {before}: threads' cycles change by {from} to {to}; {lost}.";
+    /// Least and largest change of any two runs.
+    range(from, to) = " ({from} to {to})";
+    /// Loss of both.
+    lost(before, after) = "lost to contention: {before}, then {after}";
+    /// Recordings without time.
+    no_time() = "Nothing to compare: a recording does not say how long its threads ran.";
+}
