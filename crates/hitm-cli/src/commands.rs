@@ -135,6 +135,8 @@ commands! {
     layout: Layout(LayoutArgs);
     /// Put the threads that fight for a lock on the CPUs that it can keep busy, and back
     place: Place(PlaceArgs);
+    /// Describe what commands write as JSON, by JSON Schema
+    schema: Schema(SchemaArgs);
     /// Check this host: what works, what to install
     doctor: Doctor(DoctorArgs);
     /// Write what a shell needs to complete hitm's commands and options

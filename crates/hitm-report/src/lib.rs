@@ -62,6 +62,7 @@ mod printout;
 mod recording;
 pub mod review;
 pub mod runs;
+pub mod schema;
 pub mod screen;
 mod sentences;
 mod side_by_side;

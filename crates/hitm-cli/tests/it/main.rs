@@ -59,6 +59,7 @@ mod recording;
 mod recording_hostile;
 mod review;
 mod runs;
+mod schema;
 mod sentences;
 mod sim;
 mod sim_calls;
