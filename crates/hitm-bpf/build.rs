@@ -4,8 +4,15 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 7] = [
-    "arrivals", "probe", "futex", "locks", "peek", "throttle", "wakeups",
+const PROGRAMS: [&str; 8] = [
+    "arrivals",
+    "probe",
+    "futex",
+    "locks",
+    "neighbours",
+    "peek",
+    "throttle",
+    "wakeups",
 ];
 
 fn main() {

@@ -25,6 +25,7 @@ mod error;
 mod filter;
 mod futex;
 mod locks;
+mod neighbours;
 mod object;
 mod peek;
 mod symbols;
@@ -38,6 +39,7 @@ pub use error::{Error, Unavailable};
 pub use filter::Filter;
 pub use futex::FutexWaits;
 pub use locks::LockWaits;
+pub use neighbours::{NeighbourTable, Neighbours, Taker, Taking};
 pub use object::available;
 pub use peek::KernelPeek;
 pub use throttle::{

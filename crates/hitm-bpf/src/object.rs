@@ -30,6 +30,7 @@ pub(crate) mod image {
     image!(PROBE, "probe");
     image!(FUTEX, "futex");
     image!(LOCKS, "locks");
+    image!(NEIGHBOURS, "neighbours");
     image!(PEEK, "peek");
     image!(THROTTLE, "throttle");
     image!(WAKEUPS, "wakeups");
@@ -42,6 +43,7 @@ pub(crate) mod image {
     pub(crate) const PROBE: Option<&[u8]> = None;
     pub(crate) const FUTEX: Option<&[u8]> = None;
     pub(crate) const LOCKS: Option<&[u8]> = None;
+    pub(crate) const NEIGHBOURS: Option<&[u8]> = None;
     pub(crate) const PEEK: Option<&[u8]> = None;
     pub(crate) const THROTTLE: Option<&[u8]> = None;
     pub(crate) const WAKEUPS: Option<&[u8]> = None;
@@ -98,7 +100,8 @@ impl Object {
         let image = image.ok_or(Unavailable::NotBuilt)?;
         let types = Btf::from_sys_fs().map_err(|error| without_types(&error))?;
         let mut loader = EbpfLoader::new();
-        loader.btf(Some(&types));
+        // State that the kernel keeps with each task is a map that programs alone use.
+        loader.btf(Some(&types)).allow_unsupported_maps();
         for (name, entries) in sizes {
             loader.map_max_entries(name, *entries);
         }
@@ -115,7 +118,18 @@ impl Object {
         filter: &Filter,
         sizes: &[(&'static str, u32)],
     ) -> Result<Object, Error> {
-        let mut object = Object::open(image, &filter.constants(), sizes)?;
+        Object::open_filtered_with(image, filter, &[], sizes)
+    }
+
+    /// Like [`Object::open_filtered`], for programs with constants of their own.
+    pub(crate) fn open_filtered_with(
+        image: Option<&[u8]>,
+        filter: &Filter,
+        constants: &[Constant],
+        sizes: &[(&'static str, u32)],
+    ) -> Result<Object, Error> {
+        let constants = [&filter.constants()[..], constants].concat();
+        let mut object = Object::open(image, &constants, sizes)?;
         filter.fill(&mut object)?;
         Ok(object)
     }

@@ -7,6 +7,7 @@ use hitm::live::{LinesError, LiveError};
 use hitm::record::{RecordError, ToolsError};
 use hitm::vm::VmError;
 use hitm_advise::types_files::TypesError;
+use hitm_live::neighbours::Error as NeighboursError;
 use hitm_live::place::PlaceError;
 use hitm_live::rt::RtError;
 use hitm_live::throttle::Error as ThrottleError;
@@ -56,6 +57,12 @@ impl Exit {
             return Exit::Missing;
         }
         if let Some(RtError::NoPriority { .. }) = error.downcast_ref::<RtError>() {
+            return Exit::Missing;
+        }
+        if error
+            .downcast_ref::<NeighboursError>()
+            .is_some_and(NeighboursError::is_missing)
+        {
             return Exit::Missing;
         }
         if let Some(ThrottleError::NoHierarchy(_)) = error.downcast_ref::<ThrottleError>() {

@@ -25,7 +25,10 @@ const HABITS: &[Habit] = &[
         "`hitm live`, and `hitm live lines -p PID` for the lines of a running program",
     ),
     of("lock", "`hitm live locks`"),
-    of("sched", "`hitm live wakeups` and `hitm live throttle`"),
+    of(
+        "sched",
+        "`hitm live neighbours`, `hitm live wakeups` and `hitm live throttle`",
+    ),
     of(
         "script",
         "`hitm export --csv DIR`, or `hitm export --perf-data FILE` for perf script",

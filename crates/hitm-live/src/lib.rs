@@ -5,9 +5,11 @@
 
 pub mod cgroups;
 mod clock;
+pub mod containers;
 pub mod kernel;
 pub mod lines;
 pub mod locks;
+pub mod neighbours;
 pub mod options;
 pub mod place;
 pub mod procfs;

@@ -3,6 +3,7 @@
 mod fixed;
 mod json;
 mod lock;
+pub mod neighbours;
 mod program;
 pub mod rt;
 pub mod screen;

@@ -3,6 +3,7 @@
 mod arrivals;
 mod futex;
 mod locks;
+mod neighbours;
 mod peek;
 mod wakeups;
 

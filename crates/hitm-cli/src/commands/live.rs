@@ -3,6 +3,7 @@
 mod fleet;
 mod lines;
 mod locks;
+mod neighbours;
 mod rt;
 mod target;
 mod throttle;
@@ -39,6 +40,8 @@ enum LiveVerb {
     Lines(lines::LinesArgs),
     /// Show which locks threads fight for, for which share they hold them, and how many CPUs are of use
     Locks(locks::LocksArgs),
+    /// Show who has the CPUs while tasks of a group are ready to run: others, its own tasks, its quota
+    Neighbours(neighbours::NeighboursArgs),
     /// Run rt-migrate-test: do real-time threads of higher priority wait for lower ones, and where could they have run
     Rt(rt::RtArgs),
     /// Show how long tasks of groups with a quota stand still, and for what
@@ -62,6 +65,7 @@ pub(super) fn run(args: LiveArgs, terminal: &mut Terminal) -> Result<Exit> {
     match verb {
         LiveVerb::Lines(args) => lines::run(&args, terminal),
         LiveVerb::Locks(args) => locks::run(args, terminal),
+        LiveVerb::Neighbours(args) => neighbours::run(&args, terminal),
         LiveVerb::Rt(args) => rt::run(&args, terminal),
         LiveVerb::Throttle(args) => throttle::run(&args, terminal),
         LiveVerb::Wakeups(args) => wakeups::run(&args, terminal),

@@ -1,5 +1,6 @@
 //! Every table of fields, and the document that has it.
 
+use hitm_live::neighbours::{group_taker, neighbour_report, process_taker, waiting_group};
 use hitm_live::place::prove::{measurement, proof, spread};
 use hitm_live::place::{
     domain_of_cpus, left_out, obstacle, placeable, placed, planned, status, status_task, undone,
@@ -127,6 +128,10 @@ fn of_hosts() -> Vec<FieldsOf> {
         table("live", "throttled tasks", task_row::ALL),
         table("live", "wake-ups", task_latencies::ALL),
         table("live", "run delays", run_delay::ALL),
+        table("live", "neighbours", neighbour_report::ALL),
+        table("live", "waiting groups", waiting_group::ALL),
+        table("live", "takers", group_taker::ALL),
+        table("live", "processes that took", process_taker::ALL),
         table("live", "load", live::whatif::live_load::ALL),
         table("live", "what-if rows", live::whatif::live_whatif::ALL),
     ]

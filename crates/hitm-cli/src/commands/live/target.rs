@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hitm::live::LiveTarget;
+use hitm_live::wakeups::Target;
 
 use crate::commands::duration::duration;
 
@@ -48,5 +49,28 @@ impl TargetArgs {
     /// The time of one look of several.
     pub(super) fn duration_of_look(&self) -> Duration {
         self.duration.unwrap_or(DURATION_DEFAULT)
+    }
+}
+
+/// The tasks that BPF programs look at.
+#[derive(Debug, Args)]
+pub(super) struct TasksArgs {
+    /// The threads of this process, instead of all
+    #[arg(short, long, value_name = "PID", conflicts_with = "cgroup",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pid: Option<u32>,
+    /// The tasks of this cgroup and of those below it
+    #[arg(long, value_name = "PATH")]
+    cgroup: Option<String>,
+}
+
+impl TasksArgs {
+    /// The tasks; all where none are chosen.
+    pub(super) fn target(&self) -> Target {
+        match (self.pid, &self.cgroup) {
+            (Some(pid), _) => Target::Process(pid),
+            (None, Some(path)) => Target::Cgroup(path.clone()),
+            (None, None) => Target::All,
+        }
     }
 }

@@ -6,9 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use hitm_live::options::Options;
 use hitm_live::place::Stop;
-use hitm_live::wakeups::{self, Target};
+use hitm_live::wakeups;
 use hitm_report::live::wakeups as shown;
 
+use super::target::TasksArgs;
 use crate::commands::Format;
 use crate::commands::duration::duration;
 use crate::{Exit, Terminal};
@@ -16,13 +17,8 @@ use crate::{Exit, Terminal};
 /// Options of `hitm live wakeups`.
 #[derive(Debug, Args)]
 pub(crate) struct WakeupsArgs {
-    /// The threads of this process, instead of all
-    #[arg(short, long, value_name = "PID", conflicts_with = "cgroup",
-          value_parser = clap::value_parser!(u32).range(1..))]
-    pid: Option<u32>,
-    /// The tasks of this cgroup and of those below it
-    #[arg(long, value_name = "PATH")]
-    cgroup: Option<String>,
+    #[command(flatten)]
+    tasks: TasksArgs,
     /// For how long at most, as 10s, 500ms or 2m; Ctrl-C ends it earlier
     #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
@@ -35,13 +31,8 @@ pub(crate) struct WakeupsArgs {
 }
 
 pub(super) fn run(args: &WakeupsArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let target = match (args.pid, &args.cgroup) {
-        (Some(pid), _) => Target::Process(pid),
-        (None, Some(path)) => Target::Cgroup(path.clone()),
-        (None, None) => Target::All,
-    };
     let report = wakeups::measure(&Options {
-        target,
+        target: args.tasks.target(),
         duration: args.duration,
         stop: Stop::catch(),
         counters_only: args.counters,

@@ -1,0 +1,36 @@
+//! `hitm live neighbours`.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use hitm_live::neighbours;
+use hitm_live::place::Stop;
+use hitm_report::live::neighbours as shown;
+
+use super::target::TasksArgs;
+use crate::commands::Format;
+use crate::commands::duration::duration;
+use crate::{Exit, Terminal};
+
+/// Options of `hitm live neighbours`.
+#[derive(Debug, Args)]
+pub(crate) struct NeighboursArgs {
+    #[command(flatten)]
+    tasks: TasksArgs,
+    /// For how long at most, as 10s, 500ms or 2m; Ctrl-C ends it earlier
+    #[arg(short, long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    duration: Duration,
+    /// Form of the result; docs/formats/live.md has the JSON
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+pub(super) fn run(args: &NeighboursArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let report = neighbours::measure(&args.tasks.target(), args.duration, Stop::catch())?;
+    match args.format {
+        Format::Text => terminal.out(&shown::text(&report))?,
+        Format::Json => terminal.json(&shown::json(&report))?,
+    }
+    Ok(Exit::Done)
+}
