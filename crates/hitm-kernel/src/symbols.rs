@@ -64,6 +64,13 @@ impl KernelSymbols {
         symbol.map(|(address, _)| *address)
     }
 
+    /// Addresses of the image's code, without that of modules and of the boot.
+    pub fn code(&self) -> Option<Range<u64>> {
+        let end = self.address("_etext")?;
+        let start = self.image.as_ref()?.start;
+        (start < end).then_some(start..end)
+    }
+
     /// Linked area of per-CPU variables. Before Linux 6.15 on x86-64 it begins at 0, so that their
     /// symbols are offsets; later it lies among the other addresses.
     pub fn per_cpu(&self) -> Option<Range<u64>> {

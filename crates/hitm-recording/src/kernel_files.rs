@@ -1,4 +1,4 @@
-//! Cached symbols and BTF of recorded kernels, by build id.
+//! Cached symbols, types and code of recorded kernels, by build id.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -31,18 +31,30 @@ impl KernelFiles {
         }
     }
 
-    /// Keeps both files, unless they are kept already.
+    /// Keeps the symbols and the types, unless they are kept already.
     pub fn keep(&self, kallsyms: &[u8], btf: &[u8]) -> io::Result<()> {
         if self.btf_path().is_some_and(|path| path.exists()) {
             return Ok(());
         }
-        self.check(true)?;
         // The types last: they say that both are there.
-        for (name, bytes) in [("kallsyms", kallsyms), ("btf", btf)] {
-            let path = self.directory.join(name);
-            output_file::write_shared(&path, bytes, Durability::OnDisk)?;
-        }
-        Ok(())
+        self.write("kallsyms", kallsyms)?;
+        self.write("btf", btf)
+    }
+
+    /// Returns true if the kernel's code is kept.
+    pub fn has_code(&self) -> bool {
+        self.check(false).is_ok() && self.directory.join("code").exists()
+    }
+
+    /// Keeps the code of the image as it ran, from its first byte on.
+    pub fn keep_code(&self, code: &[u8]) -> io::Result<()> {
+        self.write("code", code)
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.check(true)?;
+        let path = self.directory.join(name);
+        Ok(output_file::write_shared(&path, bytes, Durability::OnDisk)?)
     }
 
     /// Makes sure that the folders are this user's alone: names of a recording come from them.
@@ -64,6 +76,12 @@ impl KernelFiles {
     pub(crate) fn btf(&self) -> io::Result<Bytes> {
         self.check(false)?;
         input_file::bytes(&self.directory.join("btf"), NamedBy::Input)
+    }
+
+    /// The code of the image.
+    pub(crate) fn code(&self) -> io::Result<Bytes> {
+        self.check(false)?;
+        input_file::bytes(&self.directory.join("code"), NamedBy::Input)
     }
 
     /// Path of the types, if they are kept.

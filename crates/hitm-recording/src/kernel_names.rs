@@ -14,6 +14,7 @@ use hitm_layout::member_map::MemberMap;
 use hitm_layout::{BtfFile, LeafList, StructLayout, TypeId, TypeKind, TypeStore};
 use hitm_trace::{Region, RegionKind};
 
+use crate::kernel_code::KernelCode;
 use crate::kernel_files::KernelFiles;
 use crate::recording::{CodeLabel, DataLabel, element_name};
 
@@ -30,6 +31,8 @@ pub(crate) struct KernelNames {
     btf: Option<RefCell<BtfFile>>,
     /// Types of variables of the image: BTF has those of per-CPU variables alone.
     variables: BTreeMap<String, String>,
+    /// The code that says what it accesses, if it is kept.
+    code: Option<KernelCode>,
     /// Structures whose objects were priced in another layout, by name.
     moved: BTreeMap<String, MemberMap>,
 }
@@ -51,6 +54,16 @@ pub(crate) fn descriptor_end(addr: u64) -> Option<u64> {
     PAGE_DESCRIPTORS
         .contains(&addr)
         .then(|| addr - offset % PAGE_DESCRIPTOR_BYTES + PAGE_DESCRIPTOR_BYTES)
+}
+
+/// A place in a variable of the image.
+struct InVariable {
+    /// Type of the variable, or of its elements.
+    of: TypeId,
+    /// Bytes from the start of the variable or element.
+    offset: u64,
+    /// Of an array: the element's number.
+    index: Option<u64>,
 }
 
 /// A page's descriptor, by what the page is used for.
@@ -109,16 +122,19 @@ impl KernelNames {
         let kallsyms = files.kallsyms().ok()?;
         let symbols = KernelSymbols::parse(&String::from_utf8_lossy(&kallsyms));
         let listed = symbols.image().map_or(image, |listed| listed.start);
-        let symbols = symbols.shifted(image.wrapping_sub(listed));
-        let btf = files.btf().ok().and_then(|btf| {
-            let btf = BtfFile::parse(btf, None, "the kernel's BTF");
-            btf.ok().map(RefCell::new)
-        });
+        let shift = image.wrapping_sub(listed);
+        let types = files.btf().ok();
+        let parse = || BtfFile::parse(types.clone()?, None, "the kernel's BTF").ok();
+        let code = files.code().ok();
+        let code = code.and_then(|code| KernelCode::new(symbols.clone(), shift, parse()?, code));
+        let btf = parse().map(RefCell::new);
+        let symbols = symbols.shifted(shift);
         let mut names = KernelNames {
             per_cpu: symbols.per_cpu(),
             symbols,
             btf,
             variables: Walks::known().variable,
+            code,
             moved: BTreeMap::new(),
         };
         for wanted in layouts.iter().flat_map(|layout| &layout.structs) {
@@ -130,6 +146,18 @@ impl KernelNames {
             }
         }
         Some(names)
+    }
+
+    /// The code that says what it accesses, if it is kept.
+    pub(crate) fn code_that_runs(&self) -> Option<&KernelCode> {
+        self.code.as_ref()
+    }
+
+    /// Returns true if the byte at `offset` of a CPU's area is of a variable of the image; else it was given out while the
+    /// kernel ran.
+    pub(crate) fn is_in_per_cpu_image(&self, offset: u64) -> bool {
+        let area = self.per_cpu.as_ref();
+        area.is_some_and(|area| offset < area.end - area.start)
     }
 
     /// Calls `ask` with a structure; none when the types have none of this name.
@@ -190,17 +218,42 @@ impl KernelNames {
             });
         }
         let (name, offset) = self.symbols.in_image(address)?;
-        let known = self.variables.get(name).filter(|of| self.holds(of, offset));
+        let member = match self.of_table(name, offset) {
+            Some(place) => {
+                let end = place.offset + u64::from(size);
+                let index = place.index.map(|index| format!("[{index}]"));
+                index.unwrap_or_default() + &self.member_of(place.of, place.offset..end)
+            }
+            None => offset_text(offset),
+        };
         Some(DataLabel {
             object: name.to_owned(),
             object_addr: address - offset,
             object_size: 0,
-            member: match known {
-                Some(of) => self.member(of, offset..offset + u64::from(size)),
-                None => offset_text(offset),
-            },
+            member,
             ..DataLabel::default()
         })
+    }
+
+    /// The object, or element, of a variable in the table that holds its byte at `offset`.
+    fn of_table(&self, name: &str, offset: u64) -> Option<InVariable> {
+        let known = self.variables.get(name)?;
+        let element = known.strip_suffix("[]");
+        let of = self.type_id(element.unwrap_or(known))?;
+        let btf = self.btf.as_ref()?.borrow();
+        let size = btf.types().get(btf.types().resolve(of)).size?;
+        match element {
+            Some(_) => Some(InVariable {
+                of,
+                offset: offset.checked_rem(size)?,
+                index: Some(offset / size),
+            }),
+            None => (offset < size).then_some(InVariable {
+                of,
+                offset,
+                index: None,
+            }),
+        }
     }
 
     /// The type of a page's descriptor, as far as this kernel has one for its use.
@@ -220,16 +273,6 @@ impl KernelNames {
         (start..start + size)
             .contains(&offset)
             .then_some((start, lock))
-    }
-
-    /// Returns true if a type has a byte at an offset.
-    fn holds(&self, type_name: &str, offset: u64) -> bool {
-        let size_bytes = || {
-            let of = self.type_id(type_name)?;
-            let btf = self.btf.as_ref()?.borrow();
-            btf.types().get(btf.types().resolve(of)).size
-        };
-        size_bytes().is_some_and(|size| offset < size)
     }
 
     /// Variable at `offset` in a CPU's area; its address is relative to the area.
@@ -354,9 +397,8 @@ impl KernelNames {
     ) -> Option<T> {
         let Some((page, offset)) = Descriptor::at(addr, content) else {
             let (name, offset) = self.symbols.in_image(addr)?;
-            let known = self.variables.get(name);
-            let of = self.type_id(known.filter(|of| self.holds(of, offset))?)?;
-            return ask(self.btf.as_ref()?.borrow().types(), of, offset);
+            let place = self.of_table(name, offset)?;
+            return ask(self.btf.as_ref()?.borrow().types(), place.of, place.offset);
         };
         let of = self.type_id(self.descriptor_type(&page))?;
         let lock = self.table_lock(&page, offset);
@@ -455,6 +497,7 @@ mod tests {
             per_cpu: None,
             btf: Some(RefCell::new(btf)),
             variables: BTreeMap::from([("a_lock".to_owned(), "spinlock_t".to_owned())]),
+            code: None,
             moved: BTreeMap::new(),
         }
     }

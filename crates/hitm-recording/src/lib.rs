@@ -7,6 +7,7 @@ mod block_writer;
 mod cache;
 mod debug_packages;
 pub mod generated;
+mod kernel_code;
 mod kernel_files;
 mod kernel_names;
 pub mod perf_data;

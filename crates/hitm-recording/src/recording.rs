@@ -41,7 +41,7 @@ use hitm_trace::Caveat;
 pub use labels::{CodeLabel, DataLabel, without_numbers};
 pub use locks::is_sync_type;
 pub use locks::{SyncKind, SyncObject};
-pub use machine::{KnownAs, TypePlace};
+pub use machine::{KnownAs, PART_BYTES_MAX, TypePlace, VMALLOC_AREA};
 pub use names::{AddressNames, InstancesOf};
 pub use names::{element_name, is_of_c_library, symbolizer};
 pub use objects::HeapBlock;

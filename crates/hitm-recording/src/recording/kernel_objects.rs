@@ -87,7 +87,7 @@ impl AddressNames<'_> {
 
     /// End of the memory that belongs to the object around the byte at `addr`.
     fn end_of_room(&self, addr: u64) -> u64 {
-        let Some(region) = self.kernel_regions.at(addr) else {
+        let Some(region) = self.kernel_region(addr) else {
             return descriptor_end(addr).unwrap_or(u64::MAX);
         };
         match region.kind {

@@ -141,10 +141,10 @@ impl AddressNames<'_> {
         if let Some(place) = self.typed_place(addr, size) {
             return self.in_typed(&place, addr);
         }
-        if let Some(region) = self.kernel_regions.at(addr) {
-            let label = self.kernel_label(region, addr, size);
+        if let Some(region) = self.kernel_region(addr) {
+            let label = self.kernel_label(&region, addr, size);
             let kernel = self.kernel.as_ref()?;
-            return kernel.in_object(region, addr, |store, of, offset| {
+            return kernel.in_object(&region, addr, |store, of, offset| {
                 let found = find(store, of, offset)?;
                 Some(found.named(&label.object, addr - offset))
             });
@@ -195,8 +195,8 @@ impl AddressNames<'_> {
             && addr >> 63 == 1
         {
             let known = |_: &TypeStore, _: TypeId, _: u64| Some(());
-            let found = match self.kernel_regions.at(addr) {
-                Some(region) => kernel.in_object(region, addr, known),
+            let found = match self.kernel_region(addr) {
+                Some(region) => kernel.in_object(&region, addr, known),
                 None => kernel.in_variable(addr, self.page_content(addr), known),
             };
             return found.is_some();
@@ -212,7 +212,7 @@ impl AddressNames<'_> {
 
     /// Returns true if what is at `addr` is no variable of a program.
     fn is_without_type(&self, addr: u64) -> bool {
-        self.objects.heap_at(addr).is_some() || self.kernel_regions.at(addr).is_some()
+        self.objects.heap_at(addr).is_some() || self.kernel_region(addr).is_some()
     }
 }
 

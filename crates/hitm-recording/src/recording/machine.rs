@@ -1,5 +1,6 @@
 //! Names in a recorded machine: the kernel's objects, its variables, and the program's memory.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 
 use hitm_layout::{StructLayout, TypeStore};
@@ -7,10 +8,17 @@ use hitm_trace::{Region, RegionKind};
 
 use super::labels::DataLabel;
 use super::names::AddressNames;
+use super::typed::{Code, Source, TypedPlace};
 use crate::kernel_names::{MOVED, page_of};
 
 /// Bytes of a page of the machines that can be recorded.
 const PAGE_BYTES: u64 = 4096;
+
+/// Bytes of a type that only says how its owner is guarded or counted: locks, counters, links.
+pub const PART_BYTES_MAX: u64 = 40;
+
+/// Beginning of the name of memory that a kernel mapped for itself, behind which the function that did stands.
+pub const VMALLOC_AREA: &str = "vmalloc area of ";
 
 /// Category of an address in a recorded machine, by what identifies it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +27,7 @@ pub enum KnownAs {
     Object,
     /// A variable of the kernel, a CPU's copy of one, or a page's descriptor.
     Variable,
-    /// An object of a slab cache whose type is known.
+    /// An object whose type its slab cache says, or the code that uses it.
     Typed,
     /// An object of a slab cache, of which only the cache is known.
     Slab,
@@ -39,6 +47,69 @@ pub struct TypePlace {
 }
 
 impl AddressNames<'_> {
+    /// The kernel's memory that holds the byte at `addr`, as walks and caches tell it. Where they say no type, the object
+    /// by the code that uses it.
+    pub(super) fn kernel_region(&self, addr: u64) -> Option<Cow<'_, Region>> {
+        let told = self.kernel_regions.at(addr);
+        let voted = self.kernel_place(addr).and_then(|place| {
+            let mut region = place.region()?;
+            // A lock without its owner: others of the kind are other locks.
+            if let RegionKind::Object { name, .. } = &mut region.kind
+                && place.of.size <= PART_BYTES_MAX
+            {
+                *name = format!("{name} in {}", self.memory_at(place.base));
+            }
+            Some(region)
+        });
+        voted.map(Cow::Owned).or(told.map(Cow::Borrowed))
+    }
+
+    /// Words for the kernel's memory at an address, as far as walks and caches tell.
+    fn memory_at(&self, addr: u64) -> String {
+        let Some(region) = self.kernel_regions.at(addr) else {
+            return format!("memory at {addr:#x}");
+        };
+        let offset = addr - region.range.start();
+        match &region.kind {
+            RegionKind::Slab {
+                cache,
+                stride_bytes,
+                ..
+            } => match offset % (*stride_bytes).max(1) {
+                0 => format!("slab {cache}"),
+                inside => format!("slab {cache}+{inside:#x}"),
+            },
+            RegionKind::PerCpu { cpu } => format!("memory of CPU {cpu}"),
+            _ => self.region_label(region, addr).object,
+        }
+    }
+
+    /// The object that holds the byte at `addr`, where only the kernel's code says its type.
+    pub(super) fn kernel_place(&self, addr: u64) -> Option<TypedPlace> {
+        let kernel = self.kernel.as_ref()?;
+        let source = Source {
+            statistics: self.statistics,
+            code: Code::Kernel(kernel.code_that_runs()?),
+            are_samples: self.is_sampled,
+        };
+        let Some(region) = self.kernel_regions.at(addr) else {
+            let is_named = addr >> 63 == 0 || kernel.variable(addr, 1, None).is_some();
+            return (!is_named).then(|| self.types.on_line(source, addr, None))?;
+        };
+        if let Some(object) = self.kernel_regions.untyped_at(addr) {
+            return self.types.in_range(source, object, addr, || None);
+        }
+        let offset = addr - region.range.start();
+        let is_untold = match &region.kind {
+            RegionKind::PerCpu { .. } => !kernel.is_in_per_cpu_image(offset),
+            RegionKind::Object { name, type_name } => {
+                type_name.is_empty() && name.starts_with(VMALLOC_AREA)
+            }
+            _ => false,
+        };
+        is_untold.then(|| self.types.on_line(source, addr, Some(region.range)))?
+    }
+
     /// Returns the label of an address in a region of a kernel.
     pub(super) fn kernel_label(&self, region: &Region, addr: u64, size: u8) -> DataLabel {
         let start = region.range.start();
@@ -81,6 +152,10 @@ impl AddressNames<'_> {
             }
             _ => {}
         }
+        if let Some(place) = self.kernel_place(addr) {
+            let memory = self.memory_at(place.base);
+            label.origin = format!("{memory}, {}", place.tally);
+        }
         label
     }
 
@@ -112,6 +187,9 @@ impl AddressNames<'_> {
 
     /// Returns the category of an address of a recorded machine; none when nothing identifies it.
     pub fn known_as(&self, addr: u64) -> Option<KnownAs> {
+        if self.kernel_place(addr).is_some() {
+            return Some(KnownAs::Typed);
+        }
         let Some(region) = self.kernel_regions.at(addr) else {
             let kernel = self.kernel.as_ref()?;
             return kernel.variable(addr, 1, None).map(|_| KnownAs::Variable);
@@ -127,8 +205,11 @@ impl AddressNames<'_> {
 
     /// The object of type `wanted` that holds the byte at `addr`, also one inside another object.
     pub fn place_in_type(&self, addr: u64, size: u8, wanted: &str) -> Option<TypePlace> {
-        let region = self.kernel_regions.at(addr);
-        let base = match region.map(|region| (&region.kind, region.range.start())) {
+        let region = self.kernel_region(addr);
+        let base = match region
+            .as_deref()
+            .map(|region| (&region.kind, region.range.start()))
+        {
             Some((RegionKind::UserMemory { address }, start)) => {
                 let own = address + (addr - start);
                 let base = self.typed_instance(own, size, wanted)?;
@@ -152,8 +233,8 @@ impl AddressNames<'_> {
     /// The kernel's own object of type `wanted` that holds the byte at `addr`.
     pub(super) fn instance_in_kernel(&self, addr: u64, wanted: &str) -> Option<u64> {
         let kernel = self.kernel.as_ref()?;
-        match self.kernel_regions.at(addr) {
-            Some(region) => kernel.instance(region, addr, wanted),
+        match self.kernel_region(addr) {
+            Some(region) => kernel.instance(&region, addr, wanted),
             None => kernel.instance_in_variable(addr, self.page_content(addr), wanted),
         }
     }
@@ -170,7 +251,7 @@ impl AddressNames<'_> {
     /// The type of the object that holds the byte at `addr`; of an array, that of its elements. None
     /// for memory whose type nothing says.
     pub fn type_of(&self, addr: u64, size: u8) -> Option<String> {
-        let Some(region) = self.kernel_regions.at(addr) else {
+        let Some(region) = self.kernel_region(addr) else {
             let kernel = self.kernel.as_ref();
             let of_image = kernel.and_then(|known| known.image_type(addr, self.page_content(addr)));
             return of_image.or_else(|| self.file_type(addr, size));

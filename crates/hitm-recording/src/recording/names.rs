@@ -227,8 +227,8 @@ impl<'a> AddressNames<'a> {
         if let Some(object) = self.objects.heap_at(addr) {
             return Some(self.heap_label(object, addr, size));
         }
-        if let Some(region) = self.kernel_regions.at(addr) {
-            return Some(self.kernel_label(region, addr, size));
+        if let Some(region) = self.kernel_region(addr) {
+            return Some(self.kernel_label(&region, addr, size));
         }
         if let Some(region) = self.regions.at(addr) {
             let typed = self.typed_label(addr, size, || self.region_label(region, addr).object);

@@ -173,6 +173,29 @@ impl<'a> KernelRegions<'a> {
     pub(super) fn at(&self, addr: u64) -> Option<&'a Region> {
         self.parts.at(addr)
     }
+
+    /// The object of a slab cache without a type that holds the byte at `addr`.
+    pub(super) fn untyped_at(&self, addr: u64) -> Option<AddrRange> {
+        let region = self.at(addr)?;
+        match &region.kind {
+            RegionKind::Slab {
+                type_name,
+                stride_bytes,
+                ..
+            } if type_name.is_empty() => {
+                let stride = (*stride_bytes).max(1);
+                AddrRange::with_len(addr - (addr - region.range.start()) % stride, stride)
+            }
+            _ => None,
+        }
+    }
+
+    /// Such objects at a line's ends.
+    pub(super) fn untyped_on(&self, line: LineAddr) -> impl Iterator<Item = AddrRange> {
+        let first = line.first_byte();
+        let ends = [first, first.saturating_add(LINE_SIZE - 1)];
+        ends.into_iter().filter_map(|addr| self.untyped_at(addr))
+    }
 }
 
 #[cfg(test)]

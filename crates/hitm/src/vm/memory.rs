@@ -11,6 +11,7 @@ use hitm_base::{AddrRange, MapsLine};
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 
 use hitm_kernel::{DIRECT_MAP, PAGE_BYTES};
+use hitm_recording::VMALLOC_AREA;
 
 /// End of user space.
 const USER_END: u64 = 1 << 47;
@@ -69,7 +70,7 @@ fn area(line: &str) -> Option<Region> {
         // Functions that allocate stacks, by kernel version (kernel/fork.c).
         "dup_task_struct" | "alloc_thread_stack_node" | "copy_process" => "thread stack".to_owned(),
         "unpurged" => "freed vmalloc area".to_owned(),
-        _ => format!("vmalloc area of {owner}"),
+        _ => format!("{VMALLOC_AREA}{owner}"),
     };
     let type_name = String::new();
     let is_area = !range.is_empty() && range.start() >> 63 == 1 && !line.contains(" ioremap");

@@ -14,6 +14,9 @@ use super::qmp::Qmp;
 use super::snapshot::Snapshot;
 use crate::kernel_records;
 
+/// Most bytes of a kernel's code that are kept; distributions' have 20 MiB.
+const CODE_BYTES_MAX: u64 = 128 << 20;
+
 /// A stopped guest and the kernel's description of itself.
 pub(super) struct StoppedKernel<'q> {
     memory: StoppedGuest<'q>,
@@ -37,13 +40,28 @@ impl<'q> StoppedKernel<'q> {
         let btf = BtfFile::parse(Bytes::new(btf), None, "the guest's BTF");
         qmp.stop()?;
         let file = temporary::file()?;
-        Ok(StoppedKernel {
+        let mut kernel = StoppedKernel {
             memory: StoppedGuest { qmp, file },
             symbols: snapshot.symbols()?,
             btf: btf.map_err(io::Error::other)?,
             build_id,
             cpu_count,
-        })
+        };
+        kernel.keep_code()?;
+        Ok(kernel)
+    }
+
+    /// Keeps the kernel's code for reports: with what was patched into it, no file has it.
+    fn keep_code(&mut self) -> io::Result<()> {
+        let files = KernelFiles::of(&self.build_id);
+        let range = self.symbols.code().filter(|_| !files.has_code());
+        match range.filter(|range| range.end - range.start <= CODE_BYTES_MAX) {
+            Some(range) => {
+                let code = self.memory.read(range.start, range.end - range.start)?;
+                files.keep_code(&code)
+            }
+            None => Ok(()),
+        }
     }
 
     pub(super) fn walker(&mut self) -> Walker<'_> {

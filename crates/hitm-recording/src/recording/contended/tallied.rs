@@ -12,6 +12,7 @@ use super::rows::{Chosen, Keep, Tier};
 use super::source::{Others, Source};
 use super::{Limits, Wanted};
 use crate::recording::Recording;
+use crate::recording::objects::KernelRegions;
 
 /// Lines that may matter: more only where a recording does not say how long its threads ran.
 const LINES_THAT_MATTER_MAX: usize = 1 << 14;
@@ -168,14 +169,16 @@ impl Tallied {
     }
 }
 
-/// These lines, costliest first, and all others of the heap blocks that they belong to: what an element of a
-/// block is, its other lines say.
+/// These lines, costliest first, and all others of the heap blocks and untyped slab objects that they belong to: what an
+/// element of a block is, its other lines say.
 fn with_blocks(recording: &Recording, ranked: &[(LineAddr, Tier)]) -> BTreeMap<LineAddr, Tier> {
     let mut lines: BTreeMap<LineAddr, Tier> = ranked.iter().copied().collect();
     let mut blocks: BTreeSet<(LineAddr, LineAddr)> = BTreeSet::new();
+    let kernel = KernelRegions::new(&recording.objects.regions);
     for (line, tier) in ranked {
-        for block in recording.objects.heap_on(*line) {
-            let (first, last) = block.range.lines();
+        let heap = recording.objects.heap_on(*line).map(|block| block.range);
+        for range in heap.chain(kernel.untyped_on(*line)) {
+            let (first, last) = range.lines();
             let has_room = lines.len() < LINES_OF_BLOCKS_MAX;
             if last.0 - first.0 < BLOCK_LINES_MAX && has_room && blocks.insert((first, last)) {
                 for line in (first.0..=last.0).map(LineAddr) {

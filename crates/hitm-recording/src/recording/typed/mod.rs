@@ -6,40 +6,28 @@
 //! for the whole block, each line is judged by its own votes. A wrong name is worse than none: see
 //! [`votes::AGREEING`].
 
+mod code;
 mod names;
 mod votes;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use hitm_base::{AddrRange, CodeAddr, LINE_SIZE, LineAddr};
 use hitm_coherence::stats::Statistics;
-use hitm_layout::{AccessedType, ResultUse, Symbolizer, TypeKind, structs};
+use hitm_layout::{AccessedType, ResultUse, TypeStore};
+use hitm_trace::{Region, RegionKind};
 
+pub(super) use self::code::{Code, FileType, file_type};
 pub use self::names::TypedBlock;
 use self::votes::{Instance, Vote, Votes, Whole};
 use super::objects::HeapBlock;
 
 /// Instructions and lines that are kept: of each kind some 10 MiB.
 const KEPT_MAX: usize = 1 << 17;
-
-/// A type that a file has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FileType {
-    /// The path of the file.
-    pub(super) path: Arc<str>,
-    /// The type, in the file's store.
-    pub(super) id: hitm_layout::TypeId,
-    /// Name of the type.
-    pub(super) name: Arc<str>,
-    /// Bytes.
-    pub(super) size: u64,
-    /// True if it has members. A number or a pointer votes for what is around it, and names nothing: `long` is no
-    /// answer to what threads fight over.
-    pub(super) has_members: bool,
-}
 
 /// Types by which glibc's allocator sees memory that is somebody else's object.
 const ALLOCATORS_VIEWS: [&str; 2] = ["malloc_chunk", "tcache_entry"];
@@ -53,6 +41,15 @@ pub(super) struct Tally {
     pub(super) agreeing: u64,
 }
 
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.votes {
+            0 => f.write_str("type by the allocation"),
+            votes => write!(f, "type by {} of {votes} accesses", self.agreeing),
+        }
+    }
+}
+
 /// An object of a known type that holds a byte.
 #[derive(Debug, Clone)]
 pub(super) struct TypedPlace {
@@ -64,6 +61,20 @@ pub(super) struct TypedPlace {
     pub(super) element: Option<(u64, u64, u64)>,
     /// Votes on that type.
     pub(super) tally: Tally,
+}
+
+impl TypedPlace {
+    /// The object, or the element, as memory of a kernel with a name.
+    pub(super) fn region(&self) -> Option<Region> {
+        let index = self.element.map(|(index, _, _)| format!("[{index}]"));
+        Some(Region {
+            range: AddrRange::with_len(self.base, self.of.size)?,
+            kind: RegionKind::Object {
+                name: format!("{}{}", self.of.name, index.unwrap_or_default()),
+                type_name: self.of.name.to_string(),
+            },
+        })
+    }
 }
 
 /// Types of all memory of a recording, found when first asked for.
@@ -84,7 +95,7 @@ pub(super) struct MemoryTypes {
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) statistics: &'a Statistics,
-    pub(super) symbolizer: &'a RefCell<Symbolizer<'static>>,
+    pub(super) code: Code<'a>,
     /// Set when accesses are samples, which do not say how many bytes they are of.
     pub(super) are_samples: bool,
 }
@@ -119,20 +130,31 @@ impl MemoryTypes {
         block: &HeapBlock,
         addr: u64,
     ) -> Option<TypedPlace> {
-        let whole = self.whole(source, block);
-        let place = whole
-            .as_ref()
-            .and_then(|whole| whole.place(block.range, addr));
+        self.in_range(source, block.range, addr, || {
+            let told = block.told_type.and_then(|at| self.told(source, at));
+            told.or_else(|| self.allocated(source, &block.stack))
+        })
+    }
+
+    /// The object that holds the byte at `addr`, in a range that was given out as a whole. `allocated` is the type that
+    /// it was given out for.
+    pub(super) fn in_range(
+        &self,
+        source: Source<'_>,
+        range: AddrRange,
+        addr: u64,
+        allocated: impl FnOnce() -> Option<FileType>,
+    ) -> Option<TypedPlace> {
+        let whole = self.whole(source, range, allocated);
+        let place = whole.as_ref().and_then(|whole| whole.place(range, addr));
         let Some(place) = place else {
-            return self.on_line(source, addr, Some(block.range));
+            return self.on_line(source, addr, Some(range));
         };
         // What lies in an object as bytes, the code around may know.
-        let is_storage = {
-            let mut symbolizer = source.symbolizer.borrow_mut();
-            let file = symbolizer.file(&place.of.path)?;
-            file.types().is_storage(place.of.id, addr - place.base)
-        };
-        let inner = is_storage.then(|| self.on_line(source, addr, Some(block.range)));
+        let into = addr - place.base;
+        let is_storage = |types: &TypeStore| types.is_storage(place.of.id, into);
+        let is_storage = source.code.with_types(&place.of.path, is_storage)?;
+        let inner = is_storage.then(|| self.on_line(source, addr, Some(range)));
         let is_inside = |inner: &TypedPlace| inner.of.size < place.of.size;
         Some(inner.flatten().filter(is_inside).unwrap_or(place))
     }
@@ -149,7 +171,7 @@ impl MemoryTypes {
         let known = self.lines.borrow().get(&line).cloned();
         let instances = known.unwrap_or_else(|| {
             let votes = self.votes(source, line, line, |_| true);
-            let found: Rc<[Instance]> = votes.instances(source.symbolizer).into();
+            let found: Rc<[Instance]> = votes.instances(source.code).into();
             keep(&mut self.lines.borrow_mut(), line, found.clone());
             found
         });
@@ -159,18 +181,19 @@ impl MemoryTypes {
     }
 
     /// The type of a whole block.
-    fn whole(&self, source: Source<'_>, block: &HeapBlock) -> Option<Rc<Whole>> {
-        let start = block.range.start();
+    fn whole(
+        &self,
+        source: Source<'_>,
+        range: AddrRange,
+        allocated: impl FnOnce() -> Option<FileType>,
+    ) -> Option<Rc<Whole>> {
+        let start = range.start();
         if let Some(known) = self.blocks.borrow().get(&start) {
             return known.clone();
         }
-        let (first, last) = block.range.lines();
-        let votes = self.votes(source, first, last, |addr| block.range.contains(addr));
-        let told = block.told_type.and_then(|at| self.told(source, at));
-        let allocated = told.or_else(|| self.allocated(source, &block.stack));
-        let found = votes
-            .whole(source.symbolizer, block.range, allocated)
-            .map(Rc::new);
+        let (first, last) = range.lines();
+        let votes = self.votes(source, first, last, |addr| range.contains(addr));
+        let found = votes.whole(source.code, range, allocated()).map(Rc::new);
         self.blocks.borrow_mut().insert(start, found.clone());
         found
     }
@@ -195,7 +218,7 @@ impl MemoryTypes {
                     && !ALLOCATORS_VIEWS.contains(&&*of.name)
                     && let Some(vote) = source.vote(addr, key.size, &accessed)
                 {
-                    votes.add(source.symbolizer, of, vote, row.sources.total());
+                    votes.add(source.code, of, vote, row.sources.total());
                 }
             }
         }
@@ -207,14 +230,7 @@ impl MemoryTypes {
         if let Some(known) = self.accessed.borrow().get(&code) {
             return known.clone();
         }
-        let found = {
-            let mut symbolizer = source.symbolizer.borrow_mut();
-            let found = symbolizer.accessed_type(code.0);
-            found.and_then(|(path, accessed)| {
-                let of = file_type(&mut symbolizer, &path, accessed.type_id)?;
-                Some((of, accessed))
-            })
-        };
+        let found = source.code.accessed(code);
         keep(&mut self.accessed.borrow_mut(), code, found.clone());
         found
     }
@@ -224,11 +240,10 @@ impl MemoryTypes {
         if let Some(known) = self.told.borrow().get(&at) {
             return known.clone();
         }
-        let found = {
-            let mut symbolizer = source.symbolizer.borrow_mut();
-            let found = symbolizer.described_type(at);
-            found.and_then(|(path, id)| file_type(&mut symbolizer, &path, id))
-        };
+        let found = source.code.symbolizer().and_then(|mut symbolizer| {
+            let (path, id) = symbolizer.described_type(at)?;
+            file_type(&mut symbolizer, &path, id)
+        });
         keep(&mut self.told.borrow_mut(), at, found.clone());
         found
     }
@@ -240,7 +255,9 @@ impl MemoryTypes {
         }
         let mut found = None;
         for frame in stack.iter() {
-            let mut symbolizer = source.symbolizer.borrow_mut();
+            let Some(mut symbolizer) = source.code.symbolizer() else {
+                break;
+            };
             match symbolizer.result_use(frame.0) {
                 Some((path, ResultUse::PointsAt(to))) => {
                     found = file_type(&mut symbolizer, &path, to);
@@ -271,40 +288,6 @@ fn parts(whole_bytes: u64, part_bytes: u8) -> u64 {
         0 => 1,
         part => (whole_bytes / u64::from(part)).max(1),
     }
-}
-
-/// A type of a file with its name, if objects can be of it.
-pub(super) fn file_type(
-    symbolizer: &mut Symbolizer<'_>,
-    path: &str,
-    id: hitm_layout::TypeId,
-) -> Option<FileType> {
-    let file = symbolizer.file(path)?;
-    let element = file.types().element_of(id);
-    let id = file.meant_type(element);
-    let store = file.types();
-    let size = store.get(id).size.filter(|size| *size > 1)?;
-    let own_name = store.layout(id).and_then(|layout| layout.name.clone());
-    let name = own_name.unwrap_or_else(|| Arc::from(bare(&store.get(id).name)));
-    let is_named = !name.contains("(anonymous)") && !name.is_empty();
-    let kind = &store.get(store.resolve(id)).kind;
-    let is_memory = !matches!(kind, TypeKind::Broken(_));
-    (is_named && is_memory).then(|| FileType {
-        path: Arc::from(path),
-        id,
-        name,
-        size,
-        has_members: matches!(kind, TypeKind::Aggregate(_)),
-    })
-}
-
-/// A type's name without qualifiers and the word that says what it is made of.
-fn bare(mut name: &str) -> &str {
-    let words = ["const ", "volatile ", "_Atomic ", "enum "];
-    while let Some(rest) = words.iter().find_map(|word| name.strip_prefix(word)) {
-        name = rest;
-    }
-    structs::bare(name)
 }
 
 /// Keeps an entry; what was kept before is forgotten when it becomes too much.

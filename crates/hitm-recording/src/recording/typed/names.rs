@@ -2,7 +2,7 @@
 
 use hitm_layout::TypeStore;
 
-use super::{FileType, Source, TypedPlace, file_type};
+use super::{Code, FileType, Source, TypedPlace, file_type};
 use crate::recording::labels::DataLabel;
 use crate::recording::names::AddressNames;
 use crate::recording::objects::HeapBlock;
@@ -32,7 +32,7 @@ impl AddressNames<'_> {
         }
         let source = Source {
             statistics: self.statistics,
-            symbolizer: &self.symbolizer,
+            code: Code::Programs(&self.symbolizer),
             are_samples: self.is_sampled,
         };
         if let Some(block) = self.objects.heap_at(addr) {
@@ -75,11 +75,7 @@ impl AddressNames<'_> {
         let start = place.element.map_or(base, |(_, start, _)| start);
         let object = self.object_name(&of, start);
         let tally = place.tally;
-        let by = match tally.votes {
-            0 => "type by the allocation".to_owned(),
-            votes => format!("type by {} of {votes} accesses", tally.agreeing),
-        };
-        let origin = format!("{}, {by}", memory());
+        let origin = format!("{}, {tally}", memory());
         Some(match place.element {
             Some((index, start, bytes)) => DataLabel {
                 object,

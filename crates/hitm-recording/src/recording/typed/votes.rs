@@ -1,13 +1,12 @@
 //! Votes of accesses for the types of the objects that they touch.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use hitm_base::AddrRange;
-use hitm_layout::Symbolizer;
+use hitm_layout::TypeStore;
 
-use super::{FileType, Tally, TypedPlace};
+use super::{Code, FileType, Tally, TypedPlace};
 
 /// Part of all votes that must agree. Assumed, from 1/2 to 9/10.
 /// With less, the last of several owners of a block names what the others did. With more, memory
@@ -72,7 +71,7 @@ struct Numbered<'t> {
 
 /// A type, and whether what lies somewhere in it is of another one.
 struct Comparison<'s> {
-    symbolizer: &'s RefCell<Symbolizer<'static>>,
+    code: Code<'s>,
     known: BTreeMap<(usize, u64, usize), Agreement>,
 }
 
@@ -184,14 +183,8 @@ impl Votes {
     }
 
     /// Counts a vote of some accesses.
-    pub(super) fn add(
-        &mut self,
-        symbolizer: &RefCell<Symbolizer<'static>>,
-        of: FileType,
-        vote: Vote,
-        weight: u64,
-    ) {
-        let index = self.number(symbolizer, of);
+    pub(super) fn add(&mut self, code: Code<'_>, of: FileType, vote: Vote, weight: u64) {
+        let index = self.number(code, of);
         let count = self.counts.entry((index, vote)).or_default();
         *count = count.saturating_add(weight);
     }
@@ -205,13 +198,10 @@ impl Votes {
     }
 
     /// The number of a type, the same for one of another unit.
-    fn number(&mut self, symbolizer: &RefCell<Symbolizer<'static>>, of: FileType) -> usize {
+    fn number(&mut self, code: Code<'_>, of: FileType) -> usize {
         let is_known = |known: &FileType| {
-            let is_one = || {
-                let mut symbolizer = symbolizer.borrow_mut();
-                let file = symbolizer.file(&of.path);
-                file.is_some_and(|file| file.types().is_same(known.id, of.id))
-            };
+            let is_same = |types: &TypeStore| types.is_same(known.id, of.id);
+            let is_one = || code.with_types(&of.path, is_same) == Some(true);
             known.name == of.name && known.size == of.size && (known.path != of.path || is_one())
         };
         if let Some(index) = self.types.iter().position(is_known) {
@@ -225,12 +215,12 @@ impl Votes {
     /// used as: it counts where there are no votes, and where it has room for what they are about.
     pub(super) fn whole(
         mut self,
-        symbolizer: &RefCell<Symbolizer<'static>>,
+        code: Code<'_>,
         block: AddrRange,
         allocated: Option<FileType>,
     ) -> Option<Whole> {
         let allocated = allocated.filter(|of| of.has_members);
-        let allocated = allocated.map(|of| self.number(symbolizer, of));
+        let allocated = allocated.map(|of| self.number(code, of));
         let mut by_type: BTreeMap<usize, u64> = BTreeMap::new();
         for ((of, _), count) in &self.counts {
             let sum = by_type.entry(*of).or_default();
@@ -243,7 +233,7 @@ impl Votes {
         candidates.truncate(CANDIDATES_MAX);
         candidates.extend(allocated.map(|of| (0, of)));
         let mut comparison = Comparison {
-            symbolizer,
+            code,
             known: BTreeMap::new(),
         };
         let tried = candidates.iter().filter_map(|(_, of)| {
@@ -335,9 +325,9 @@ impl Votes {
 
     /// The objects that the votes agree on, each with the votes about its bytes; where two overlap, the one
     /// with more votes, then the larger one.
-    pub(super) fn instances(self, symbolizer: &RefCell<Symbolizer<'static>>) -> Vec<Instance> {
+    pub(super) fn instances(self, code: Code<'_>) -> Vec<Instance> {
         let mut comparison = Comparison {
-            symbolizer,
+            code,
             known: BTreeMap::new(),
         };
         let of_one = |key: &(usize, Vote)| {
@@ -442,30 +432,25 @@ impl Comparison<'_> {
         if is_one && into == 0 {
             return Agreement::Agrees;
         }
-        let mut symbolizer = self.symbolizer.borrow_mut();
-        let Some(file) = symbolizer.file(&outer.path) else {
-            return Agreement::Differs;
-        };
-        let types = file.types();
-        let is_part = match outer.path == inner.path {
-            true => types.has_part(outer.id, into, inner.id),
-            // A library's functions know their objects only, the program what they are a part of.
-            false => types.has_part_called(outer.id, into, &inner.name, inner.size),
-        };
-        if is_part {
-            return Agreement::Agrees;
-        }
-        // A vote for something larger is about what is around.
-        let is_storage = inner.size <= outer.size && types.is_storage(outer.id, into);
-        if is_storage {
-            return Agreement::IsSilent;
-        }
-        Agreement::Differs
+        let agreement = self.code.with_types(&outer.path, |types| {
+            let is_part = match outer.path == inner.path {
+                true => types.has_part(outer.id, into, inner.id),
+                // A library's functions know their objects only, the program what they are a part of.
+                false => types.has_part_called(outer.id, into, &inner.name, inner.size),
+            };
+            // A vote for something larger is about what is around.
+            let is_storage = || inner.size <= outer.size && types.is_storage(outer.id, into);
+            match is_part {
+                true => Agreement::Agrees,
+                false if is_storage() => Agreement::IsSilent,
+                false => Agreement::Differs,
+            }
+        });
+        agreement.unwrap_or(Agreement::Differs)
     }
 
     fn has_open_end(&self, of: &FileType) -> bool {
-        let mut symbolizer = self.symbolizer.borrow_mut();
-        let file = symbolizer.file(&of.path);
-        file.is_some_and(|file| file.types().has_open_end(of.id))
+        let has_open_end = |types: &TypeStore| types.has_open_end(of.id);
+        self.code.with_types(&of.path, has_open_end) == Some(true)
     }
 }

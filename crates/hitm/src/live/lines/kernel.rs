@@ -16,7 +16,7 @@ use hitm_kernel::{GuestMemory, KernelSymbols, PAGE_DESCRIPTORS, Walker, Walks};
 use hitm_layout::{AccessedType, BtfFile, BtfFlow, Bytes, CodeBytes, KernelFunction, MayAccess};
 use hitm_live::kernel::KernelPeek;
 use hitm_live::lines::{Seen, is_kernels};
-use hitm_recording::{KernelFiles, build_id};
+use hitm_recording::{KernelFiles, PART_BYTES_MAX, build_id};
 use hitm_trace::{Record, Region, RegionKind};
 
 use super::super::programs::SeenAccess;
@@ -79,8 +79,6 @@ impl Functions {
 /// Name of the function that begins at an address.
 type NameOf = Box<dyn Fn(u64) -> Option<String>>;
 
-/// Bytes of a type that only says how its owner is guarded or counted: locks, counters, links.
-const PART_BYTES_MAX: u64 = 40;
 /// Callers that are asked for the owner of such a part.
 const OWNERS_MAX: usize = 3;
 
