@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a machine: [`GuestMemory`] does.
 
+mod cache_types;
 mod expression;
 mod page_tables;
 mod pages;

@@ -225,14 +225,13 @@ impl Walker<'_> {
         let shape_at = self.member_offset("kmem_cache", "oo")?;
         let size = self.memory.read(address + size_at, 4).ok()?;
         let shape = word(&self.memory.read(address + shape_at, 4).ok()?);
-        let own = types.get(&name).unwrap_or(&name);
-        let is_type = self.has_layout(own);
-        let type_name = if is_type { own.clone() } else { String::new() };
+        let stride_bytes = word(&size);
+        let type_name = self.type_of_cache(&name, stride_bytes, types);
         Some(Cache {
             address,
             name,
-            type_name,
-            stride_bytes: word(&size),
+            type_name: type_name.unwrap_or_default(),
+            stride_bytes,
             slab_pages: 1 << (shape >> SHAPE_ORDER_SHIFT).min(SLAB_ORDER_MAX),
             slab_objects: shape & ((1 << SHAPE_ORDER_SHIFT) - 1),
         })

@@ -173,10 +173,15 @@ impl Walker<'_> {
         self.find_member(type_id, member).map(|(offset, _)| offset)
     }
 
+    /// Bytes of the structure with a name.
+    pub(super) fn layout_bytes(&mut self, name: &str) -> Option<u64> {
+        let type_id = self.btf.type_by_name(name)?;
+        Some(self.btf.types().layout(type_id)?.size)
+    }
+
     /// Returns true if a structure has this name.
     pub(super) fn has_layout(&mut self, name: &str) -> bool {
-        let type_id = self.btf.type_by_name(name);
-        type_id.is_some_and(|id| self.btf.types().layout(id).is_some())
+        self.layout_bytes(name).is_some()
     }
 
     fn walk(&mut self, name: &str, expression: &Expression) -> Vec<KernelObject> {

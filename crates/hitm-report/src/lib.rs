@@ -31,6 +31,7 @@ mod allocators;
 pub mod baseline;
 mod build;
 pub mod by;
+mod caches;
 pub mod calls;
 pub mod ci;
 pub mod compare;
@@ -80,6 +81,7 @@ pub use build::{
     RUN_SHARE_MIN, ReportOptions, RunFacts, SampledFacts, SourceLine, ThreadFacts, WORTH_SHARE_MIN,
 };
 pub use by::{By, Filters, Pattern, Selection, SortKey};
+pub use caches::caches_text;
 pub use handed::{HANDED_ROWS_MAX, HandedOver, HandedRow};
 pub use machine::{MachineSummary, UNNAMED_MAX, Unnamed};
 pub use model::{

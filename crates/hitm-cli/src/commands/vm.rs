@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use hitm::vm::{KernelSource, StartAt, VmConfig, VmEnded, VmProgress, run as run_vm};
 use hitm_base::Cycles;
+use hitm_report::caches_text;
 
 use crate::commands::diff::ViewArgs;
 use crate::progress::{Spinner, size};
@@ -25,6 +26,8 @@ enum VmCommand {
     Run(RunArgs),
     /// Boot a kernel on a modelled machine and look around in it; nothing is recorded
     Shell(ShellArgs),
+    /// List the slab caches of a booted kernel with the types of their objects; nothing is recorded
+    Caches(CachesArgs),
     /// Record one workload on several kernels, and show the recordings side by side
     Diff(DiffArgs),
 }
@@ -84,6 +87,14 @@ struct ShellArgs {
 }
 
 #[derive(Debug, Args)]
+struct CachesArgs {
+    #[command(flatten)]
+    kernel: KernelArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+#[derive(Debug, Args)]
 struct DiffArgs {
     /// A kernel, as for `hitm vm run`; given at least twice
     #[arg(short, long, value_name = "FILE|debian:VERSION", required = true)]
@@ -137,6 +148,7 @@ pub(super) fn run(args: VmArgs, terminal: &mut Terminal) -> Result<Exit> {
     match args.command {
         VmCommand::Run(args) => record(args, terminal),
         VmCommand::Shell(args) => shell(args),
+        VmCommand::Caches(args) => caches(args, terminal),
         VmCommand::Diff(args) => diff(args, terminal),
     }
 }
@@ -185,6 +197,15 @@ fn shell(args: ShellArgs) -> Result<Exit> {
         }
     })?;
     Ok(Exit::OfProgram(status))
+}
+
+fn caches(args: CachesArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let config = config(args.kernel.kernel, args.machine, vec!["fifo_pool".to_owned()])?;
+    let spinner = Spinner::start("preparing");
+    let found = hitm::vm::caches(&config, &mut |progress| spinner.say(&text(progress)))?;
+    spinner.finish();
+    terminal.out(&caches_text(&found))?;
+    Ok(Exit::Done)
 }
 
 fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {

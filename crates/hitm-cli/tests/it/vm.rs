@@ -79,6 +79,7 @@ fn a_recorded_machine_is_named_and_priced_in_another_layout() {
         "{said}"
     );
     names(&session);
+    caches(&session);
     calls(&session);
     layout(&session);
     page_cache(&session);
@@ -106,11 +107,43 @@ fn names(session: &Session<'_>) {
     assert!(functions.contains("_raw_spin_"), "no lock among the lines");
     let domain = session.json(&["report", "-i", "a.hitm", "--type", "root_domain"]);
     assert_eq!(domain["object_count"], 1, "one root domain");
+    // No walk leads to them and no cache is named after them: the code that uses them says what they are.
+    let shared = session.json(&["report", "-i", "a.hitm", "--type", "sched_domain_shared"]);
+    assert!(shared["object_count"].as_u64() > Some(0), "{shared}");
     let line = line(&domain, "rto_mask");
     assert_eq!(line["line"], 3, "as compiled");
     let members = line["members"].to_string();
     assert!(members.contains("cpupri.pri_to_cpu[0].count"), "{members}");
     assert!(line["rows"].to_string().contains("cpupri_set"));
+}
+
+/// Slab caches have the types that their names, habits and the table of walks lead to.
+fn caches(session: &Session<'_>) {
+    let machine = ["vm", "caches", "-k", "debian:6.12", "--smp", "4"];
+    let cache = ["--snapshot-cache", &session.cache];
+    let output = run(session.directory, &[&machine[..], &cache].concat());
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let typed = |name: &str| {
+        said.lines().find_map(|line| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            (words.first() == Some(&name)).then(|| words[1].to_owned())
+        })
+    };
+    for (cache, expected) in [
+        ("TCP", "tcp_sock"),
+        ("UDPv6", "udp6_sock"),
+        ("UNIX", "unix_sock"),
+        ("RAW", "raw_sock"),
+        ("fs_cache", "fs_struct"),
+        ("shmem_inode_cache", "shmem_inode_info"),
+        ("skbuff_fclone_cache", "sk_buff_fclones"),
+        ("task_struct", "task_struct"),
+        ("kmalloc-512", "none"),
+        ("names_cache", "none"),
+    ] {
+        assert_eq!(typed(cache).as_deref(), Some(expected), "{cache}: {said}");
+    }
 }
 
 /// Each change of a CPU's priority leaves one vector and enters another.

@@ -5,6 +5,7 @@
 //! workload between two marker instructions.
 
 mod agent;
+mod caches;
 mod emulator;
 mod initramfs;
 mod kernel;
@@ -31,7 +32,9 @@ use thiserror::Error;
 
 use crate::record::ToolsError;
 
+pub use caches::caches;
 pub(crate) use emulator::find as find_emulator;
+pub use hitm_kernel::Cache;
 pub use kernel::KernelSource;
 pub use memory::records as records_of_agent;
 pub use run::{VmEnded, VmProgress, run};
