@@ -67,6 +67,7 @@ pub fn align_variables(
         edits.push(Edit::insert(at, before));
     }
     // Variables of one declaration are aligned together.
+    edits.sort_by_key(|edit: &Edit| edit.start);
     edits.dedup();
     Ok(Some(edited(source.file, source.text, edits)))
 }
@@ -76,36 +77,27 @@ fn definition(tokens: &Tokens<'_>, name: &str) -> Result<Option<usize>, EmitErro
     let mut found = Vec::new();
     for at in (0..tokens.len()).filter(|at| tokens.at(*at) == name) {
         let ends = ["=", ";", "[", ",", "{", "__attribute__"];
-        let is_typed =
-            at > 0 && (tokens.is_word(at - 1) || matches!(tokens.before(at), "*" | ">" | "}"));
+        let is_typed = at > 0
+            && (tokens.is_word(at - 1) || matches!(tokens.before(at), "*" | ">" | "}" | ","));
         if !ends.contains(&tokens.at(at + 1)) || !is_typed {
             continue;
         }
-        let mut start = at;
-        while let Some(before) = start.checked_sub(1) {
-            let open = tokens.open(before);
-            let is_body = tokens.at(before) == "}"
-                && !matches!(tokens.before(open), "struct" | "union")
-                && !tokens.is_word(open.wrapping_sub(1));
-            if matches!(tokens.at(before), ";" | "{" | "(" | ":")
-                || tokens.is_directive(before)
-                || is_body
-                || tokens.at(before) == "}" && tokens.before(open) == ")"
-            {
-                break;
-            }
-            start = open;
-        }
+        let start = statement_start(tokens, at);
         let words = tokens.flat(start, at);
         let has = |wanted: &[&str]| tokens.texts(&words).any(|word| wanted.contains(&word));
-        let is_static = has(&["static"]);
+        let last = |sign: &str| {
+            tokens
+                .texts(&words)
+                .collect::<Vec<_>>()
+                .iter()
+                .rposition(|word| *word == sign)
+        };
+        let is_value = last("=") > last(",");
+        let is_other = is_value || has(&["extern", "typedef", "return", "goto", "using"]);
         let is_of_file = tokens
             .around(at)
             .is_none_or(|open| is_namespace(tokens, open));
-        if start == at
-            || has(&["extern", "typedef", "return", "=", "goto", "using"])
-            || !is_static && !is_of_file
-        {
+        if start == at || is_other || !is_of_file && !has(&["static"]) {
             continue;
         }
         if has(&["alignas", "_Alignas", "aligned"]) {
@@ -123,6 +115,32 @@ fn definition(tokens: &Tokens<'_>, name: &str) -> Result<Option<usize>, EmitErro
             "one variable of that name in the file",
         )),
     }
+}
+
+/// The first token of the declaration or statement of a token.
+fn statement_start(tokens: &Tokens<'_>, at: usize) -> usize {
+    let mut start = at;
+    while let Some(before) = start.checked_sub(1) {
+        let open = tokens.open(before);
+        let is_end = match tokens.at(before) {
+            ";" | "{" | "(" | ":" => true,
+            "}" => !is_of_declaration(tokens, open, before),
+            _ => tokens.is_directive(before),
+        };
+        if is_end {
+            break;
+        }
+        start = open;
+    }
+    start
+}
+
+/// Returns true for braces of an initialiser or of a structure, behind which a declaration goes on.
+fn is_of_declaration(tokens: &Tokens<'_>, open: usize, close: usize) -> bool {
+    const TYPES: [&str; 4] = ["struct", "union", "enum", "class"];
+    let is_type = TYPES.contains(&tokens.before(open))
+        || TYPES.contains(&tokens.before(open.wrapping_sub(1)));
+    is_type || tokens.before(open) == "=" || tokens.at(close + 1) == ","
 }
 
 fn is_namespace(tokens: &Tokens<'_>, open: usize) -> bool {

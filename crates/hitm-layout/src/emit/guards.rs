@@ -206,7 +206,7 @@ impl Search<'_, '_> {
     /// Dependence that the declaration says.
     fn declared(&self, at: usize, lexis: Lexis) -> Option<GuardKind> {
         let tokens = self.tokens;
-        let open = tokens.until(at + 1, &["{", ";", "(", ")", "="]);
+        let open = tokens.until(at + 1, &["{", ";", ")", "=", ","]);
         if tokens.at(open) == "{"
             && (at + 1..open).any(|at| self.is_name(at))
             && lexis != Lexis::Rust
