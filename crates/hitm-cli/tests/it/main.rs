@@ -122,6 +122,8 @@ fn help_is_a_result() {
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
               whatif       Run a recording again with members moved or on another machine, and compare
+              fix          Change the source of a program so that its threads share less, built, checked and
+                           measured
               review       Compare two builds of structures: memory, and what each line costs on four machines
               import       Make a recording of another tool's samples
               export       Write a recording in another tool's format
@@ -197,6 +199,8 @@ fn no_command_is_wrong_usage() {
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
               whatif       Run a recording again with members moved or on another machine, and compare
+              fix          Change the source of a program so that its threads share less, built, checked and
+                           measured
               review       Compare two builds of structures: memory, and what each line costs on four machines
               import       Make a recording of another tool's samples
               export       Write a recording in another tool's format
