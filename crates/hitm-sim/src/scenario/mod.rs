@@ -15,10 +15,6 @@ mod assumed;
 mod c2c;
 mod check;
 mod choices;
-mod distribute;
-mod figures;
-mod locks;
-mod metric;
 mod outcome;
 mod parse;
 mod products;
@@ -43,11 +39,13 @@ use crate::kernel::{Balancing, KernelConfig, Placement, Throttling};
 
 pub use assumed::Assumed;
 pub use c2c::{C2cCounts, C2cLine, C2cRow};
-pub use metric::{Metric, WorkloadResult};
 pub use outcome::{Latencies, ModeShares, Outcome};
 pub use run::{RunRequest, run, run_traced};
 pub use shipped::{ShippedFile, shipped};
 pub use workload::{CpuChoice, Placed, PoolSpec, Workload, WorkloadKind};
+
+pub use crate::workload::figures::Figure;
+pub use crate::workload::metric::{Metric, WorkloadResult};
 
 /// Longest file, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;

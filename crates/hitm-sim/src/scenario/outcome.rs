@@ -7,10 +7,10 @@ use hitm_base::{Clock, Cycles, LINE_SIZE, Nanos};
 use hitm_coherence::stats::LatencyHistogram;
 
 use super::c2c::{C2cLine, lines};
-use super::metric::{Metric, WorkloadResult};
 use super::{RunSpec, Variant};
 use crate::engine::{Profile, RunHeader, RunTotals};
 use crate::kernel::KernelCounts;
+use crate::workload::metric::{Metric, WorkloadResult};
 
 /// The result of one run.
 #[derive(Debug, Clone)]

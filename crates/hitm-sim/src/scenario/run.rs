@@ -6,7 +6,6 @@ use std::time::Duration;
 use hitm_base::{Cycles, Machine, Nanos};
 use hitm_coherence::directory::Capacity;
 
-use super::figures::Window;
 use super::outcome::{Ended, Outcome, Snapshot};
 use super::quantity::nanos;
 use super::start::Running;
@@ -14,6 +13,7 @@ use super::{Scenario, Variant};
 use crate::engine::{Engine, EngineConfig, Executor, SimError, Trace};
 use crate::kernel::{Kernel, KernelConfig, functions};
 use crate::layout::Layouts;
+use crate::workload::figures::Window;
 use crate::workload::rt_app::RtApp;
 
 /// A run that no duration ends is ended by its workload, or after this much virtual time.

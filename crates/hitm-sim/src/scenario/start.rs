@@ -5,17 +5,17 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Nanos};
 
 use super::RunRequest;
-use super::figures::{Figures, Hogs, Window};
-use super::metric::{Metric, WorkloadResult};
 use super::workload::{CpuChoice, PoolSpec, Workload, WorkloadKind};
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel};
 use crate::workload::cgroup_hogs::CgroupHogs;
-use crate::workload::cyclic::{Cyclic, spawn_hogs};
+use crate::workload::cyclic::{Cyclic, Hogs, spawn_hogs};
+use crate::workload::figures::{Figures, Window};
 use crate::workload::file_copy::{FileCopy, FileCopyConfig};
 use crate::workload::hackbench::Hackbench;
 use crate::workload::lock_bench::LockBench;
 use crate::workload::lock_holder::LockHolder;
+use crate::workload::metric::{Metric, WorkloadResult};
 use crate::workload::pi_stress::PiStress;
 use crate::workload::policy_changer::PolicyChanger;
 use crate::workload::pool::{PoolConfig, Pools};
@@ -58,9 +58,7 @@ impl Running {
             ..window
         };
         let mut metrics = Vec::new();
-        let mut add = |id, unit, value, description| {
-            metrics.push(Metric::new(&self.name, id, unit, value, description));
-        };
+        let mut add = |figure, value| metrics.push(Metric::of(&self.name, figure, value));
         let own = self.tasks.figures(window, &mut add);
         WorkloadResult {
             name: self.name.clone(),

@@ -4,16 +4,19 @@ use hitm_base::Nanos;
 use hitm_base::rt_migrate::RtMigrateConfig;
 
 use crate::kernel::Policy;
-use crate::workload::cgroup_hogs::CgroupHogsConfig;
-use crate::workload::cyclic::{CyclicConfig, HogsConfig};
-use crate::workload::file_copy::FileCopyConfig;
-use crate::workload::hackbench::HackbenchConfig;
-use crate::workload::lock_bench::LockBenchConfig;
-use crate::workload::lock_holder::LockHolderConfig;
-use crate::workload::pi_stress::PiStressConfig;
-use crate::workload::policy_changer::PolicyChangerConfig;
-use crate::workload::request_response::RequestResponseConfig;
-use crate::workload::schbench::SchbenchConfig;
+use crate::workload::cgroup_hogs::{self, CgroupHogsConfig};
+use crate::workload::cyclic::{self, CyclicConfig, HogsConfig};
+use crate::workload::figures::Figure;
+use crate::workload::file_copy::{self, FileCopyConfig};
+use crate::workload::hackbench::{self, HackbenchConfig};
+use crate::workload::lock_bench::{self, LockBenchConfig};
+use crate::workload::lock_holder::{self, LockHolderConfig};
+use crate::workload::pi_stress::{self, PiStressConfig};
+use crate::workload::policy_changer::{self, PolicyChangerConfig};
+use crate::workload::pool;
+use crate::workload::request_response::{self, RequestResponseConfig};
+use crate::workload::schbench::{self, SchbenchConfig};
+use crate::workload::{rt_app, rt_migrate};
 
 /// A workload of a scenario.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +73,28 @@ pub enum WorkloadKind {
 }
 
 impl WorkloadKind {
+    /// The figures that a run of it may have, after the workload's name.
+    pub fn figures(&self) -> Vec<Figure> {
+        let lists: &[&[Figure]] = match self {
+            WorkloadKind::RtMigrateTest { .. } => &[rt_migrate::FIGURES],
+            WorkloadKind::Pool(_) => &[pool::FIGURES],
+            WorkloadKind::Cyclictest(_) => &[cyclic::LATENESS],
+            WorkloadKind::Cyclic(_) => &[cyclic::OPERATIONS, cyclic::LATENESS],
+            WorkloadKind::Hogs(_) => &[cyclic::HOGS],
+            WorkloadKind::CgroupHogs(_) => &[cgroup_hogs::FIGURES],
+            WorkloadKind::LockHolder(_) => &[lock_holder::FIGURES],
+            WorkloadKind::FileCopy(_) => &[file_copy::FIGURES],
+            WorkloadKind::Hackbench(_) => &[hackbench::FIGURES],
+            WorkloadKind::Schbench(_) => &[schbench::FIGURES],
+            WorkloadKind::PiStress { .. } => &[pi_stress::FIGURES],
+            WorkloadKind::LockBench(_) => &[lock_bench::FIGURES],
+            WorkloadKind::RequestResponse(_) => &[request_response::FIGURES],
+            WorkloadKind::PolicyChanger(_) => &[policy_changer::FIGURES],
+            WorkloadKind::RtApp(_) => &[rt_app::FIGURES],
+        };
+        lists.concat()
+    }
+
     /// CPUs that its threads may run on, for kinds that leave the choice.
     pub(super) fn cpus(&self) -> Option<&CpuChoice> {
         Some(match self {

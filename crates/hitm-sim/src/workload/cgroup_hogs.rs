@@ -5,10 +5,13 @@
 //! put them in the long run. They begin at random times in the first tick, so that CPUs do not reach
 //! the end of their slices together.
 
+mod figures;
+
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+pub(crate) use self::figures::FIGURES;
 use crate::engine::SimError;
 use crate::kernel::{GroupId, GroupSpec, Kernel, Quota, Task, TaskSpec};
 

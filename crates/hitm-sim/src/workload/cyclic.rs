@@ -11,6 +11,8 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, Task, TaskSpec, Thread};
 
@@ -168,4 +170,62 @@ pub(super) fn any_of(allowed: &CpuMask, number: usize) -> Result<CpuId, SimError
     let count = allowed.count().max(1);
     let cpu = allowed.iter().nth(number % count);
     cpu.ok_or_else(|| SimError::Workload(format!("thread {number} may run on no CPU")))
+}
+
+figures! {
+    LATENESS {
+        WAKEUPS: "wakeups", "count", "Wake-ups of all threads in the whole run";
+        LATE_US_MIN: "late_us_min", "us", "The least lateness of a wake-up";
+        LATE_US_MEAN: "late_us_mean", "us", "The mean lateness";
+        LATE_US_MAX: "late_us_max", "us", "The largest lateness";
+    }
+}
+
+figures! {
+    OPERATIONS {
+        OPERATIONS_PER_SECOND: "operations_per_second", "1/s", "Wake-ups of all threads a second: the stressor's bogo operations";
+    }
+}
+
+figures! {
+    HOGS {
+        USED_MS: "used_ms", "ms", "CPU time of all threads in the whole run, as of each one's last tick or switch";
+    }
+}
+
+impl Figures for Cyclic {
+    fn operations(&self) -> u64 {
+        self.results().cycles
+    }
+
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        if self.is_stressor() {
+            add(OPERATIONS_PER_SECOND, window.per_second);
+        }
+        lateness(self, window, add);
+        WorkloadResult::default()
+    }
+}
+
+fn lateness(cyclic: &Cyclic, window: Window<'_>, add: Add<'_>) {
+    let all = cyclic.results();
+    if all.cycles == 0 {
+        return;
+    }
+    add(WAKEUPS, all.cycles as f64);
+    add(LATE_US_MIN, window.micros(all.least));
+    add(LATE_US_MEAN, window.micros(all.sum) / all.cycles as f64);
+    add(LATE_US_MAX, window.micros(all.most));
+}
+
+/// Threads that burn their CPU.
+pub(crate) struct Hogs(pub(crate) Vec<Rc<Task>>);
+
+impl Figures for Hogs {
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        let used = self.0.iter().map(|task| task.totals().run_time.0).sum();
+        let millis = window.clock.nanos(Cycles(used)).0 / 1e6;
+        add(USED_MS, millis);
+        WorkloadResult::default()
+    }
 }

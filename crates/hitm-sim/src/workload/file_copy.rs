@@ -8,11 +8,14 @@
 //! the lock. Shared accesses and system calls are part of it. The place of each copy in the file
 //! when others begin is random, and decides who takes which page from whom.
 
+mod figures;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+pub(crate) use self::figures::FIGURES;
 use crate::engine::{Random, SimError};
 use crate::kernel::{BlockCopy, CpuMask, Kernel, PageCacheFile, Policy, TaskSpec, Thread};
 

@@ -9,6 +9,8 @@ use std::rc::Rc;
 use hitm_base::{Cycles, Nanos};
 
 use super::deck::CpuDeck;
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Kernel, Pipe, Policy, TaskSpec, Thread};
 
@@ -103,5 +105,22 @@ async fn send(thread: &Thread, pipes: &[Rc<Pipe>], config: HackbenchConfig) {
         for pipe in pipes {
             thread.write_pipe(pipe, config.size_bytes).await;
         }
+    }
+}
+
+figures! {
+    FIGURES {
+        TIME_MS: "time_ms", "ms", "From the first thread's start to the last message read";
+        MESSAGES: "messages", "count", "Messages read in the whole run";
+    }
+}
+
+impl Figures for Hackbench {
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        if let Some(time) = self.time() {
+            add(TIME_MS, window.clock.nanos(time).0 / 1e6);
+        }
+        add(MESSAGES, self.messages() as f64);
+        WorkloadResult::default()
     }
 }

@@ -13,6 +13,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::deck::CpuDeck;
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{
     CpuMask, Held, Hold, Kernel, Mutex, PiMutex, Policy, RawSpinlock, RwSem, TaskSpec, Thread,
@@ -134,5 +136,28 @@ impl LockBench {
     /// Acquisitions so far, by thread.
     pub fn acquisitions(&self) -> Vec<u64> {
         self.acquisitions.iter().map(Cell::get).collect()
+    }
+}
+
+figures! {
+    FIGURES {
+        ACQUISITIONS_PER_SECOND: "acquisitions_per_second", "1/s", "Acquisitions of all threads a second";
+        LEAST_OF_MOST: "least_of_most", "ratio", "Acquisitions of the thread with the fewest over those of the one with the most, in the whole run";
+    }
+}
+
+impl Figures for LockBench {
+    fn operations(&self) -> u64 {
+        self.acquisitions().iter().sum()
+    }
+
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        add(ACQUISITIONS_PER_SECOND, window.per_second);
+        let counts = self.acquisitions();
+        let ends = counts.iter().min().zip(counts.iter().max());
+        if let Some((least, most)) = ends.filter(|(_, most)| **most > 0) {
+            add(LEAST_OF_MOST, *least as f64 / *most as f64);
+        }
+        WorkloadResult::default()
     }
 }

@@ -7,13 +7,18 @@
 //! for, or write, as to the inode of a file.
 
 use std::cell::RefCell;
+use std::fmt::Write;
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::cgroup_hogs::hog;
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
-use crate::kernel::{GroupId, GroupSpec, Held, Hold, Kernel, Quota, RwSem, TaskSpec, Thread};
+use crate::kernel::{
+    GroupId, GroupSpec, Held, Histogram, Hold, Kernel, Quota, RwSem, TaskSpec, Thread,
+};
 
 /// Configuration of the tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -158,4 +163,46 @@ async fn use_sem(
         }
         thread.sleep(turn.pause).await;
     }
+}
+
+figures! {
+    FIGURES {
+        WRITER_WAIT_US_MAX: "writer_wait_us_max", "us", "The longest time that the writer waited for the lock";
+        READER_WAIT_US_MAX: "reader_wait_us_max", "us", "The longest time that a reader without a quota waited for it";
+        HOLDER_WAIT_US_MAX: "holder_wait_us_max", "us", "The longest time that a holder of the group with a quota waited for it";
+        READER_USES: "reader_uses", "count", "Times that readers without a quota had it";
+    }
+}
+
+impl Figures for LockHolder {
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        let histograms = Some(lock_metrics(&self.waits(), window, add));
+        WorkloadResult {
+            text: histograms.clone(),
+            histograms,
+            ..WorkloadResult::default()
+        }
+    }
+}
+
+/// Adds how long tasks waited for a lock; returns the histograms.
+fn lock_metrics(waits: &LockWaits, window: Window<'_>, add: Add<'_>) -> String {
+    let mut text = String::new();
+    let mut of = |name: &str, waits: &[Cycles]| {
+        let mut histogram = Histogram::default();
+        for wait in waits {
+            histogram.record(window.clock.nanos(*wait));
+        }
+        let _ = write!(text, "@{name}_wait:\n{}", histogram.text());
+        let most = waits.iter().max().copied().unwrap_or_default();
+        window.clock.nanos(most).0 / 1e3
+    };
+    let writer = of("writer", &waits.writer);
+    let readers = of("reader", &waits.readers);
+    let own = of("holder", &waits.holders);
+    add(WRITER_WAIT_US_MAX, writer);
+    add(READER_WAIT_US_MAX, readers);
+    add(HOLDER_WAIT_US_MAX, own);
+    add(READER_USES, waits.readers.len() as f64);
+    text
 }

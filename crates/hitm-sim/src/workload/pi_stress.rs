@@ -13,6 +13,8 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Nanos};
 
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Barrier, Kernel, PiMutex, Policy, TaskSpec, Thread};
 
@@ -107,5 +109,22 @@ impl PiStress {
     /// Rounds done so far, over all groups.
     pub fn inversions(&self) -> u64 {
         self.inversions.get()
+    }
+}
+
+figures! {
+    FIGURES {
+        INVERSIONS_PER_SECOND: "inversions_per_second", "1/s", "Priority inversions of all groups a second";
+    }
+}
+
+impl Figures for PiStress {
+    fn operations(&self) -> u64 {
+        self.inversions()
+    }
+
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        add(INVERSIONS_PER_SECOND, window.per_second);
+        WorkloadResult::default()
     }
 }

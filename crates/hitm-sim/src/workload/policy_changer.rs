@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
 
@@ -62,5 +64,22 @@ impl PolicyChanger {
     /// Changes so far, of all threads.
     pub fn changes(&self) -> u64 {
         self.changes.get()
+    }
+}
+
+figures! {
+    FIGURES {
+        CHANGES_PER_SECOND: "changes_per_second", "1/s", "Changes of policy of all threads a second";
+    }
+}
+
+impl Figures for PolicyChanger {
+    fn operations(&self) -> u64 {
+        self.changes()
+    }
+
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        add(CHANGES_PER_SECOND, window.per_second);
+        WorkloadResult::default()
     }
 }

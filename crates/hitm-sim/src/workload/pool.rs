@@ -17,6 +17,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::cyclic::{HogsConfig, spawn_hogs};
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::{HostSpan, Random, Rmw, SimError};
 use crate::kernel::{CpuMask, Futex, Kernel, Policy, TaskSpec, Thread};
 
@@ -199,5 +201,25 @@ impl Pools {
     /// Bursts that make a frame.
     pub fn frame_bursts(&self) -> u64 {
         self.config.frame_bursts
+    }
+}
+
+figures! {
+    FIGURES {
+        FRAMES_PER_SECOND: "frames_per_second", "1/s", "Frames of all instances a second";
+        BURSTS_PER_SECOND: "bursts_per_second", "1/s", "Bursts of all workers a second";
+    }
+}
+
+impl Figures for Pools {
+    fn operations(&self) -> u64 {
+        self.bursts()
+    }
+
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        let frames = window.per_second / self.frame_bursts() as f64;
+        add(FRAMES_PER_SECOND, frames);
+        add(BURSTS_PER_SECOND, window.per_second);
+        WorkloadResult::default()
     }
 }

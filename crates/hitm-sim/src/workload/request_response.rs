@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Kernel, Policy, TaskSpec};
 
@@ -75,5 +77,22 @@ impl RequestResponse {
     /// Transactions so far, of all pairs.
     pub fn transactions(&self) -> u64 {
         self.transactions.get()
+    }
+}
+
+figures! {
+    FIGURES {
+        TRANSACTIONS_PER_SECOND: "transactions_per_second", "1/s", "Transactions of all pairs a second";
+    }
+}
+
+impl Figures for RequestResponse {
+    fn operations(&self) -> u64 {
+        self.transactions()
+    }
+
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        add(TRANSACTIONS_PER_SECOND, window.per_second);
+        WorkloadResult::default()
     }
 }

@@ -13,6 +13,8 @@ use std::rc::Rc;
 pub use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig, Sample};
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::figures::{Add, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Barrier, Kernel, Policy, TaskSpec, Thread};
 
@@ -128,4 +130,49 @@ impl Running {
             thread.barrier_wait(&self.end).await;
         }
     }
+}
+
+figures! {
+    FIGURES {
+        ITERATIONS: "iterations", "count", "Iterations done";
+        FAILED_ITERATIONS: "failed_iterations", "count", "Iterations in which a thread had to wait for one of lower priority";
+        FAILED_START_US: "failed_start_us", "us", "How late the waiting thread of the first failed iteration started";
+        START_US_MAX: "start_us_max", "us", "The latest start of any thread but the lowest";
+        LOWEST_START_US_MAX: "lowest_start_us_max", "us", "The latest start of the lowest thread";
+    }
+}
+
+impl Figures for Running {
+    fn figures(&self, _: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        let results = self.results();
+        add_all(&results, add);
+        let failures = results.failures();
+        let failure = failures.first().map(|first| results.failure_text(*first));
+        WorkloadResult {
+            passed: Some(failures.is_empty()),
+            text: Some(results.text()),
+            failure,
+            ..WorkloadResult::default()
+        }
+    }
+}
+
+fn add_all(results: &RtMigrate, add: Add<'_>) {
+    let failures = results.failures();
+    let count = |count: usize| count as f64;
+    let done = count(results.iterations.len());
+    add(ITERATIONS, done);
+    add(FAILED_ITERATIONS, count(failures.len()));
+    let late = |iteration: &usize| {
+        let task = results.failure(*iteration)?;
+        Some(results.iterations[*iteration][task].start_us as f64)
+    };
+    if let Some(late) = failures.first().and_then(late) {
+        add(FAILED_START_US, late);
+    }
+    let starts = results.max_start_us();
+    let most = starts.iter().skip(1).max().copied().unwrap_or(0);
+    add(START_US_MAX, most as f64);
+    let lowest = starts.first().copied().unwrap_or(0);
+    add(LOWEST_START_US_MAX, lowest as f64);
 }

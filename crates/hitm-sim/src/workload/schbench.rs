@@ -11,6 +11,8 @@ use std::rc::Rc;
 use hitm_base::{Cycles, Nanos};
 
 use super::deck::CpuDeck;
+use super::figures::{Add, Figure, Figures, Window, figures};
+use super::metric::WorkloadResult;
 use crate::engine::{Rmw, SimError};
 use crate::kernel::{Futex, Kernel, Policy, TaskSpec, Thread};
 
@@ -134,5 +136,35 @@ impl Schbench {
             requests.wakeups.push(wakeup);
             requests.requests.push(request);
         }
+    }
+}
+
+figures! {
+    FIGURES {
+        REQUESTS: "requests", "count", "Requests done in the whole run";
+        WAKEUP_US_P50: "wakeup_us_p50", "us", "From the wake-up of a worker to its first instruction, half of all take at most this";
+        WAKEUP_US_P99: "wakeup_us_p99", "us", "The same, 99 % of all";
+        REQUEST_US_P50: "request_us_p50", "us", "From the wake-up of a worker to the end of its request, half of all take at most this";
+        REQUEST_US_P99: "request_us_p99", "us", "The same, 99 % of all";
+    }
+}
+
+impl Figures for Schbench {
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        let requests = self.requests();
+        add(REQUESTS, requests.requests.len() as f64);
+        let mut of = |figures: [Figure; 2], times: &[Cycles]| {
+            let mut times = times.to_vec();
+            times.sort_unstable();
+            for (figure, part) in figures.into_iter().zip([0.5, 0.99]) {
+                if let Some(last) = times.len().checked_sub(1) {
+                    let time = times[(last as f64 * part).round() as usize];
+                    add(figure, window.micros(time));
+                }
+            }
+        };
+        of([WAKEUP_US_P50, WAKEUP_US_P99], &requests.wakeups);
+        of([REQUEST_US_P50, REQUEST_US_P99], &requests.requests);
+        WorkloadResult::default()
     }
 }

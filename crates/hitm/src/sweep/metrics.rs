@@ -1,9 +1,9 @@
 //! Metrics that a run can have, listed before anything runs.
 //!
-//! The table below repeats the ids of the figures that a scenario's workloads make. A test runs a
-//! workload of each kind and compares.
+//! Workloads declare their own ([`hitm_sim::scenario::WorkloadKind::figures`]). A test runs a workload of
+//! each kind and compares.
 
-use hitm_sim::scenario::{Scenario, WorkloadKind};
+use hitm_sim::scenario::Scenario;
 use hitm_sweep::plan::SourceKind;
 
 use super::points::{REPLAY_METRICS, replay_metric};
@@ -40,93 +40,13 @@ const OF_LINES: [&str; 3] = [
     "load_cycles_row_max",
 ];
 
-const LATENESS: [&str; 4] = ["wakeups", "late_us_min", "late_us_mean", "late_us_max"];
-
-/// Figures of groups with a quota.
-const CGROUP_HOGS: [&str; 16] = [
-    "distribute_calls",
-    "full_walks",
-    "full_walk_ms_mean",
-    "distribute_us_max",
-    "distribute_cfs_rqs_max",
-    "distribute_tasks_max",
-    "distribute_ipis",
-    "distribute_lock_wait_us_max",
-    "csd_unthrottle_us_max",
-    "csd_unthrottles",
-    "csd_unthrottle_us_mean",
-    "throttle_walk_us_max",
-    "rq_lock_waits",
-    "rq_lock_wait_us_max",
-    "rq_lock_wait_ms",
-    "used_ms",
-];
-
-/// Figures of a workload, after its name.
-fn of_kind(kind: &WorkloadKind) -> &'static [&'static str] {
-    match kind {
-        WorkloadKind::RtMigrateTest { .. } => &[
-            "iterations",
-            "failed_iterations",
-            "failed_start_us",
-            "start_us_max",
-            "lowest_start_us_max",
-        ],
-        WorkloadKind::Pool(_) => &["frames_per_second", "bursts_per_second"],
-        WorkloadKind::Cyclictest(_) => &LATENESS,
-        WorkloadKind::Cyclic(_) => &[
-            "operations_per_second",
-            LATENESS[0],
-            LATENESS[1],
-            LATENESS[2],
-            LATENESS[3],
-        ],
-        WorkloadKind::Hogs(_) => &["used_ms"],
-        WorkloadKind::CgroupHogs(_) => &CGROUP_HOGS,
-        WorkloadKind::LockHolder(_) => &[
-            "writer_wait_us_max",
-            "reader_wait_us_max",
-            "holder_wait_us_max",
-            "reader_uses",
-        ],
-        WorkloadKind::FileCopy(_) => &[
-            "score",
-            "lock_hold_ns",
-            "lock_wait_ns",
-            "lock_hand_over_ns",
-            "hold_share",
-            "needed_cpus",
-            "chosen_cpus",
-        ],
-        WorkloadKind::Hackbench(_) => &["time_ms", "messages"],
-        WorkloadKind::Schbench(_) => &[
-            "requests",
-            "wakeup_us_p50",
-            "wakeup_us_p99",
-            "request_us_p50",
-            "request_us_p99",
-        ],
-        WorkloadKind::PiStress { .. } => &["inversions_per_second"],
-        WorkloadKind::LockBench(_) => &["acquisitions_per_second", "least_of_most"],
-        WorkloadKind::RequestResponse(_) => &["transactions_per_second"],
-        WorkloadKind::PolicyChanger(_) => &["changes_per_second"],
-        WorkloadKind::RtApp(_) => &[
-            "threads",
-            "phases",
-            "timers",
-            "missed",
-            "late_us_mean",
-            "late_us_max",
-        ],
-    }
-}
-
 /// True if a run of the scenario can have the metric.
 pub(super) fn is_of_scenario(scenario: &Scenario, id: &str) -> bool {
     let of_workload = |workload: &hitm_sim::scenario::Workload| {
         let rest = id.strip_prefix(workload.name.as_str());
         let rest = rest.and_then(|rest| rest.strip_prefix('.'));
-        rest.is_some_and(|rest| of_kind(&workload.kind).contains(&rest))
+        let declared = workload.kind.figures();
+        rest.is_some_and(|rest| declared.iter().any(|figure| figure.id == rest))
     };
     OF_ALL.contains(&id) || is_of_line(id) || scenario.workloads.iter().any(of_workload)
 }
@@ -157,8 +77,8 @@ pub(super) fn known(kind: SourceKind, scenarios: &[Scenario]) -> String {
         }
         SourceKind::Scenarios => {
             for workload in scenarios.iter().flat_map(|scenario| &scenario.workloads) {
-                for id in of_kind(&workload.kind) {
-                    let id = format!("{}.{id}", workload.name);
+                for figure in workload.kind.figures() {
+                    let id = format!("{}.{}", workload.name, figure.id);
                     if !ids.contains(&id) {
                         ids.push(id);
                     }

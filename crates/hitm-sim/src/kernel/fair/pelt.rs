@@ -13,8 +13,6 @@
 //! Frequency and capacity do not change: a CPU's capacity is 1024 less nothing.
 
 use super::entity::EntityId;
-#[cfg(doc)]
-use super::places::CfsMember;
 use crate::kernel::Kernel;
 use crate::kernel::rq::Rq;
 use crate::kernel::task::Task;
@@ -176,7 +174,7 @@ impl Kernel {
     }
 
     /// Brings the averages of a CPU, whose run queue is locked, to the present. Others know those that it
-    /// stored last ([`CfsMember::Avg`]).
+    /// stored last (`CfsMember::Avg`).
     pub(super) fn update_cpu_load(&self, rq: &Rq) -> Load {
         let now = {
             let groups = self.fair.groups.borrow();

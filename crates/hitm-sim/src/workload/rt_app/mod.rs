@@ -15,6 +15,7 @@
 
 mod error;
 mod events;
+mod figures;
 mod json;
 mod read;
 mod run;
@@ -25,6 +26,7 @@ mod tests;
 use std::time::Duration;
 
 pub use error::{Fault, RtAppError};
+pub(crate) use figures::FIGURES;
 pub use run::{Running, TaskResult};
 
 /// Longest file, in bytes.

@@ -1,20 +1,46 @@
-//! Figures of locks: how long they were held and waited for, and where their threads were put.
+//! Figures of file copies and their locks: how long these were held and waited for, and where their
+//! threads were put.
 
 use std::fmt::Write;
 
 use hitm_base::{Cycles, Distance};
 use hitm_policy::cpus_of_use;
 
-use super::figures::{Add, Window};
+use super::FileCopy;
 use crate::kernel::{Decision, LockStat};
-use crate::workload::file_copy::FileCopy;
+use crate::workload::figures::{Add, Figures, Window, figures};
+use crate::workload::metric::WorkloadResult;
+
+figures! {
+    FIGURES {
+        SCORE: "score", "points", "Score of all threads: KB/s over the baseline, times 10";
+        LOCK_HOLD_NS: "lock_hold_ns", "ns", "Mean time for which a writer had the lock, of the whole run";
+        LOCK_WAIT_NS: "lock_wait_ns", "ns", "Mean time for which a writer waited for it";
+        LOCK_HAND_OVER_NS: "lock_hand_over_ns", "ns", "Mean time from the end of one use to the start of the next that waited";
+        HOLD_SHARE: "hold_share", "%", "Share of its time for which a thread holds the lock, as placement estimates it";
+        NEEDED_CPUS: "needed_cpus", "count", "CPUs that the lock can keep busy, by that share";
+        CHOSEN_CPUS: "chosen_cpus", "count", "CPUs that its threads were given";
+    }
+}
+
+impl Figures for FileCopy {
+    fn operations(&self) -> u64 {
+        self.blocks()
+    }
+
+    fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
+        add(SCORE, self.score(window.per_second));
+        let (locks, placements) = file_copy_metrics(self, window, add);
+        WorkloadResult {
+            text: Some(format!("{locks}{placements}")),
+            placements: (!placements.is_empty()).then_some(placements),
+            ..WorkloadResult::default()
+        }
+    }
+}
 
 /// Adds the figures of a file copy's first lock. Returns the table of locks, and what placement did.
-pub(super) fn file_copy_metrics(
-    copy: &FileCopy,
-    window: Window<'_>,
-    add: Add<'_>,
-) -> (String, String) {
+fn file_copy_metrics(copy: &FileCopy, window: Window<'_>, add: Add<'_>) -> (String, String) {
     let locks: Vec<&LockStat> = copy
         .targets()
         .iter()
@@ -93,13 +119,10 @@ fn name(distance: Distance) -> &'static str {
 fn lock_figures(lock: &LockStat, window: Window<'_>, add: Add<'_>) {
     let totals = lock.totals();
     let mean = |sum: Cycles, count: u64| window.clock.nanos(sum).0 / count.max(1) as f64;
-    let text = "Mean time for which a writer had the lock, of the whole run";
-    add("lock_hold_ns", "ns", mean(totals.hold, totals.writes), text);
-    let text = "Mean time for which a writer waited for it";
-    add("lock_wait_ns", "ns", mean(totals.wait, totals.writes), text);
-    let text = "Mean time from the end of one use to the start of the next that waited";
+    add(LOCK_HOLD_NS, mean(totals.hold, totals.writes));
+    add(LOCK_WAIT_NS, mean(totals.wait, totals.writes));
     let hand_over = mean(totals.hand_over, totals.contended);
-    add("lock_hand_over_ns", "ns", hand_over, text);
+    add(LOCK_HAND_OVER_NS, hand_over);
     let Some(last) = window.kernel.lock_decisions().into_iter().last() else {
         return;
     };
@@ -107,13 +130,10 @@ fn lock_figures(lock: &LockStat, window: Window<'_>, add: Add<'_>) {
         .kernel
         .lock_hold_share(last.lock)
         .unwrap_or(last.hold_share);
-    let text = "Share of its time for which a thread holds the lock, as placement estimates it";
-    add("hold_share", "%", share * 100.0, text);
-    let text = "CPUs that the lock can keep busy, by that share";
-    add("needed_cpus", "count", cpus_of_use(share) as f64, text);
-    let text = "CPUs that its threads were given";
+    add(HOLD_SHARE, share * 100.0);
+    add(NEEDED_CPUS, cpus_of_use(share) as f64);
     let cpus = last.cpus.map_or(0, |cpus| cpus.len());
-    add("chosen_cpus", "count", cpus as f64, text);
+    add(CHOSEN_CPUS, cpus as f64);
 }
 
 fn decision_line(decision: &Decision, window: Window<'_>, text: &mut String) {

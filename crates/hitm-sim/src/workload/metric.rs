@@ -1,5 +1,7 @@
 //! Single figures of a run.
 
+use super::figures::Figure;
+
 /// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
@@ -15,7 +17,7 @@ pub struct Metric {
 
 impl Metric {
     /// A metric of the workload or part `owner`.
-    pub(super) fn new(
+    pub(crate) fn new(
         owner: &str,
         id: &str,
         unit: &'static str,
@@ -28,6 +30,13 @@ impl Metric {
             unit,
             description,
         }
+    }
+}
+
+impl Metric {
+    /// The figure of a workload of this name.
+    pub(crate) fn of(owner: &str, figure: Figure, value: f64) -> Metric {
+        Metric::new(owner, figure.id, figure.unit, value, figure.description)
     }
 }
 
