@@ -1,23 +1,22 @@
 //! The command line of QEMU.
 
 use std::ffi::OsString;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use hitm_files::streams;
 
-use super::child;
 use super::region::Region;
-use super::target::Target;
-use super::tools::Tools;
+use super::{Prepared, ProgramOutput, child};
 
-/// The command that runs `target` under QEMU with the recorder loaded. Unless it `keeps_running`, it
+/// The command that runs the target under QEMU with the recorder loaded. Unless the settings keep it running, it
 /// ends with the thread that spawns it.
-pub(crate) fn command(
-    target: &Target,
-    tools: &Tools,
-    region: &Region,
-    keeps_running: bool,
-) -> Command {
+pub(super) fn command(prepared: &Prepared<'_>, region: &Region) -> Command {
+    let Prepared {
+        config,
+        target,
+        tools,
+        ..
+    } = prepared;
     let mut command = Command::new(&tools.qemu.path);
     let plugin = format!(
         "{},{},{}",
@@ -42,7 +41,15 @@ pub(crate) fn command(
         .args(&target.args);
     region.inherit(&mut command);
     streams::pass_closed(&mut command);
-    if !keeps_running {
+    if let Some(directory) = &config.directory {
+        command.current_dir(directory);
+    }
+    match config.program_output {
+        ProgramOutput::Inherited => {}
+        ProgramOutput::Error => _ = command.stdout(std::io::stderr()),
+        ProgramOutput::Discarded => _ = command.stdout(Stdio::null()),
+    }
+    if !config.keeps_running {
         child::end_with_this_thread(&mut command);
     }
     command

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -30,7 +30,7 @@ use super::lifeline::Lifeline;
 use super::region::Region;
 use super::signals::Signals;
 use super::sink::{Progress, Sink};
-use super::{Callers, News, Prepared, ProgramClock, ProgramOutput, RecordError};
+use super::{Callers, News, Prepared, ProgramClock, RecordError};
 
 /// Time that the engine sleeps while the ring is full.
 const RING_FULL_WAIT: Duration = Duration::from_micros(100);
@@ -114,16 +114,7 @@ pub(super) fn run(
     region
         .write_text(&launch(prepared, &region))
         .map_err(system("make the memory that is shared with QEMU"))?;
-    let mut qemu = command(&prepared.target, tools, &region, config.keeps_running);
-    if let Some(directory) = &config.directory {
-        qemu.current_dir(directory);
-    }
-    match config.program_output {
-        ProgramOutput::Inherited => {}
-        ProgramOutput::Error => _ = qemu.stdout(std::io::stderr()),
-        ProgramOutput::Discarded => _ = qemu.stdout(Stdio::null()),
-    }
-    let child = qemu.spawn();
+    let child = command(prepared, &region).spawn();
     let child = child.map_err(|error| {
         end_early(&shared, &mut region.consumer, &engine);
         system(&format!("start {}", tools.qemu.path.display()))(error)
