@@ -14,7 +14,7 @@ use crate::programs::say_not_run;
 /// A quota that is never used up: ten CPUs.
 const ENOUGH_US: u64 = 1_000_000;
 /// CPU time of each program while it is observed.
-const EACH_NS: u64 = 400_000_000;
+const EACH_NS: u64 = 700_000_000;
 
 /// Starts a program that never sleeps in `folder`, on one CPU.
 fn start_on(group: &mut Group, folder: &Path, cpu: usize) -> u32 {
@@ -29,6 +29,23 @@ fn start_on(group: &mut Group, folder: &Path, cpu: usize) -> u32 {
         assert_eq!(libc::sched_setaffinity(tid, size, &raw const set), 0);
     }
     pid
+}
+
+/// Stops programs or lets them go on. Who is stopped waits for no CPU: what is observed is what the test measures.
+fn signal(pids: &[u32], signal: libc::c_int) {
+    for pid in pids {
+        // SAFETY: a signal to a process of this test.
+        unsafe { libc::kill(pid.cast_signed(), signal) };
+    }
+    let has_taken_it = |pid: &u32| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("the task is there");
+        let state = stat
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().next());
+        (state == Some("T")) == (signal == libc::SIGSTOP)
+    };
+    wait_for("a signal", || pids.iter().all(has_taken_it));
 }
 
 /// CPU time of programs, and the moment at which it was read.
@@ -105,11 +122,13 @@ fn the_matrix_is_what_cpu_times_say() {
         Watcher::start(&["live", "neighbours", "--cgroup", &path, "--format", "json"]);
     watcher.wait_attached();
     let begin = Moment::now(&pids, &limited);
+    signal(&pids, libc::SIGCONT);
     wait_for("CPU time", || {
         let mut ran = pids.iter().zip(&begin.ran_ns);
         ran.all(|(pid, before)| run_ns(*pid) >= before + EACH_NS)
     });
     let end = Moment::now(&pids, &limited);
+    signal(&pids, libc::SIGSTOP);
     let report = json(&watcher.end());
     let time = end.at.duration_since(begin.at).as_nanos() as f64;
     let ran: Vec<f64> = end
