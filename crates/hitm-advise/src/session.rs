@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use hitm_base::Machine;
 use hitm_files::text_file;
-use hitm_layout::{Decl, StructLayout};
 use hitm_layout::advise::{Advice, Candidate, Demand, Options, Search, Weighed};
 use hitm_layout::emit::{self, patch_array};
 use hitm_layout::layout_file::{FileStruct, LayoutFile};
 use hitm_layout::profile::Profile;
+use hitm_layout::{Decl, StructLayout};
 use hitm_recording::Recording;
 use hitm_whatif::Took;
 use hitm_whatif::layout_files;
