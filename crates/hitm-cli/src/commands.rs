@@ -137,6 +137,8 @@ commands! {
     place: Place(PlaceArgs);
     /// Describe what commands write as JSON, by JSON Schema
     schema: Schema(SchemaArgs);
+    /// Serve recordings, reports and advice to an agent over standard input and output (Model Context Protocol)
+    mcp: Mcp(McpArgs);
     /// Check this host: what works, what to install
     doctor: Doctor(DoctorArgs);
     /// Write what a shell needs to complete hitm's commands and options

@@ -344,7 +344,7 @@ pub(crate) fn sentence(before: Runs<'_>, after: Runs<'_>) -> String {
     }
     let [median, least, largest] =
         [change.median(), change.least(), change.largest()].map(Option::unwrap_or_default);
-    let lost = say::lost(percent(before.lost_share()), percent(after.lost_share()));
+    let lost = say::lost_by_each(percent(before.lost_share()), percent(after.lost_share()));
     let is_single = before.runs.len() == 1 && after.runs.len() == 1;
     if !is_single && !change.is_clear() {
         let (from, to) = (signed(least), signed(largest));

@@ -359,7 +359,7 @@ pub fn step(step: &Step<'_>) -> String {
 
 /// A structure with another layout.
 pub fn layout_words(name: &str, of: &Plan) -> String {
-    say::layout(name, plan(of))
+    say::of_layout(name, plan(of))
 }
 
 /// An array of values that are padded.

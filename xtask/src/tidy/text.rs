@@ -105,6 +105,11 @@ pub(super) fn markdown_title(file: &File, text: &str) -> Vec<String> {
     if !file.path.ends_with(".md") {
         return Vec::new();
     }
+    // A skill of an agent begins with its name and what it is for.
+    let matter = text
+        .strip_prefix("---\n")
+        .and_then(|text| text.split_once("\n---\n"));
+    let text = matter.map_or(text, |(_, text)| text.trim_start());
     if !text.starts_with("# ") {
         return vec![":1 is no title".to_owned()];
     }

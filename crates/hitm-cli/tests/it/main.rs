@@ -48,6 +48,7 @@ mod live_neighbours;
 mod live_rt;
 mod live_throttle;
 mod lost_recordings;
+mod mcp;
 mod namespaces;
 mod page;
 mod perf_data;

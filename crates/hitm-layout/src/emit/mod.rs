@@ -223,7 +223,8 @@ fn steps_beside<'e>(emission: &Emission<'e>, is_kept: bool) -> Vec<Step<'e>> {
         let begins_line = start.is_multiple_of(LINE) && !is_inside;
         // No language aligns bits.
         let is_bits = file.bits.is_some();
-        let by_line = begins_line && !is_bits && !emission.is_padded() && end.next_multiple_of(LINE) == start;
+        let by_line =
+            begins_line && !is_bits && !emission.is_padded() && end.next_multiple_of(LINE) == start;
         // A member that begins a line says so, even where it would come to lie there anyway: that
         // keeps the next change from moving it.
         let is_aligned = by_line && align < LINE && (start > 0 || !is_kept);

@@ -10,7 +10,7 @@ sentences! {
     /// Least and largest change of any two runs.
     range(from, to) = " ({from} to {to})";
     /// Loss of both.
-    lost(before, after) = "lost to contention: {before}, then {after}";
+    lost_by_each(before, after) = "lost to contention: {before}, then {after}";
     /// Recordings without time.
     no_time() = "Nothing to compare: a recording does not say how long its threads ran.";
 }

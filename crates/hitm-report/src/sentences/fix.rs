@@ -4,7 +4,7 @@ use super::sentences;
 
 sentences! {
     /// A structure with another layout.
-    layout(name, plan) = "{name}: {plan}";
+    of_layout(name, plan) = "{name}: {plan}";
     /// An array of values, padded.
     array(name) = "{name}: each element on a line of its own";
     /// Variables that begin lines.
