@@ -122,6 +122,8 @@ fn help_is_a_result() {
               explain      Explain a word of a report or a verdict: the rule, what met it, what would change it
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
+              compare      Record two programs, or two revisions of one, in turn, and say what the second one
+                           gains
               whatif       Run a recording again with members moved or on another machine, and compare
               fix          Change the source of a program so that its threads share less, built, checked and
                            measured
@@ -138,6 +140,9 @@ fn help_is_a_result() {
               layout       Show, list, compare and check how structures lie in cache lines; propose better
                            layouts
               place        Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+              schema       Describe what commands write as JSON, by JSON Schema
+              mcp          Serve recordings, reports and advice to an agent over standard input and output
+                           (Model Context Protocol)
               doctor       Check this host: what works, what to install
               completions  Write what a shell needs to complete hitm's commands and options
               help         Print this message or the help of the given subcommand(s)
@@ -199,6 +204,8 @@ fn no_command_is_wrong_usage() {
               explain      Explain a word of a report or a verdict: the rule, what met it, what would change it
               view         Look at a recording in the terminal: lines, objects, types, functions, source
               diff         Show recordings of one load side by side: where each waits, and who
+              compare      Record two programs, or two revisions of one, in turn, and say what the second one
+                           gains
               whatif       Run a recording again with members moved or on another machine, and compare
               fix          Change the source of a program so that its threads share less, built, checked and
                            measured
@@ -215,6 +222,9 @@ fn no_command_is_wrong_usage() {
               layout       Show, list, compare and check how structures lie in cache lines; propose better
                            layouts
               place        Put the threads that fight for a lock on the CPUs that it can keep busy, and back
+              schema       Describe what commands write as JSON, by JSON Schema
+              mcp          Serve recordings, reports and advice to an agent over standard input and output
+                           (Model Context Protocol)
               doctor       Check this host: what works, what to install
               completions  Write what a shell needs to complete hitm's commands and options
               help         Print this message or the help of the given subcommand(s)
