@@ -359,14 +359,8 @@ pub(crate) fn sentence(before: Runs<'_>, after: Runs<'_>) -> String {
         true => String::new(),
         false => say::range(from, to),
     };
-    say::takes(
-        after.label,
-        percent(median.abs()),
-        word,
-        before.label,
-        range,
-        lost,
-    )
+    let change = say::threads_cycles(percent(median.abs()), word);
+    say::takes(after.label, change, before.label, range, lost)
 }
 
 fn percent(share: f64) -> String {

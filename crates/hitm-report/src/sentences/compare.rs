@@ -4,7 +4,9 @@ use super::sentences;
 
 sentences! {
     /// Time that the runs take, measured by others.
-    takes(after, share, word, before, range, lost) = "{after} takes {share} {word} threads' cycles than {before}{range}; {lost}.";
+    takes(after, change, before, range, lost) = "{after} takes {change} than {before}{range}; {lost}.";
+    /// Their difference.
+    threads_cycles(share, word) = "{share} {word} threads' cycles";
     /// Runs that overlap.
     alike(after, before, from, to, lost) = "The runs do not tell {after} from {before}: threads' cycles change by {from} to {to}; {lost}.";
     /// Least and largest change of any two runs.
