@@ -22,7 +22,7 @@ const QUOTA: u32 = 2;
 /// Bits of the time in a place's sum.
 const TIME_BITS: u32 = 54;
 
-/// Who or what had the CPU.
+/// Holder of the CPU meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Taker {
     /// A process ran.
@@ -47,7 +47,7 @@ pub enum Taker {
 pub struct Taking {
     /// The inode number of the waiting group's folder; zero for a group without one.
     pub victim: u64,
-    /// Who or what had the CPU.
+    /// Holder of the CPU meanwhile.
     pub taker: Taker,
     /// The name of a process's thread at the first time; empty for others.
     pub comm: String,

@@ -1,4 +1,4 @@
-//! When a group is placed, moved and let go: by windows of time, with hysteresis.
+//! The times at which a group is placed, moved and let go: by windows of time, with hysteresis.
 
 /// Waiting threads that make a placement worthwhile. Assumed 2 (1 to 8): below, two CPUs and a
 /// queue of one need no help.

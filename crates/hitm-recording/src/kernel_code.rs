@@ -1,4 +1,4 @@
-//! What a recorded kernel's instructions access, by its machine code and its types.
+//! Types of the memory that a recorded kernel's instructions access, by its machine code and its types.
 
 use std::cell::RefCell;
 use std::ops::Range;

@@ -59,7 +59,7 @@ impl RunCost {
 /// A program that is compared, by the runs of it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Measured {
-    /// What to call it.
+    /// Its name.
     pub label: String,
     /// The program and its arguments.
     pub command: Vec<String>,
@@ -182,7 +182,7 @@ fn ratio(after: u64, before: u64) -> Option<f64> {
 }
 
 fields! {
-    /// What one quantity was before and is after.
+    /// A quantity before and after.
     #[derive(Debug, Clone, PartialEq)]
     pub struct ComparedRow in compared_row {
         /// Quantity of the runs, or finding by its object and member.

@@ -18,7 +18,7 @@ use form::Form;
 /// An output in JSON.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// What to call it.
+    /// Its name.
     pub name: &'static str,
     /// The command that writes it.
     pub command: &'static str,

@@ -100,7 +100,7 @@ impl SideBySide {
         }
     }
 
-    /// What each recording takes and loses, measured by the first one.
+    /// Time and losses of each recording, measured by the first one.
     pub fn sentences(&self) -> Vec<String> {
         let mut runs = self.labels.iter().zip(&self.runs);
         let mut runs = runs

@@ -196,7 +196,7 @@ fn wait(mut build: Child, signals: &Signals) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// What git answers, without the line feed at its end.
+/// Answer of git, without the line feed at its end.
 fn git<'a>(args: impl IntoIterator<Item = &'a OsStr>) -> Result<String, RevisionsError> {
     let args: Vec<&OsStr> = args.into_iter().collect();
     let mut git = Command::new("git");

@@ -1,4 +1,4 @@
-//! What else than the program's own code depends on the layout of a structure: found in source by its words.
+//! Others than the program's own code that depend on the layout of a structure: found in source by its words.
 //!
 //! A search by words sees no meaning: it may find too much, which asks for a look, and misses what a macro hides.
 

@@ -96,7 +96,7 @@ fields! {
     }
 }
 
-/// What counts as a victim's own other tasks.
+/// Tasks that count as a victim's own others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Own {
     /// Those of its group.

@@ -1,4 +1,4 @@
-//! What `hitm place` decides on a host, the simulated kernel decides on a model of it.
+//! The simulated kernel decides on a model of a host as `hitm place` does on the host.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

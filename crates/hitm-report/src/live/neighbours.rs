@@ -1,4 +1,4 @@
-//! Who has the CPU while groups wait: as text and as JSON. The quantities are declared beside what is measured, in
+//! Holders of the CPU while groups wait: as text and as JSON. The quantities are declared beside what is measured, in
 //! `hitm_live::neighbours`.
 
 mod json;

@@ -165,7 +165,7 @@ impl Form {
 }
 
 impl Quantity {
-    /// What a quantity may be: null where there is none, a list where there are several.
+    /// Values that a quantity may have: null where there is none, a list where there are several.
     fn schema(self) -> Value {
         let description = self.description;
         let unit = self.unit.label();

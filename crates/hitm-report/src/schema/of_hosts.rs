@@ -108,7 +108,7 @@ fn throttle() -> Members {
         .with_some("what_if", what_if)
 }
 
-/// Where wake-ups cannot be seen, delays of tasks that wait to run stand in their place.
+/// Delays of tasks that wait to run stand in the place of wake-ups that cannot be seen.
 fn wakeups() -> Members {
     let task = Members::of(task_latencies::ALL)
         .with("histogram", histogram())

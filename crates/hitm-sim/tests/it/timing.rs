@@ -1,4 +1,4 @@
-//! Where and when all accesses are, kept: a change that moves code or declarations, or that gives
+//! Places and times of all accesses, kept: a change that moves code or declarations, or that gives
 //! values which decide nothing, leaves the timing hashes as they are.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p hitm-sim --test it -- timing` writes both files. Columns are the hash of

@@ -26,7 +26,7 @@ const COPIES: [&str; 2] = ["a", "b"];
 /// Recording of the user's version.
 const FIRST: &str = "first.hitm";
 
-/// How a tree is built, checked and run.
+/// Commands that build, check and run a tree.
 #[derive(Debug, Clone)]
 pub struct Setup {
     /// Line for a shell that builds it.
@@ -61,7 +61,7 @@ pub struct Bench<'s> {
     folder: Folder,
 }
 
-/// What every version must do.
+/// The behaviour that every version must have.
 #[derive(Debug)]
 struct Expect {
     output: Expected,
@@ -334,7 +334,7 @@ fn judgement(before: &[u64], after: &[u64]) -> Judgement {
     }
 }
 
-/// What a compiler warned of, without its place.
+/// A compiler's warnings, without their places.
 fn warnings(built: &Ran) -> BTreeSet<String> {
     let texts = [&built.output, &built.errors].map(|bytes| String::from_utf8_lossy(bytes));
     let lines = texts.iter().flat_map(|text| text.lines());

@@ -61,11 +61,11 @@ pub struct Incurable {
     pub kind: String,
     /// Part of all threads' time that it costs.
     pub share: f64,
-    /// What a person would do.
+    /// Advice to a person.
     pub advice: String,
 }
 
-/// What is to be done about a recording.
+/// Remedies for a recording.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Advised {
     /// Remedies, the one to try first at the beginning.

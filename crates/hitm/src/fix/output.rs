@@ -1,4 +1,4 @@
-//! What a program prints, compared word by word with what it printed before.
+//! Output of a program, compared word by word with what it printed before.
 //!
 //! A program may print a time or an address, which differs in every run. So the words in which runs of one version
 //! differ are no part of the comparison; all others must be equal.

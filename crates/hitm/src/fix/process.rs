@@ -27,7 +27,7 @@ const TAIL_CHARACTERS: usize = 600;
 pub(super) struct Ran {
     /// Its exit code; none where the deadline or a signal ended it.
     pub(super) code: Option<i32>,
-    /// How it ended, in words.
+    /// Its end, in words.
     pub(super) how: String,
     pub(super) output: Vec<u8>,
     pub(super) errors: Vec<u8>,
@@ -39,7 +39,7 @@ impl Ran {
         self.code == Some(0)
     }
 
-    /// How it ended, and the end of what it printed.
+    /// Its end, and the end of what it printed.
     pub(super) fn failure(&self) -> String {
         let printed = match self.errors.is_empty() {
             true => &self.output,
@@ -60,7 +60,7 @@ impl Ran {
     }
 }
 
-/// Where and for how long commands run.
+/// Folder and time limit of commands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surroundings<'s> {
     /// Folder for what they print.

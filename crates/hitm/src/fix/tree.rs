@@ -41,7 +41,7 @@ pub(super) struct Source {
     origin: Origin,
 }
 
-/// Where git knows a tree.
+/// A repository that knows a tree.
 #[derive(Debug, Clone)]
 struct Repository {
     top: PathBuf,
@@ -295,7 +295,7 @@ fn line(output: &[u8]) -> &OsStr {
     OsStr::from_bytes(&output[..end.unwrap_or(output.len())])
 }
 
-/// What git prints; none where there is no git, or it fails.
+/// Output of git; none where there is no git, or it fails.
 fn git(folder: &Path, args: &[&str]) -> Option<Vec<u8>> {
     let mut command = Command::new("git");
     command

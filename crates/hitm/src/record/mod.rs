@@ -57,7 +57,7 @@ pub struct RecordConfig {
     pub command: Vec<String>,
     /// Folder that the program runs in; none for this process's own.
     pub directory: Option<PathBuf>,
-    /// Where the program's standard output goes.
+    /// Destination of the program's standard output.
     pub program_output: ProgramOutput,
     /// The modelled machine and the text it was read from.
     pub machine: (Machine, String),

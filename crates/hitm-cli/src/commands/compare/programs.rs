@@ -82,7 +82,7 @@ pub(super) fn of_checkouts(checkouts: &[Checkout], words: &[String]) -> Result<[
     }))
 }
 
-/// What to call the programs: by revision, by name, or by the whole command where names are alike.
+/// Names for the programs: by revision, by name, or by the whole command where names are alike.
 pub(super) fn labels(programs: &[Program; 2]) -> [String; 2] {
     let revisions = programs.each_ref().map(|one| one.revision.clone());
     if let [Some(before), Some(after)] = revisions {

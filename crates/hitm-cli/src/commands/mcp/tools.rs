@@ -35,7 +35,7 @@ pub(super) fn all() -> Vec<Tool> {
 /// Arguments of a tool, and how it answers them.
 trait Ask: DeserializeOwned + JsonSchema + Any {
     const NAME: &'static str;
-    /// What an agent reads of it.
+    /// Its description for an agent.
     const ABOUT: &'static str;
 
     fn answer(self) -> Result<String>;

@@ -183,7 +183,7 @@ impl Kernel {
         }
     }
 
-    /// What the averages of a queue, whose CPU's run queue is locked, are for others. Those of groups' queues
+    /// Averages of a queue, whose CPU's run queue is locked, as others see them. Those of groups' queues
     /// are not modelled, and nobody reads them.
     pub(super) fn averages_word(&self, cfs: CfsId) -> u64 {
         let rq = self.rqs.get(cfs.index());
