@@ -166,7 +166,7 @@ fn recordings_are_shown_as_their_schemas_say() {
             &["report", "--by", "member,function,pair,caller", "-g", "2"],
         ),
         ("report", &["report", "-i", "runs", "--by", "member"]),
-        ("report", &["report", "--thread", "1"]),
+        ("report", &["report", "--thread", "packed"]),
         ("type", &["report", "--type", "foo"]),
         ("perf-c2c", &["report", "--perf-c2c"]),
         ("explain", &["explain"]),
