@@ -18,6 +18,7 @@ pub mod rt;
 pub mod sampler;
 pub mod shim;
 pub mod spread;
+pub mod target;
 pub mod throttle;
 pub mod tracepoints;
 pub mod wakeups;

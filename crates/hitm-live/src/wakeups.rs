@@ -11,7 +11,7 @@ use hitm_bpf::slot_start_ns;
 pub use hitm_bpf::{Latencies, TaskLatencies, WakeupTable};
 use hitm_fields::fields;
 
-pub use run::{Error, Target, WakeupWindows, measure};
+pub use run::{Error, WakeupWindows, measure};
 
 /// Something that has latencies.
 pub trait HasLatencies {

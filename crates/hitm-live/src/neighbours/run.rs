@@ -1,6 +1,5 @@
 //! Observation of this host.
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use hitm_bpf::{Filter, Neighbours, drop_capabilities};
@@ -9,8 +8,7 @@ use super::report::{Names, NeighbourReport, Own};
 use crate::cgroups::{Hierarchy, Tree};
 use crate::containers::Containers;
 use crate::place::Stop;
-use crate::procfs;
-use crate::wakeups::Target;
+use crate::target::{Target, TargetError};
 
 /// Interval at which new groups get their names.
 const SCAN_INTERVAL: Duration = Duration::from_secs(1);
@@ -20,10 +18,8 @@ const SCAN_INTERVAL: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum Error {
-    #[error("no process {0}")]
-    NoProcess(u32),
-    #[error("no cgroup {name:?}: {source}")]
-    NoGroup { name: String, source: io::Error },
+    #[error(transparent)]
+    Target(#[from] TargetError),
     #[error(
         "who runs while others wait is seen by BPF programs alone, which do not work here: {0}"
     )]
@@ -45,7 +41,8 @@ impl Error {
 /// There are no such tasks, or no BPF program works here.
 pub fn measure(target: &Target, duration: Duration, stop: Stop) -> Result<NeighbourReport, Error> {
     let hierarchy = Hierarchy::find().ok();
-    let Chosen { filter, own } = choose(target, hierarchy.as_ref())?;
+    let filter = target.filter()?;
+    let own = own_of(target, &filter);
     let programs = Neighbours::attach(&filter).map_err(Error::NoPrograms)?;
     drop_capabilities()?;
     let begun = Instant::now();
@@ -69,32 +66,11 @@ pub fn measure(target: &Target, duration: Duration, stop: Stop) -> Result<Neighb
     Ok(report)
 }
 
-/// The tasks that are observed, and what counts as their own.
-struct Chosen {
-    filter: Filter,
-    own: Own,
-}
-
-fn choose(target: &Target, hierarchy: Option<&Hierarchy>) -> Result<Chosen, Error> {
-    let (filter, own) = match target {
-        Target::All => (Filter::All, Own::Group),
-        Target::Process(pid) => match procfs::threads(*pid) {
-            Ok(_) => (Filter::Processes(vec![*pid]), Own::Process(*pid)),
-            Err(_) => return Err(Error::NoProcess(*pid)),
-        },
-        Target::Cgroup(name) => {
-            let id = match hierarchy {
-                Some(all) => all.id(&all.folder(name)),
-                None => Err(io::Error::other(
-                    "no cgroup hierarchy with the cpu controller is mounted",
-                )),
-            };
-            let id = id.map_err(|source| Error::NoGroup {
-                name: name.clone(),
-                source,
-            })?;
-            (Filter::Cgroup(id), Own::Below(id))
-        }
-    };
-    Ok(Chosen { filter, own })
+/// The tasks that count as the observed ones' own.
+fn own_of(target: &Target, filter: &Filter) -> Own {
+    match (target, filter) {
+        (Target::Process(pid), _) => Own::Process(*pid),
+        (_, Filter::Cgroup(id)) => Own::Below(*id),
+        _ => Own::Group,
+    }
 }

@@ -10,27 +10,15 @@ use super::{Measured, RunDelay, WakeupReport, growth};
 use crate::cgroups::Hierarchy;
 use crate::options::Options;
 use crate::procfs;
-
-/// The tasks to measure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// All tasks of the host.
-    All,
-    /// The threads of a process.
-    Process(u32),
-    /// Tasks of a cgroup with the cpu controller and of its descendants.
-    Cgroup(String),
-}
+use crate::target::{Target, TargetError};
 
 /// Errors of measuring wake-ups.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum Error {
-    #[error("no process {0}")]
-    NoProcess(u32),
-    #[error("no cgroup {name:?}: {source}")]
-    NoGroup { name: String, source: io::Error },
+    #[error(transparent)]
+    Target(#[from] TargetError),
     #[error("cannot list tasks: {0}")]
     Tasks(io::Error),
     #[error(transparent)]
@@ -79,7 +67,7 @@ impl WakeupWindows {
         target: &Target,
         attach: impl FnOnce(&Filter) -> Result<Wakeups, String>,
     ) -> Result<WakeupWindows, Error> {
-        let filter = filter(target)?;
+        let filter = target.filter()?;
         let programs = attach(&filter).map(|programs| (programs, WakeupTable::default()));
         let delays = match &programs {
             Ok(_) => BTreeMap::new(),
@@ -130,28 +118,6 @@ impl WakeupWindows {
     }
 }
 
-fn filter(target: &Target) -> Result<Filter, Error> {
-    match target {
-        Target::All => Ok(Filter::All),
-        Target::Process(pid) => match procfs::threads(*pid) {
-            Ok(_) => Ok(Filter::Processes(vec![*pid])),
-            Err(_) => Err(Error::NoProcess(*pid)),
-        },
-        Target::Cgroup(name) => {
-            let id = Hierarchy::find().and_then(|hierarchy| hierarchy.id(&hierarchy.folder(name)));
-            id.map(Filter::Cgroup)
-                .map_err(|source| no_group(name, source))
-        }
-    }
-}
-
-fn no_group(name: &str, source: io::Error) -> Error {
-    Error::NoGroup {
-        name: name.to_owned(),
-        source,
-    }
-}
-
 /// Ended threads are left out; new ones grew from zero.
 fn run_delays(before: &BTreeMap<u32, [u64; 2]>, now: &BTreeMap<u32, [u64; 2]>) -> Vec<RunDelay> {
     let grown = now.iter().filter_map(|(tid, [delay, runs])| {
@@ -194,11 +160,13 @@ fn tids(target: &Target) -> Result<Vec<u32>, Error> {
                 .filter_map(|pid| procfs::threads(pid).ok());
             Ok(threads.flatten().collect())
         }
-        Target::Process(pid) => procfs::threads(*pid).map_err(|_| Error::NoProcess(*pid)),
+        Target::Process(pid) => {
+            procfs::threads(*pid).map_err(|_| TargetError::NoProcess(*pid).into())
+        }
         Target::Cgroup(name) => {
             let hierarchy = Hierarchy::find().map_err(Error::Tasks)?;
             let wanted = hierarchy.id(&hierarchy.folder(name));
-            let wanted = wanted.map_err(|source| no_group(name, source))?;
+            let wanted = wanted.map_err(|source| TargetError::no_group(name, source))?;
             let tree = hierarchy.scan().map_err(Error::Tasks)?;
             let below = tree
                 .iter()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use hitm::live::LiveTarget;
-use hitm_live::wakeups::Target;
+use hitm_live::target::Target;
 
 use crate::commands::duration::duration;
 

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use hitm::live::{LiveTarget, LockWindows};
 use hitm_live::cgroups::Hierarchy;
+use hitm_live::target::Target;
 use hitm_live::throttle::ThrottleWindows;
 use hitm_live::tracepoints::drop_capabilities;
-use hitm_live::wakeups::{self, WakeupWindows};
+use hitm_live::wakeups::WakeupWindows;
 use hitm_report::live::{LiveLocks, Window};
 
 /// Samples of each CPU in a second, as `hitm live locks` takes them.
@@ -49,11 +50,11 @@ impl Watched {
         }
     }
 
-    fn of_wakeups(&self) -> wakeups::Target {
+    fn of_wakeups(&self) -> Target {
         match self {
-            Watched::Host => wakeups::Target::All,
-            Watched::Process(pid) => wakeups::Target::Process(*pid),
-            Watched::Cgroup(path) => wakeups::Target::Cgroup(path.clone()),
+            Watched::Host => Target::All,
+            Watched::Process(pid) => Target::Process(*pid),
+            Watched::Cgroup(path) => Target::Cgroup(path.clone()),
         }
     }
 
