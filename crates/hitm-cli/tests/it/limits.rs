@@ -241,7 +241,8 @@ const RESULTS: [&[&str]; 20] = [
     &["sim", "x.toml", "--quick"],
 ];
 
-const SCENARIO: &str = r#"
+/// A simulation of a moment.
+pub(crate) const SCENARIO: &str = r#"
 schema = 1
 name = "five-for-four"
 description = "Five FIFO threads on four CPUs"

@@ -6,6 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
+use crate::limits::SCENARIO;
 use crate::programs;
 
 fn text(bytes: &[u8]) -> String {
@@ -205,22 +206,6 @@ fn recordings_are_shown_as_their_schemas_say() {
     ];
     schemas.check("compare", &json(directory, &compared));
 }
-
-/// A simulation of a moment.
-const SCENARIO: &str = r#"
-schema = 1
-name = "short"
-description = "Five FIFO threads on four CPUs"
-source = "made up for this test"
-
-[machine]
-preset = "broadwell-4s"
-cpus = 4
-
-[[workload]]
-kind = "rt-migrate-test"
-loops = 2
-"#;
 
 #[test]
 fn models_are_shown_as_their_schemas_say() {

@@ -96,17 +96,20 @@ pub(super) fn line_hash(line: LineAddr) -> u64 {
 
 /// Counts accesses to the lines of one shard.
 pub(crate) trait Shard: Send + Sized {
+    /// True if callers of accesses are counted as well.
+    const COUNTS_CALLS: bool = true;
+
     /// Counts one access.
     fn add(&mut self, access: &Access, outcome: &Outcome);
 
     /// Returns true if the callers of accesses to a line are counted.
     fn has_calls(&self, _line: LineAddr) -> bool {
-        true
+        Self::COUNTS_CALLS
     }
 
     /// Returns true if a pass with these shards counts callers, or may still do so.
     fn have_calls(_shards: &[Self]) -> bool {
-        true
+        Self::COUNTS_CALLS
     }
 
     /// Returns true if a pass into these shards need not continue.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use hitm_base::{Access, LineAddr, Outcome};
+use hitm_base::{Access, Outcome};
 use hitm_coherence::stats::{
     HoldCollector, HoldPlan, Holds, Traffic, TrafficCollector, TrafficPlan,
 };
@@ -11,30 +11,18 @@ use super::statistics::{Shard, pass, shards};
 use super::{RecordingError, RecordingFile};
 
 impl Shard for TrafficCollector<'_> {
+    const COUNTS_CALLS: bool = false;
+
     fn add(&mut self, access: &Access, outcome: &Outcome) {
         TrafficCollector::add(self, access, outcome);
-    }
-
-    fn has_calls(&self, _line: LineAddr) -> bool {
-        false
-    }
-
-    fn have_calls(_shards: &[Self]) -> bool {
-        false
     }
 }
 
 impl Shard for HoldCollector<'_> {
+    const COUNTS_CALLS: bool = false;
+
     fn add(&mut self, access: &Access, outcome: &Outcome) {
         HoldCollector::add(self, access, outcome);
-    }
-
-    fn has_calls(&self, _line: LineAddr) -> bool {
-        false
-    }
-
-    fn have_calls(_shards: &[Self]) -> bool {
-        false
     }
 }
 

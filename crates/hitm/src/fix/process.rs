@@ -221,7 +221,9 @@ mod tests {
             let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             state.is_empty() || state.contains(") Z ")
         };
+        let begun = Instant::now();
         while !is_dead() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "{pid} lives on");
             thread::yield_now();
         }
     }

@@ -1,6 +1,6 @@
 //! A copy of the source tree.
 //!
-//! Where git knows the tree and nothing in it has changed, the copy is a clone that shares git's objects, so that builds
+//! If git knows the tree and nothing in it has changed, the copy is a clone that shares git's objects, so that builds
 //! that ask git for a version find one. A worktree would be known to the user's repository, where a killed process
 //! would leave it. Else the files are copied: those that git would add, or all.
 
