@@ -4,12 +4,16 @@ mod by_name;
 mod debug_files;
 mod definitions;
 mod flow;
+mod frames;
 mod go_types;
 mod unnamed;
 
 pub use by_name::Definition;
+pub use frames::{FrameAccess, FrameVariable, FunctionRef};
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use self::unnamed::Unnamed;
 
@@ -56,6 +60,8 @@ struct Debug {
     types: TypeStore,
     go_types: go_types::GoTypes,
     flow: FlowIndex,
+    /// Variables on the stacks of functions that were asked about.
+    frames: BTreeMap<FunctionRef, Arc<[FrameVariable]>>,
 }
 
 impl ObjectFile {
@@ -335,6 +341,7 @@ impl ObjectFile {
                 variables: None,
                 types: TypeStore::default(),
                 flow: FlowIndex::default(),
+                frames: BTreeMap::new(),
                 go_types: go_types::GoTypes::default(),
             });
             self.note_all(problems);

@@ -9,7 +9,7 @@ use std::ops::Range;
 pub use self::mappings::Mapping;
 use self::mappings::Mappings;
 use crate::error::Diagnostics;
-use crate::{AccessedType, MayAccess, ResultUse, TypeId};
+use crate::{AccessedType, FrameAccess, MayAccess, ResultUse, TypeId};
 use crate::{Bytes, CodeLocation, DataLocation, Diagnostic, LineMember, ObjectFile, Unread};
 
 /// The name of an instruction.
@@ -174,6 +174,13 @@ impl<'l> Symbolizer<'l> {
     pub fn accessed_type(&mut self, code: u64) -> Option<(String, AccessedType)> {
         let InFile { file, path, vaddr } = self.in_file(code).ok()?;
         Some((path, file.accessed_type(vaddr)?))
+    }
+
+    /// The place on its function's own stack that the instruction at a runtime address accesses, and the path of the file
+    /// that it is in ([`ObjectFile::frame_access`]).
+    pub fn frame_access(&mut self, code: u64) -> Option<(String, FrameAccess)> {
+        let InFile { file, path, vaddr } = self.in_file(code).ok()?;
+        Some((path, file.frame_access(vaddr)?))
     }
 
     /// The accesses for which a sample at a runtime address may stand: those of instructions that may have run

@@ -7,6 +7,7 @@ mod debuginfod;
 mod diagnostics;
 mod elements;
 mod file;
+mod frames;
 mod kernel_objects;
 mod labels;
 mod locks;

@@ -43,6 +43,8 @@ pub(crate) struct Local<At> {
     pub(crate) end: u64,
     pub(crate) place: LocalPlace,
     pub(crate) of_type: At,
+    /// Where the variable is declared, if it is.
+    pub(crate) variable: Option<At>,
 }
 
 /// Variables of one function, and the types of its result and of those of its calls. `At` is where a type is
@@ -56,10 +58,19 @@ pub(crate) struct FunctionLocals<At = DieRef> {
     pub(crate) call_results: BTreeMap<u64, At>,
     /// The type that the function returns.
     pub(crate) result: Option<At>,
+    /// Base of the frame: the places of variables on the stack are counted from it.
+    pub(crate) frame: Option<Base>,
 }
 
 /// Places that the variables of one function may have together.
 const MAX_LOCALS: usize = 1 << 16;
+
+/// Entries of a variable and of its type.
+#[derive(Debug, Clone, Copy)]
+struct Variable {
+    at: DieRef,
+    of_type: DieRef,
+}
 
 /// A scope on the way down to the current entry, and the addresses that it covers.
 struct Scope {
@@ -72,7 +83,6 @@ struct Reader<'v, 'a> {
     view: &'v View<'a>,
     unit: &'v Unit<'a>,
     number: u32,
-    frame: Option<Base>,
     found: FunctionLocals,
     /// Ranges that may still be looked at.
     budget: usize,
@@ -85,6 +95,7 @@ impl<At> Default for FunctionLocals<At> {
             locals: Vec::new(),
             call_results: BTreeMap::new(),
             result: None,
+            frame: None,
         }
     }
 }
@@ -97,7 +108,6 @@ impl FunctionLocals {
             view,
             unit: &unit,
             number: at.unit,
-            frame: None,
             found: FunctionLocals::default(),
             budget: MAX_LOCALS,
         };
@@ -135,7 +145,7 @@ impl<'a> Reader<'_, 'a> {
                 let ranges = self.ranges(die)?;
                 self.found.ranges.clone_from(&ranges);
                 self.found.result = self.view.type_through_origin(die);
-                self.frame = self.frame_base(die);
+                self.found.frame = self.frame_base(die);
                 scopes.push(Scope {
                     depth,
                     ranges: ranges.into(),
@@ -212,9 +222,13 @@ impl<'a> Reader<'_, 'a> {
         let Some(of_type) = self.view.type_through_origin(die) else {
             return Ok(());
         };
+        let variable = Variable {
+            at: die.at,
+            of_type,
+        };
         if let AttributeValue::Exprloc(expression) = location {
             for range in scope {
-                self.push(*range, &expression, of_type);
+                self.push(*range, &expression, variable);
             }
             return Ok(());
         }
@@ -225,21 +239,22 @@ impl<'a> Reader<'_, 'a> {
         while let Some(entry) = entries.next()? {
             let left = self.budget.checked_sub(1);
             self.budget = left.ok_or(gimli::Error::TooManyIterations)?;
-            self.push(entry.range, &entry.data, of_type);
+            self.push(entry.range, &entry.data, variable);
         }
         Ok(())
     }
 
     /// Notes the places that a location has, if they are of a kind that is followed.
-    fn push(&mut self, range: Range, location: &Expression<Slice<'a>>, of_type: DieRef) {
+    fn push(&mut self, range: Range, location: &Expression<Slice<'a>>, variable: Variable) {
         // An expression that does not read is a place that is not known.
-        for place in places(self.unit, location, self.frame).unwrap_or_default() {
+        for place in places(self.unit, location, self.found.frame).unwrap_or_default() {
             if range.begin < range.end && self.found.locals.len() < MAX_LOCALS {
                 self.found.locals.push(Local {
                     begin: range.begin,
                     end: range.end,
                     place,
-                    of_type,
+                    of_type: variable.of_type,
+                    variable: Some(variable.at),
                 });
             }
         }

@@ -193,6 +193,7 @@ impl<N: Fn(u64) -> Option<String>> BtfFlow<N> {
                     part: word * WORD,
                 },
                 of_type: *of_type,
+                variable: None,
             }));
         }
         found

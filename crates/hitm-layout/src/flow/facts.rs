@@ -207,7 +207,8 @@ fn fact_of(register: u16, to: TypeId, addend: i64, is_by_reference: bool) -> Opt
     })
 }
 
-fn followed(register: u16) -> Option<Reg> {
+/// The register with DWARF's number, if it is followed.
+pub(super) fn followed(register: u16) -> Option<Reg> {
     let reg = Reg::try_from(register).ok()?;
     (reg < ZERO).then_some(reg)
 }

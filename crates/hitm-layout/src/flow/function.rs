@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::Facts;
+use super::facts::{Facts, followed};
 use super::insn::{Convention, Effect, Insn, Next, Own, Place, Reg, ZERO};
 use super::numbers::{moved, numbers, scaled, stepped};
 use super::state::{Pointer, State, Value, join, join_parts};
 use super::target::Target;
 use super::types::{Part, Types, array_at, bytes_of};
 use super::{AccessedType, Argument, FunctionTypes};
-use crate::dwarf::FunctionLocals;
+use crate::dwarf::{Base, FunctionLocals};
 use crate::types::TypeId;
 
 /// Most passes over all instructions of a function. Ten are rare: registers change what they point
@@ -41,8 +41,10 @@ pub(super) struct Analysis<'f, T: Types> {
     entries: BTreeMap<usize, State>,
     /// Blocks whose states do not change by what nothing leads to.
     run: BTreeSet<usize>,
-    /// State where an indirect jump leads.
+    /// State where an indirect jump leads, or an exception.
     jumped: Option<State>,
+    /// The stack at the calls that were reached.
+    at_calls: Option<State>,
     found: FunctionTypes,
     is_recording: bool,
 }
@@ -65,6 +67,7 @@ impl<'f, T: Types> Analysis<'f, T> {
             entries: BTreeMap::new(),
             run: BTreeSet::new(),
             jumped: None,
+            at_calls: None,
             found: FunctionTypes::default(),
             is_recording: false,
         }
@@ -122,7 +125,8 @@ impl<'f, T: Types> Analysis<'f, T> {
         }
     }
 
-    /// A block that nothing led to yet, with the stack where the function's indirect jumps have it.
+    /// A block that nothing led to yet, with the stack where the function's indirect jumps have it, or else its calls:
+    /// what they throw comes to such a block.
     fn unreached(&mut self) -> Option<(usize, State)> {
         if self.entries.is_empty() {
             return None;
@@ -130,26 +134,34 @@ impl<'f, T: Types> Analysis<'f, T> {
         let mut leaders = self.leaders.iter();
         let first = *leaders.find(|leader| !self.entries.contains_key(leader))?;
         if self.jumped.is_none() {
-            self.jumped = Some(self.at_jumps());
+            let at_calls = || self.at_calls.clone().unwrap_or(State::unknown());
+            self.jumped = Some(self.at_jumps().unwrap_or_else(at_calls));
         }
         Some((first, self.jumped.clone()?))
     }
 
-    /// The stack before the indirect jumps that were reached.
-    fn at_jumps(&self) -> State {
+    /// The stack before the indirect jumps that were reached; none if there are none.
+    fn at_jumps(&self) -> Option<State> {
         let is_jump =
             |block: &usize| self.code.insns[self.end_of(*block) - 1].next == Next::Elsewhere;
         let blocks = self.entries.iter().filter(|(block, _)| is_jump(block));
-        let mut states = blocks.map(|(_, entry)| {
-            let mut entry = entry.clone();
-            entry.forget_pointers();
-            entry
-        });
-        let first = states.next().unwrap_or(State::unknown());
-        states.fold(first, |mut known, other| {
+        let states = blocks.map(|(_, entry)| entry.stack());
+        states.reduce(|mut known, other| {
             known.join(&other, joined(&self.types, self.code.is_kernel));
             known
         })
+    }
+
+    /// Notes the stack at a call.
+    fn note_stack(&mut self, state: &State) {
+        let stack = state.stack();
+        let join = joined(&self.types, self.code.is_kernel);
+        match &mut self.at_calls {
+            Some(known) => {
+                known.join(&stack, join);
+            }
+            None => self.at_calls = Some(stack),
+        }
     }
 
     /// The number of the instruction after a block's last one.
@@ -194,18 +206,25 @@ impl<'f, T: Types> Analysis<'f, T> {
         });
         let insn = &self.code.insns[index];
         let (address, next) = (insn.address, insn.next);
-        if let Some(access) = insn.access.filter(|_| self.is_recording)
-            && let Some(accessed) = self.object(Target::of(state, access.place))
-        {
-            let accessed = AccessedType {
-                bytes: access.bytes,
-                ..accessed
-            };
-            self.found.accesses.insert(address, accessed);
+        if let Some(access) = insn.access.filter(|_| self.is_recording) {
+            let target = Target::of(state, access.place);
+            if let Some(accessed) = self.object(target) {
+                let accessed = AccessedType {
+                    bytes: access.bytes,
+                    ..accessed
+                };
+                self.found.accesses.insert(address, accessed);
+            }
+            if let Some(offset) = self.on_frame(target, state) {
+                self.found.frame.insert(address, offset);
+            }
         }
         let effects = std::mem::take(&mut self.code.insns[index].effects);
         for effect in &effects {
             self.effect(address, *effect, state);
+            if self.is_recording {
+                self.note_taken(*effect, state);
+            }
         }
         self.code.insns[index].effects = effects;
         match next {
@@ -215,7 +234,25 @@ impl<'f, T: Types> Analysis<'f, T> {
         }
     }
 
+    /// Bytes from the base of the function's frame to a place on its stack.
+    fn on_frame(&self, target: Target, state: &State) -> Option<i64> {
+        let Target::Stack(at) = target else {
+            return None;
+        };
+        let base = match self.locals.frame? {
+            Base::CallFrame => 0,
+            Base::Register(register) => match state.get(followed(register)?) {
+                Value::Stack(base) => base,
+                _ => return None,
+            },
+        };
+        at.checked_sub(base)
+    }
+
     fn call(&mut self, index: usize, state: &mut State) {
+        if !self.is_recording && !self.code.is_kernel {
+            self.note_stack(state);
+        }
         let after = self.code.insns.get(index + 1).map(|insn| insn.address);
         if let Some(call) = after.filter(|_| self.is_recording && self.code.is_kernel) {
             self.note_arguments(call, state);
@@ -230,6 +267,16 @@ impl<'f, T: Types> Analysis<'f, T> {
         let to = declared.and_then(|result| self.pointer_of(*result));
         let value = to.map_or(Value::Result(after), Value::pointer_to);
         state.set(self.code.convention.result, value);
+    }
+
+    /// Notes that an instruction takes the address of a place on the stack.
+    fn note_taken(&mut self, effect: Effect, state: &State) {
+        let (Effect::Copy { to, .. } | Effect::Address { to, .. }) = effect else {
+            return;
+        };
+        let is_taken = to != self.code.convention.stack;
+        let place = self.on_frame(Target::at(state.get(to)), state);
+        self.found.taken.extend(place.filter(|_| is_taken));
     }
 
     fn note_arguments(&mut self, call: u64, state: &State) {

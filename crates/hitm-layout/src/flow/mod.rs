@@ -68,6 +68,10 @@ pub(crate) struct FunctionTypes {
     results: BTreeMap<u64, Option<TypeId>>,
     /// Calls whose results the function returns as they are.
     returned: BTreeSet<u64>,
+    /// Accesses to the function's own stack: bytes from its frame's base, by the instruction.
+    frame: BTreeMap<u64, i64>,
+    /// Places on its stack that the function takes the address of, from its frame's base.
+    taken: BTreeSet<i64>,
     /// Objects that calls are given pointers into.
     arguments: BTreeMap<Argument, AccessedType>,
 }
@@ -95,7 +99,12 @@ impl FunctionTypes {
     }
 
     fn len(&self) -> usize {
-        self.accesses.len() + self.results.len() + self.arguments.len() + 1
+        self.accesses.len()
+            + self.results.len()
+            + self.frame.len()
+            + self.taken.len()
+            + self.arguments.len()
+            + 1
     }
 }
 
@@ -181,6 +190,21 @@ impl FlowIndex {
             None if function.returned.contains(&vaddr) => ResultUse::Returned,
             _ => ResultUse::Unknown,
         }
+    }
+
+    /// The function that the instruction at a virtual address is in, and the place on its stack that the instruction
+    /// accesses: bytes from the base of its frame.
+    pub(crate) fn on_frame(&mut self, source: FlowSource<'_>, vaddr: u64) -> Option<(DieRef, i64)> {
+        let at = source.code.function(&source.dwarf.view(), vaddr)?;
+        let function = self.function(source, vaddr)?;
+        Some((at, *function.frame.get(&vaddr)?))
+    }
+
+    /// Places on the stack of the function at a virtual address that it takes the address of: bytes from the base of
+    /// its frame.
+    pub(crate) fn taken_on_frame(&mut self, source: FlowSource<'_>, vaddr: u64) -> BTreeSet<i64> {
+        let function = self.function(source, vaddr);
+        function.map_or_else(BTreeSet::new, |function| function.taken.clone())
     }
 
     fn function(&mut self, source: FlowSource<'_>, vaddr: u64) -> Option<Arc<FunctionTypes>> {

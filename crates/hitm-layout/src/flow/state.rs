@@ -124,14 +124,14 @@ impl State {
         }
     }
 
-    /// Keeps where the stack is, and nothing else.
-    pub(super) fn forget_pointers(&mut self) {
-        for value in &mut self.registers {
-            if !matches!(value, Value::Stack(_)) {
-                *value = Value::Unknown;
-            }
+    /// Knows where the stack is, and nothing else.
+    pub(super) fn stack(&self) -> State {
+        let is_stack = |value: Value| matches!(value, Value::Stack(_));
+        let registers = self.registers;
+        State {
+            registers: registers.map(|one| if is_stack(one) { one } else { Value::Unknown }),
+            slots: BTreeMap::new(),
         }
-        self.slots.clear();
     }
 
     /// Takes in what is known where another way leads to the same place, by how two values are joined. Returns

@@ -57,7 +57,10 @@ impl ObjectFile {
         AccessPath::new(name, leaves, range)
     }
 
-    fn with_flow<T>(&mut self, ask: impl FnOnce(&mut FlowIndex, FlowSource<'_>) -> T) -> Option<T> {
+    pub(super) fn with_flow<T>(
+        &mut self,
+        ask: impl FnOnce(&mut FlowIndex, FlowSource<'_>) -> T,
+    ) -> Option<T> {
         if !self.has_debug_info() {
             return None;
         }

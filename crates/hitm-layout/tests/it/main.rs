@@ -4,6 +4,7 @@
 mod btf;
 mod emit;
 mod fixture;
+mod frames;
 mod hostile;
 mod languages;
 mod layouts;

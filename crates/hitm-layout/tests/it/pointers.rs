@@ -10,7 +10,7 @@ use hitm_layout::{Bytes, CodeLocation, ObjectFile, ResultUse, TypeId};
 use crate::fixture::Fixture;
 
 /// The comments of a source file, by line: accesses (`//=`) and results of calls (`//@`).
-fn wanted(source: &str, mark: &str) -> BTreeMap<u32, BTreeSet<String>> {
+pub(crate) fn wanted(source: &str, mark: &str) -> BTreeMap<u32, BTreeSet<String>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/it/fixtures")
         .join(source);
@@ -27,7 +27,7 @@ fn wanted(source: &str, mark: &str) -> BTreeMap<u32, BTreeSet<String>> {
 }
 
 /// Around what the compiler may do on another line.
-const PARENTHESES: &[char] = &['(', ')'];
+pub(crate) const PARENTHESES: &[char] = &['(', ')'];
 
 fn bare(name: &str) -> &str {
     let name = name.strip_prefix("const ").unwrap_or(name);
@@ -50,7 +50,7 @@ fn member(file: &mut ObjectFile, type_id: TypeId, offset: u64) -> String {
 }
 
 /// The line of the file called `stem` that an instruction comes from, perhaps by inlined calls.
-fn own_line(location: CodeLocation, stem: &str) -> Option<u32> {
+pub(crate) fn own_line(location: CodeLocation, stem: &str) -> Option<u32> {
     let innermost = (location.file, location.line);
     let callers = location
         .inlined_from
@@ -181,7 +181,7 @@ fn rust() {
 }
 
 /// The linker of all platforms that comes with the Rust compiler, as the compiler's flag.
-fn rust_linker() -> String {
+pub(crate) fn rust_linker() -> String {
     let output = Command::new("rustc")
         .args(["--print", "target-libdir"])
         .output()

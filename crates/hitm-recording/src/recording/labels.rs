@@ -1,5 +1,7 @@
 //! Names of places in data and code.
 
+use hitm_layout::DataLocation;
+
 /// A variable or a heap block, and the part of it that is accessed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DataLabel {
@@ -18,6 +20,19 @@ pub struct DataLabel {
 }
 
 impl DataLabel {
+    /// The label of a variable's byte.
+    pub(super) fn of(location: DataLocation) -> DataLabel {
+        let object = location.object;
+        let member = location.path.text.strip_prefix(&object.name);
+        DataLabel {
+            member: member.unwrap_or_default().to_owned(),
+            object: object.name,
+            object_addr: object.start,
+            object_size: object.size,
+            ..DataLabel::default()
+        }
+    }
+
     /// Object and member.
     pub fn whole(&self) -> String {
         format!("{}{}", self.object, self.member)

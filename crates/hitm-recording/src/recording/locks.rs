@@ -164,8 +164,8 @@ impl AddressNames<'_> {
                 Some(found.named(&format!("{}{member}", variable.object), addr - offset))
             });
         }
+        let name = self.variable(addr, size);
         let mut symbolizer = self.symbolizer.borrow_mut();
-        let name = symbolizer.data(addr, size.into());
         let location = name.location?;
         let of = location.object.type_id?;
         let store = symbolizer.file(&name.path?)?.types();
@@ -202,7 +202,7 @@ impl AddressNames<'_> {
             return found.is_some();
         }
         let is_typed = || {
-            let name = self.symbolizer.borrow_mut().data(addr, size.into());
+            let name = self.variable(addr, size);
             let location = name.location?;
             location.object.type_id
         };

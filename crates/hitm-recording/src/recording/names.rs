@@ -19,6 +19,7 @@ use super::build_ids::{CopyOf, copies, load};
 use super::debuginfod;
 use super::diagnostics::by_message;
 use super::elements::element_size;
+use super::frames::Frames;
 use super::labels::{CodeLabel, DataLabel};
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::shared::is_shared;
@@ -96,6 +97,8 @@ pub struct AddressNames<'a> {
     regions: LatestRegions<'a>,
     /// Types of memory that has none of its own.
     pub(super) types: MemoryTypes,
+    /// Frames of functions whose variables threads share.
+    pub(super) frames: Frames,
 }
 
 /// Name and element size that all bytes of a heap block share.
@@ -135,6 +138,7 @@ impl<'a> AddressNames<'a> {
             kernel_regions: KernelRegions::new(&objects.regions),
             regions: LatestRegions::new(&objects.regions),
             types: MemoryTypes::default(),
+            frames: Frames::default(),
             extra: &recording.extra_names,
             is_sampled: sampled.is_some(),
             is_inexact,
@@ -231,6 +235,10 @@ impl<'a> AddressNames<'a> {
             return Some(self.kernel_label(&region, addr, size));
         }
         if let Some(region) = self.regions.at(addr) {
+            let variable = self.variable(addr, size).location.map(DataLabel::of);
+            if variable.is_some() {
+                return variable;
+            }
             let typed = self.typed_label(addr, size, || self.region_label(region, addr).object);
             return Some(typed.unwrap_or_else(|| self.region_label(region, addr)));
         }
@@ -254,15 +262,9 @@ impl<'a> AddressNames<'a> {
     }
 
     pub(super) fn file_label(&self, addr: u64, size: u8) -> Option<DataLabel> {
-        let name = self.symbolizer.borrow_mut().data(addr, size.into());
+        let name = self.variable(addr, size);
         match name.location {
-            Some(location) => Some(DataLabel {
-                object: location.object.name.clone(),
-                object_addr: location.object.start,
-                object_size: location.object.size,
-                member: part_of(&location.path.text, &location.object.name),
-                ..DataLabel::default()
-            }),
+            Some(location) => Some(DataLabel::of(location)),
             None => (name.place != format!("{addr:#x}")).then(|| DataLabel {
                 object: name.place,
                 object_addr: addr,
@@ -301,8 +303,8 @@ impl<'a> AddressNames<'a> {
     /// Bytes of an element, when the variable of that name is an array of scalars.
     pub fn scalar_array(&self, name: &str) -> Option<u64> {
         for (addr, _) in self.recording.places() {
+            let found = self.variable(addr, 1);
             let mut symbolizer = self.symbolizer.borrow_mut();
-            let found = symbolizer.data(addr, 1);
             let Some(location) = found.location.filter(|at| at.object.name == name) else {
                 continue;
             };
@@ -325,8 +327,8 @@ impl<'a> AddressNames<'a> {
             let inner = instance_at(store, place.of.id, wanted, addr - place.base)?;
             return Some(place.base + inner);
         }
+        let name = self.variable(addr, size);
         let mut symbolizer = self.symbolizer.borrow_mut();
-        let name = symbolizer.data(addr, size.into());
         let location = name.location?;
         let of = location.object.type_id?;
         let store = symbolizer.file(&name.path?)?.types();
@@ -384,8 +386,8 @@ impl<'a> AddressNames<'a> {
         if let Some(place) = self.typed_place(addr, size) {
             return Some(place.of.name.to_string());
         }
+        let name = self.variable(addr, size);
         let mut symbolizer = self.symbolizer.borrow_mut();
-        let name = symbolizer.data(addr, size.into());
         let of = name.location?.object.type_id?;
         let store = symbolizer.file(&name.path?)?.types();
         Some(element_name(store, of))
@@ -404,8 +406,8 @@ impl<'a> AddressNames<'a> {
         if let Some(place) = self.typed_place(addr, size) {
             return Some((type_name, PathBuf::from(&*place.of.path)));
         }
+        let name = self.variable(addr, size);
         let mut symbolizer = self.symbolizer.borrow_mut();
-        let name = symbolizer.data(addr, size.into());
         let (of, path) = (name.location?.object.type_id?, name.path?);
         Some((
             structure_name(symbolizer.file(&path)?.types(), of)?,
@@ -619,11 +621,6 @@ fn kernel_names(recording: &Recording) -> Option<KernelNames> {
         .into_iter()
         .find(|mapping| mapping.path == KERNEL_PATH)?;
     KernelNames::load(&kernel.build_id, kernel.range.start(), &recording.layouts)
-}
-
-/// The path behind the object's name.
-fn part_of(text: &str, object: &str) -> String {
-    text.strip_prefix(object).unwrap_or_default().to_string()
 }
 
 /// Prefix of the name of a function that has none.

@@ -42,7 +42,7 @@ impl AddressNames<'_> {
         if self.is_inexact {
             return None;
         }
-        let variable = self.symbolizer.borrow_mut().data(addr, size.into());
+        let variable = self.variable(addr, size);
         match variable.location {
             Some(_) => None,
             None => self.types.on_line(source, addr, None),
