@@ -183,6 +183,13 @@ impl<'l> Symbolizer<'l> {
         Some((path, file.frame_access(vaddr)?))
     }
 
+    /// The places on its function's own stack that the call which returns to a runtime address is given the address of,
+    /// and the path of the file that it is in ([`ObjectFile::frame_arguments`]).
+    pub fn frame_arguments(&mut self, code: u64) -> Option<(String, Vec<FrameAccess>)> {
+        let InFile { file, path, vaddr } = self.in_file(code).ok()?;
+        Some((path, file.frame_arguments(vaddr)))
+    }
+
     /// The accesses for which a sample at a runtime address may stand: those of instructions that may have run
     /// just before, then those of the instruction there. An operand without registers is a runtime address.
     pub fn operands(&mut self, address: u64) -> Vec<MayAccess> {

@@ -189,7 +189,14 @@ impl<'f, T: Types> Analysis<'f, T> {
         if let Some(index) = last.target().and_then(|target| self.index_of(target)) {
             ends.push((index, state.clone()));
         }
-        if follows && end < self.code.insns.len() {
+        let is_begin = |insn: &Insn| {
+            self.locals
+                .ranges
+                .iter()
+                .any(|part| part.begin == insn.address)
+        };
+        // A part that ends with a call does not return from it.
+        if follows && self.code.insns.get(end).is_some_and(|next| !is_begin(next)) {
             ends.push((end, state));
         }
         (end - first, ends)
@@ -254,8 +261,11 @@ impl<'f, T: Types> Analysis<'f, T> {
             self.note_stack(state);
         }
         let after = self.code.insns.get(index + 1).map(|insn| insn.address);
-        if let Some(call) = after.filter(|_| self.is_recording && self.code.is_kernel) {
-            self.note_arguments(call, state);
+        if let Some(call) = after.filter(|_| self.is_recording) {
+            match self.code.is_kernel {
+                true => self.note_arguments(call, state),
+                false => self.note_passed(call, state),
+            }
         }
         for reg in self.code.convention.clobbered {
             state.set(*reg, Value::Unknown);
@@ -277,6 +287,15 @@ impl<'f, T: Types> Analysis<'f, T> {
         let is_taken = to != self.code.convention.stack;
         let place = self.on_frame(Target::at(state.get(to)), state);
         self.found.taken.extend(place.filter(|_| is_taken));
+    }
+
+    fn note_passed(&mut self, call: u64, state: &State) {
+        let arguments = self.code.convention.arguments.iter();
+        let places = arguments.filter_map(|reg| self.on_frame(Target::at(state.get(*reg)), state));
+        let places: Vec<i64> = places.collect();
+        if !places.is_empty() {
+            self.found.passed.insert(call, places);
+        }
     }
 
     fn note_arguments(&mut self, call: u64, state: &State) {

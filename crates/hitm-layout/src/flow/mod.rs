@@ -72,6 +72,8 @@ pub(crate) struct FunctionTypes {
     frame: BTreeMap<u64, i64>,
     /// Places on its stack that the function takes the address of, from its frame's base.
     taken: BTreeSet<i64>,
+    /// Places on its stack that calls are given the address of, from its frame's base, by the address after the call.
+    passed: BTreeMap<u64, Vec<i64>>,
     /// Objects that calls are given pointers into.
     arguments: BTreeMap<Argument, AccessedType>,
 }
@@ -103,6 +105,7 @@ impl FunctionTypes {
             + self.results.len()
             + self.frame.len()
             + self.taken.len()
+            + self.passed.len()
             + self.arguments.len()
             + 1
     }
@@ -198,6 +201,19 @@ impl FlowIndex {
         let at = source.code.function(&source.dwarf.view(), vaddr)?;
         let function = self.function(source, vaddr)?;
         Some((at, *function.frame.get(&vaddr)?))
+    }
+
+    /// The function that the call before a virtual address is in, and the places on its stack that the call is given
+    /// the address of: bytes from the base of its frame.
+    pub(crate) fn passed_from_frame(
+        &mut self,
+        source: FlowSource<'_>,
+        vaddr: u64,
+    ) -> Option<(DieRef, Vec<i64>)> {
+        let call = vaddr.checked_sub(1)?;
+        let at = source.code.function(&source.dwarf.view(), call)?;
+        let function = self.function(source, call)?;
+        Some((at, function.passed.get(&vaddr)?.clone()))
     }
 
     /// Places on the stack of the function at a virtual address that it takes the address of: bytes from the base of

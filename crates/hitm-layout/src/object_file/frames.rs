@@ -61,6 +61,20 @@ impl ObjectFile {
         })
     }
 
+    /// The places on its function's own stack that the call which returns to a virtual address is given the address of.
+    pub fn frame_arguments(&mut self, vaddr: u64) -> Vec<FrameAccess> {
+        let found = self.with_flow(|flow, source| flow.passed_from_frame(source, vaddr));
+        let Some((function, places)) = found.flatten() else {
+            return Vec::new();
+        };
+        let places = places.into_iter().map(|offset| FrameAccess {
+            function: FunctionRef(function),
+            vaddr: vaddr - 1,
+            offset,
+        });
+        places.collect()
+    }
+
     /// The variables of a function that lie on its stack, those of inlined functions among them. Those that are counted
     /// from other registers than the frame's are not known.
     pub fn frame_variables(&mut self, function: FunctionRef) -> Arc<[FrameVariable]> {

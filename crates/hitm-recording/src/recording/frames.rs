@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use hitm_base::{CodeAddr, LINE_SIZE, LineAddr};
-use hitm_layout::{DataName, FrameVariable, FunctionRef, Symbolizer};
+use hitm_layout::{DataName, FrameAccess, FrameVariable, FunctionRef, Symbolizer};
 
 use super::names::{AddressNames, is_of_c_library};
 
@@ -114,37 +114,122 @@ impl AddressNames<'_> {
 
     fn frames_in(&self, lines: RangeInclusive<LineAddr>) -> Rc<[Frame]> {
         let mut symbolizer = self.symbolizer.borrow_mut();
-        let mut accessed: BTreeMap<CodeAddr, _> = BTreeMap::new();
-        let mut frames: BTreeMap<(String, FunctionRef, u64), (u64, BTreeSet<u64>)> =
-            BTreeMap::new();
+        let mut code = Code {
+            symbolizer: &mut symbolizer,
+            known: BTreeMap::new(),
+        };
+        let mut told = Told::default();
         for (line, stats) in self.statistics.lines.range(lines) {
             for (key, row) in &stats.rows {
-                let known = accessed.entry(key.code);
-                let access = known.or_insert_with(|| symbolizer.frame_access(key.code.0));
-                let Some((path, access)) = access else {
-                    continue;
-                };
-                // It shares nothing that lies on its own stack.
-                if is_of_c_library(path) {
-                    continue;
-                }
                 let addr = line.first_byte() + u64::from(key.offset);
-                let base = addr.wrapping_sub(access.offset.cast_unsigned());
-                let frame = frames.entry((path.clone(), access.function, base));
-                let (access_count, codes) = frame.or_default();
-                *access_count = access_count.saturating_add(row.sources.total());
-                codes.insert(access.vaddr);
+                told.add(code.known(key.code, None), addr, row.sources.total());
+                for (chain, counts) in self.statistics.calls.of_row(*line, *key) {
+                    let back = chain.first().copied();
+                    if back.is_some() {
+                        told.add(code.known(key.code, back), addr, counts.access_count);
+                    }
+                }
             }
         }
-        let frames = frames.into_iter();
-        frames
-            .map(|((path, function, base), (access_count, codes))| Frame {
-                path,
+        told.0.into_values().collect()
+    }
+}
+
+/// A place in a frame, by what an access says of it.
+struct Place {
+    path: String,
+    access: FrameAccess,
+    /// Bytes from that place to what is accessed.
+    into: u64,
+}
+
+/// Code that says where frames are.
+struct Code<'s> {
+    symbolizer: &'s mut Symbolizer<'static>,
+    /// By the instruction, and the address that its function returns to.
+    known: BTreeMap<(CodeAddr, Option<CodeAddr>), Vec<Place>>,
+}
+
+impl Code<'_> {
+    /// Places in frames that an access tells of: in that of its own function, or, with the address that this one returns
+    /// to, in that of the caller.
+    fn known(&mut self, code: CodeAddr, back: Option<CodeAddr>) -> &[Place] {
+        let symbolizer = &mut *self.symbolizer;
+        let places = self.known.entry((code, back));
+        places.or_insert_with(|| {
+            let mut places = match back {
+                None => own_places(symbolizer, code),
+                Some(back) => callers_places(symbolizer, code, back),
+            };
+            // The C library shares nothing that lies on its own stack.
+            places.retain(|place| !is_of_c_library(&place.path));
+            places
+        })
+    }
+}
+
+fn own_places(symbolizer: &mut Symbolizer<'_>, code: CodeAddr) -> Vec<Place> {
+    let found = symbolizer.frame_access(code.0).into_iter();
+    let places = found.map(|(path, access)| Place {
+        path,
+        access,
+        into: 0,
+    });
+    places.collect()
+}
+
+/// The variables of a caller that a function was given the address of and accesses, as their types say.
+fn callers_places(symbolizer: &mut Symbolizer<'_>, code: CodeAddr, back: CodeAddr) -> Vec<Place> {
+    let mut find = || {
+        let (path, arguments) = symbolizer.frame_arguments(back.0)?;
+        if arguments.is_empty() {
+            return None;
+        }
+        let (of_path, accessed) = symbolizer.accessed_type(code.0)?;
+        if of_path != path || accessed.is_stepped {
+            return None;
+        }
+        let file = symbolizer.file(&path)?;
+        let is_of_type = |access: &FrameAccess| {
+            let variables = file.frame_variables(access.function);
+            let types = file.types();
+            variables.iter().any(|variable| {
+                let begins_there = variable.byte_at(access.offset) == Some(0);
+                begins_there && types.is_same(variable.type_id, accessed.type_id)
+            })
+        };
+        let arguments = arguments.into_iter().filter(is_of_type);
+        let places = arguments.map(|access| Place {
+            path: path.clone(),
+            access,
+            into: accessed.offset,
+        });
+        Some(places.collect())
+    };
+    find().unwrap_or_default()
+}
+
+/// Frames that accesses told of.
+#[derive(Default)]
+struct Told(BTreeMap<(String, FunctionRef, u64), Frame>);
+
+impl Told {
+    /// Adds accesses at an address, and the places that they tell of.
+    fn add(&mut self, places: &[Place], addr: u64, access_count: u64) {
+        for Place { path, access, into } in places {
+            let function = access.function;
+            let base = addr.wrapping_sub(*into);
+            let base = base.wrapping_sub(access.offset.cast_unsigned());
+            let frame = self.0.entry((path.clone(), function, base));
+            let frame = frame.or_insert_with(|| Frame {
+                path: path.clone(),
                 function,
                 base,
-                access_count,
-                codes,
-            })
-            .collect()
+                access_count: 0,
+                codes: BTreeSet::new(),
+            });
+            frame.access_count = frame.access_count.saturating_add(access_count);
+            frame.codes.insert(access.vaddr);
+        }
     }
 }
