@@ -10,6 +10,7 @@ mod locks;
 mod objects;
 mod places;
 mod source_lines;
+mod turns;
 
 use std::collections::BTreeMap;
 

@@ -52,6 +52,11 @@ pub trait Names {
         false
     }
 
+    /// Returns true for an instruction of the C library, of what compilers add to it, or of a language's runtime.
+    fn is_of_library(&self, _code: CodeAddr) -> bool {
+        false
+    }
+
     /// The category of an address of a recorded machine; `None` when nothing identifies it.
     fn known_as(&self, _addr: u64) -> Option<KnownAs> {
         None

@@ -20,6 +20,7 @@ pub use line_map::{LineBox, LineCell, LineMap, Seat, cell, line_box, seat};
 pub use stacks::{Frame, FrameKind, Stack, StackTime, Stacks, frame, stack, time};
 pub use transfers::{Level, TransferPair, TransferTable, transfer, unknown};
 
+use crate::model::RowReport;
 use crate::summary::{self, SummaryLine};
 use crate::{Finding, Names, Report};
 use stacks::StackBuilder;
@@ -74,7 +75,10 @@ impl Pictures {
         let mut found: Vec<Structure> = Vec::new();
         let lines = report.lines.iter();
         for line in lines.filter(|line| line.false_sharing_cycles > 0) {
-            let rows = line.rows.iter();
+            // Beside what costs most, a structure may lie that nobody fights over.
+            let dearest = line.rows.iter().map(|row| row.lost_cycles).max();
+            let is_dear = |row: &&RowReport| Some(row.lost_cycles.saturating_mul(2)) >= dearest;
+            let rows = line.rows.iter().filter(is_dear);
             let first_byte = line.line.first_byte();
             let mut known = rows.filter_map(|row| {
                 let addr = first_byte + u64::from(row.offset);

@@ -48,6 +48,10 @@ impl Names for AddressNames<'_> {
         AddressNames::is_of_runtime(self, addr, code)
     }
 
+    fn is_of_library(&self, code: CodeAddr) -> bool {
+        AddressNames::is_of_library(self, code)
+    }
+
     fn has_type(&self, addr: u64, size: u8) -> bool {
         AddressNames::has_type(self, addr, size)
     }

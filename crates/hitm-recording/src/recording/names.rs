@@ -366,6 +366,12 @@ impl<'a> AddressNames<'a> {
         is_one_of(path, C_FILES) && of_file().is_some_and(|path| is_one_of(&path, C_FILES))
     }
 
+    /// Returns true for an instruction of the C library, of what compilers add to it, or of a language's runtime.
+    pub fn is_of_library(&self, code: CodeAddr) -> bool {
+        let path = self.file_of(code);
+        is_one_of(path, C_FILES) || is_one_of(path, LANGUAGE_FILES)
+    }
+
     /// Path of the file that holds the instruction; empty for none.
     fn file_of(&self, code: CodeAddr) -> &str {
         let mut mappings = self.recording.objects.mappings.iter();
@@ -644,6 +650,9 @@ const C_FILES: &[&str] = &[
     "ld-musl",
     "libpthread",
     "libgcc_s",
+    "libgomp",
+    "libiomp5",
+    "libomp",
     "libstdc++",
     "libc++",
 ];

@@ -4,6 +4,7 @@
 //! allocation cures them. Locks in a struct, and members that threads truly share, are findings of their own.
 
 mod groups;
+mod library;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -222,6 +223,9 @@ impl<'a> FindingBuilder<'a> {
         line: Option<&LineReport>,
         wait: Option<&WaitRow>,
     ) -> String {
+        if let Some(advice) = self.library_advice(name, group, wait) {
+            return advice;
+        }
         let is_lock = line.is_some_and(|line| line.verdict == Verdict::Lock);
         match (group.kind(), line, wait) {
             (FindingKind::Waited(_), _, Some(wait)) if !is_lock => wait.advice(),

@@ -26,7 +26,7 @@ struct Function {
     label: CodeLabel,
     /// The function locks, counts or allocates for others.
     is_skipped: bool,
-    /// The function is of a language's library or runtime.
+    /// The function is of the C library, or of a language's library or runtime.
     is_of_language: bool,
 }
 
@@ -113,6 +113,15 @@ impl<'a> Functions<'a> {
         (!place.name.is_empty()).then(|| place.label.clone())
     }
 
+    /// The library's function that the program has called for an access; none for an access of the program's own.
+    pub(super) fn called_by_program(&self, code: CodeAddr, chain: &[CodeAddr]) -> Option<String> {
+        let all = self.all(code, chain);
+        let functions: Vec<&Function> = all.iter().flat_map(|one| one.iter()).collect();
+        let own = functions.iter().position(|one| one.is_own())?;
+        let named = functions[..own].iter().filter(|one| !one.name.is_empty());
+        named.last().map(|one| one.name.clone())
+    }
+
     /// All functions that were running, each once.
     pub(super) fn running(&self, code: CodeAddr, chain: &[CodeAddr]) -> Vec<Option<String>> {
         let all = self.all(code, chain);
@@ -136,9 +145,12 @@ impl<'a> Functions<'a> {
         let mut known = self.known.borrow_mut();
         let find = || {
             let frames = self.names.code_frames(code).into_iter().rev();
+            let is_of_library = self.names.is_of_library(code);
             let functions = frames.map(|frame| Function {
                 is_skipped: self.skip.contains(&frame.function),
-                is_of_language: frame.is_of_language() || is_of_runtime(&frame.function),
+                is_of_language: is_of_library
+                    || frame.is_of_language()
+                    || is_of_runtime(&frame.function),
                 name: frame.function.clone(),
                 label: frame,
             });

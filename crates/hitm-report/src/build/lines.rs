@@ -127,6 +127,9 @@ impl LineBuilder<'_> {
 
     /// Advice on several lines by the costliest of them.
     pub(super) fn advice_together(&self, lines: &[&Judged<'_>], first: &Judged<'_>) -> String {
+        if let Some(advice) = self.advice_on_turns(lines) {
+            return advice;
+        }
         let names = self.line_names(first.line, first.stats);
         let together: Vec<&Sharing> = lines.iter().map(|one| &one.sharing).collect();
         self.advice(first, &names, &together)

@@ -21,6 +21,10 @@ sentences! {
     /// An array with an element for each thread.
     pad_elements(array) = "Pad the elements of {array} to 64 bytes and align it to 64, so that each thread's element \
                            has a line of its own, and assert the size at compile time";
+    /// An array whose elements threads take in turn.
+    in_turns(array) = "Threads take turns at the elements of {array}: give each thread elements that lie together, in \
+                       whole lines (multiples of 64 bytes, the array aligned to 64), as `schedule(static)` of OpenMP \
+                       does; padding each element would only make the array larger.";
     /// An object that starts inside a line.
     align_object(object, then) = "Align {object} to 64 bytes: it starts inside a line and spreads over more lines \
                                   than it needs. {then}";
