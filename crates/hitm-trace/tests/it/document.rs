@@ -91,10 +91,20 @@ fn work() -> Work {
     }
 }
 
+/// Rows of 16 bytes. Those that hold nothing but the header's JSON are three dots.
 fn hex_dump(bytes: &[u8]) -> String {
+    let json = usize::try_from(u32::from_le_bytes(bytes[12..16].try_into().unwrap())).unwrap();
+    let left_out = 0x20..(0x14 + json) / 16 * 16;
     let mut dump = String::new();
     for (row, bytes) in bytes.chunks(16).enumerate() {
-        write!(dump, "{:04x} ", row * 16).unwrap();
+        let offset = row * 16;
+        if offset == left_out.start {
+            dump.push_str("...\n");
+        }
+        if left_out.contains(&offset) {
+            continue;
+        }
+        write!(dump, "{offset:04x} ").unwrap();
         for byte in bytes {
             write!(dump, " {byte:02x}").unwrap();
         }

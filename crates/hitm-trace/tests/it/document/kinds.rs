@@ -145,13 +145,23 @@ impl Rows {
             Shape::Parts(members) => self.members(&format!("{name}."), members),
             Shape::Many(members) => self.members(&format!("{name}[]."), members),
             Shape::Choice { choices, .. } => {
+                let begin = self.text.len();
                 for choice in choices {
                     let chosen = format!("{name} = {}", choice.number);
                     self.row(&chosen, "", choice.doc, choice.since);
                     self.members(&format!("{chosen}: "), &choice.members);
                 }
+                self.shorten(name, begin);
             }
             _ => {}
+        }
+    }
+
+    /// Replaces rows of a choice, from `begin` on, that another kind has word for word.
+    fn shorten(&mut self, name: &str, begin: usize) {
+        if self.text[..begin].contains(&self.text[begin..]) {
+            self.text.truncate(begin);
+            writeln!(self.text, "| `{name} = ...` |  | As above |").unwrap();
         }
     }
 
