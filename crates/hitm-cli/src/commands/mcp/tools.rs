@@ -86,7 +86,7 @@ struct Record {
 impl Ask for Record {
     const NAME: &'static str = "record";
     const ABOUT: &'static str = "Run a program and record what its threads do to shared cache lines; answers the \
-        report's first screen: what is lost, the members, why, the remedy and its gain. Programs run 16 to 130 times \
+        report's first screen: what is lost, the members, why, the remedy and its gain. Programs run 16 to 110 times \
         slower: record a short run, built with -g.";
 
     fn answer(self) -> Result<String> {
