@@ -1,5 +1,5 @@
 //! Candidates for what could make the contention on `root_domain` as strong as published, each put
-//! in alone; the tables of docs/notes/root-domain.md.
+//! in alone: docs/models/root-domain.md has the outcomes.
 //!
 //! `cargo run --release -p hitm-sim --example mechanisms -- MILLISECONDS SEED [CANDIDATE...]`
 

@@ -20,26 +20,27 @@ fn row(column: &Column) -> String {
     format!("| `{id}` | {unit} | {} |\n", column.description)
 }
 
-/// Rows of a table. Columns that a table above it has word for word share one row, which leads there.
+/// Columns that share a row rather than having one each.
+const SHARED_MIN: usize = 4;
+
+/// Rows of a table. Several columns that a table above it has word for word share one row, which leads there.
 fn rows(table: &FieldsOf, above: &[&FieldsOf]) -> String {
-    let mut rows = String::new();
-    let mut shared: Vec<(&str, Vec<&str>)> = Vec::new();
-    for column in &table.columns {
-        let has = |other: &&&FieldsOf| other.columns.iter().any(|one| row(one) == row(column));
-        let Some(home) = above.iter().find(has) else {
-            rows += &row(column);
+    let mut left: Vec<&Column> = table.columns.iter().collect();
+    let mut shared = String::new();
+    for home in above {
+        let is_there = |column: &&Column| home.columns.iter().any(|one| row(one) == row(column));
+        let (there, others): (Vec<&Column>, Vec<&Column>) =
+            left.iter().copied().partition(is_there);
+        if there.len() < SHARED_MIN {
             continue;
-        };
-        match shared.iter_mut().find(|(heading, _)| *heading == home.heading) {
-            Some((_, ids)) => ids.push(column.id),
-            None => shared.push((home.heading, vec![column.id])),
         }
+        let ids: Vec<&str> = there.iter().map(|column| column.id).collect();
+        let (ids, heading) = (ids.join("`, `"), home.heading);
+        let anchor = heading.replace(' ', "-");
+        writeln!(shared, "| `{ids}` | | as in [{heading}](#{anchor}) |").unwrap();
+        left = others;
     }
-    for (heading, ids) in shared {
-        let (ids, anchor) = (ids.join("`, `"), heading.replace(' ', "-"));
-        writeln!(rows, "| `{ids}` | | as in [{heading}](#{anchor}) |").unwrap();
-    }
-    rows
+    left.iter().map(|column| row(column)).collect::<String>() + &shared
 }
 
 /// Columns that reports of samples leave out, by table.
