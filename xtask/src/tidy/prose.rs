@@ -11,14 +11,6 @@ const P90_MAX: usize = 28;
 /// The same for all pages together.
 const MEDIAN_MAX_OF_ALL: usize = 16;
 
-/// Pages that still have longer sentences, and the p90 that each may keep. No page is to be added,
-/// and no number raised.
-const LONGER: [(&str, usize); 3] = [
-    ("docs/formats/report.md", 32),
-    ("docs/formats/trace.md", 32),
-    ("docs/models/recording.md", 32),
-];
-
 /// Documents outside of `docs/`. Others beside code are notes on fixtures.
 const OTHER_DOCUMENTS: [&str; 3] = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"];
 
@@ -72,12 +64,10 @@ pub(super) fn long_sentences(checkout: &Checkout) -> Vec<String> {
     let mut all = Vec::new();
     for (file, text) in documents(checkout) {
         let lengths = Lengths::of(text);
-        let excused = LONGER.iter().find(|(path, _)| *path == file.path);
-        let p90_max = excused.map_or(P90_MAX, |(_, words)| *words);
         let (median, p90) = (lengths.percentile(50), lengths.percentile(90));
-        if median > MEDIAN_MAX || p90 > p90_max {
+        if median > MEDIAN_MAX || p90 > P90_MAX {
             problems.push(format!(
-                "{} has a median of {median} words and a p90 of {p90}; {MEDIAN_MAX} and {p90_max} are the most",
+                "{} has a median of {median} words and a p90 of {p90}; {MEDIAN_MAX} and {P90_MAX} are the most",
                 file.path
             ));
         }
