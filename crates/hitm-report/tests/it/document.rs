@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use expect_test::expect_file;
-use hitm_coherence::sharing::Verdict;
 use hitm_fields::Column;
 use hitm_report::ci::Rule;
-use hitm_report::explain::{EXPLAIN_SCHEMA, FieldsOf, Kind, Meaning, documented, meanings};
+use hitm_report::explain::{EXPLAIN_SCHEMA, FieldsOf, documented};
 use hitm_report::glossary::GROUPS;
 use hitm_report::review::REVIEW_SCHEMA;
 use hitm_report::whatif::WHATIF_SCHEMA;
@@ -124,36 +123,6 @@ fn the_guide_has_the_verdicts() {
     }
     let head = "| verdict | what threads do | what to do | in CI |\n";
     expect_file![path].assert_eq(&with_rows(&guide, "All verdicts", head, &rows));
-}
-
-/// The meaning of a verdict.
-fn meaning_of(verdict: Verdict) -> Meaning {
-    let mut meanings = meanings(verdict.id()).into_iter();
-    let meaning = meanings.find(|one| one.kind == Kind::Verdict);
-    meaning.expect("a verdict is explained")
-}
-
-/// Sentences without those of other ones.
-fn without(sentences: &[String], others: &[String]) -> String {
-    let own = sentences.iter().filter(|one| !others.contains(one));
-    own.cloned().collect::<Vec<_>>().join(" ")
-}
-
-#[test]
-fn the_guide_has_the_rules_of_verdicts() {
-    let path = path("../guide/verdicts");
-    let guide = std::fs::read_to_string(&path).unwrap();
-    // What holds for every verdict is told once: it is what no contention lacks.
-    let common = meaning_of(Verdict::NoContention).rule.split_off(1);
-    let mut rows = format!("| each | {} |\n", common.join(" "));
-    let verdicts = Verdict::ALL.iter();
-    for verdict in verdicts.filter(|one| **one != Verdict::NoContention) {
-        let meaning = meaning_of(*verdict);
-        let rule = without(&meaning.rule, &common);
-        writeln!(rows, "| `{}` | {rule} |", verdict.id()).unwrap();
-    }
-    let head = "| verdict | holds where |\n";
-    expect_file![path].assert_eq(&with_rows(&guide, "The rules", head, &rows));
 }
 
 #[test]
