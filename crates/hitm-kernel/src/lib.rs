@@ -17,4 +17,4 @@ pub use slabs::{
     end_in_slab,
 };
 pub use symbols::{KernelSymbols, SYMBOLS_MAX};
-pub use walk::{GuestMemory, KernelObject, PerCpuArea, Walker, Walks};
+pub use walk::{GuestMemory, KernelObject, PerCpuArea, SleepNames, Walker, Walks};

@@ -64,6 +64,19 @@ impl KernelSymbols {
         symbol.map(|(address, _)| *address)
     }
 
+    /// Code of the functions of these names, in any form in which a compiler keeps the arguments in their places.
+    /// Scans all symbols.
+    pub fn functions(&self, names: &[String]) -> Vec<Range<u64>> {
+        let is_one = |symbol: &str| {
+            let (name, form) = symbol.split_once('.').unwrap_or((symbol, ""));
+            let keeps_arguments = !form.contains("cold") && !form.contains("part");
+            keeps_arguments && names.iter().any(|one| one == name)
+        };
+        let starts = self.symbols.iter().filter(|(_, name)| is_one(name));
+        let ranges = starts.filter_map(|(start, _)| Some(*start..self.next(*start)?));
+        ranges.collect()
+    }
+
     /// Addresses of the image's code, without that of modules and of the boot.
     pub fn code(&self) -> Option<Range<u64>> {
         let end = self.address("_etext")?;
@@ -135,5 +148,15 @@ mod tests {
         let moved = symbols.shifted(0x20_0000);
         assert_eq!(moved.in_image(0xffff_ffff_8120_0104), Some(("f", 4)));
         assert_eq!(moved.address("runqueues"), Some(0x36040));
+    }
+    #[test]
+    fn functions_in_the_forms_that_compilers_give_them() {
+        let text = "ffffffff81000100 t f.constprop.0\nffffffff81000180 t f.cold\n\
+                    ffffffff810001a0 t ff\nffffffff810001c0 t f.part.0\n\
+                    ffffffff81000200 T f\nffffffff81000280 T g\n";
+        let symbols = KernelSymbols::parse(text);
+        let found = symbols.functions(&["f".to_owned()]);
+        let at = |start: u64, end: u64| 0xffff_ffff_8100_0000 + start..0xffff_ffff_8100_0000 + end;
+        assert_eq!(found, [at(0x100, 0x180), at(0x200, 0x280)]);
     }
 }

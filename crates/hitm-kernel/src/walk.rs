@@ -65,11 +65,25 @@ pub struct Walks {
     schema: u32,
     /// Functions whose calls are counted.
     pub calls: Vec<String>,
+    /// Functions by which tasks sleep for locks.
+    pub sleep: SleepNames,
     walk: Vec<Walk>,
     /// Types of slab caches that are not named after one.
     pub slab: BTreeMap<String, String>,
     /// Types of variables of the kernel's image.
     pub variable: BTreeMap<String, String>,
+}
+
+/// Names of the functions by which tasks sleep for locks.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SleepNames {
+    /// Those that wait for the lock that is their first argument.
+    pub waits: Vec<String>,
+    /// Those that let a CPU go on with another task.
+    pub schedulers: Vec<String>,
+    /// The first one that runs on that task's stack.
+    pub switch: String,
 }
 
 impl Walks {

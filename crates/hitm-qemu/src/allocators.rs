@@ -25,8 +25,8 @@ use crate::locks::{Rank, RankedGuard, RankedMutex};
 use module::Module;
 use registers::Read;
 pub(crate) use registers::{Registers, function_entered, function_returned, with_registers};
-pub(crate) use rules::Rule;
-use rules::{Abi, Rules};
+use rules::Rules;
+pub(crate) use rules::{Abi, Rule};
 use unwind::Walker;
 
 /// Bytes of stack that an allocator's own frames have at most: a call of one that lies so far below

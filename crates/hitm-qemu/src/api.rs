@@ -46,6 +46,9 @@ pub(crate) enum Hwaddr {}
 /// `QEMU_PLUGIN_CB_NO_REGS`: the callback does not touch guest registers.
 const NO_REGS: c_int = 0;
 
+/// `QEMU_PLUGIN_CB_R_REGS`: the callback reads guest registers, so QEMU has them in memory.
+const READS_REGS: c_int = 1;
+
 /// `QEMU_PLUGIN_MEM_RW`. Always both: QEMU 7.2 calls back for loads where only stores were asked for.
 const MEM_RW: c_int = 3;
 
@@ -288,6 +291,18 @@ impl Api {
     pub(crate) fn on_insn_exec(&self, insn: *mut Insn, callback: ExecCb, data: *const c_void) {
         // SAFETY: see the impl.
         unsafe { (self.functions.register_insn_exec)(insn, callback, NO_REGS, data.cast_mut()) }
+    }
+
+    /// Like `on_insn_exec`, for a callback that reads the guest's registers; since QEMU 9.
+    pub(crate) fn on_insn_exec_with_registers(
+        &self,
+        insn: *mut Insn,
+        callback: ExecCb,
+        data: *const c_void,
+    ) {
+        let data = data.cast_mut();
+        // SAFETY: see the impl.
+        unsafe { (self.functions.register_insn_exec)(insn, callback, READS_REGS, data) }
     }
 
     pub(crate) fn on_mem(&self, insn: *mut Insn, callback: MemCb, data: *const c_void) {

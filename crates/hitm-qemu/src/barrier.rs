@@ -129,7 +129,7 @@ impl Barrier {
                 self.round(&mut inner);
             }
             if let Some(budget) = inner.group.start(vcpu.slot) {
-                vcpu.release(budget, inner.group.now());
+                inner.release(vcpu, budget);
                 return;
             }
             drop(inner);
@@ -139,7 +139,7 @@ impl Barrier {
                 inner.group.time_out();
                 if !inner.group.everybody_is_here() {
                     inner.group.unpark(vcpu.slot);
-                    vcpu.release(1, inner.group.now());
+                    inner.release(vcpu, 1);
                     return;
                 }
             }
@@ -167,7 +167,7 @@ impl Barrier {
         }
         self.end_idle_time(&mut inner.group);
         let budget = inner.group.rejoin(vcpu.slot, self.window);
-        vcpu.release(budget, inner.group.now());
+        inner.release(vcpu, budget);
     }
 
     /// Counts that the caller has kept itself, for the end of the recording.
@@ -247,7 +247,13 @@ impl Inner {
     fn take_in(&mut self, vcpu: &mut Vcpu) {
         vcpu.keep_aside();
         self.group.take_in(vcpu.slot, vcpu.doings());
+        self.group.take_sleeps(vcpu.slot, &vcpu.slept);
         vcpu.forget_doings();
+    }
+
+    fn release(&self, vcpu: &mut Vcpu, budget: u64) {
+        vcpu.release(budget, self.group.now());
+        vcpu.clock = self.group.weave().clock(vcpu.slot);
     }
 }
 

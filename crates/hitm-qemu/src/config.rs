@@ -5,6 +5,7 @@
 //! the descriptors that it would find anyway.
 
 use std::ffi::{CStr, c_char};
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use hitm_base::{CpuId, Machine};
@@ -15,6 +16,7 @@ use hitm_weave::board::BOARD_LEN;
 
 use crate::launch::Launch;
 use crate::memory::Identity;
+use crate::system::SleepFunctions;
 
 /// Everything that the recorder is started with.
 #[derive(Debug)]
@@ -29,6 +31,7 @@ pub(crate) struct Config {
     pub(crate) moves: Option<&'static [u8]>,
     /// First instructions of the functions whose calls are counted.
     pub(crate) calls: Vec<u64>,
+    pub(crate) sleeps: SleepFunctions,
 }
 
 /// Event that starts the recording of a whole machine.
@@ -57,6 +60,22 @@ fn address(text: &str) -> Option<u64> {
     u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
+/// `0x10/0xff20`
+fn addresses(argument: &str, value: &str) -> Result<Vec<u64>, String> {
+    let addresses: Option<_> = value.split('/').map(address).collect();
+    addresses.ok_or(format!("'{argument}' is not 0x addresses with / between"))
+}
+
+/// `0x10-0x20/0xff20-0xff30`
+fn ranges(argument: &str, value: &str) -> Result<Vec<Range<u64>>, String> {
+    let range = |text: &str| {
+        let (start, end) = text.split_once('-')?;
+        Some(address(start)?..address(end)?)
+    };
+    let ranges: Option<_> = value.split('/').map(range).collect();
+    ranges.ok_or(format!("'{argument}' is not 0x ranges with / between"))
+}
+
 /// The plugin's arguments, `key=value` each.
 #[derive(Debug, PartialEq, Eq)]
 struct Args {
@@ -67,6 +86,7 @@ struct Args {
     /// Of programs.
     board_offset: Option<usize>,
     calls: Vec<u64>,
+    sleeps: SleepFunctions,
 }
 
 /// Parameters of a program's recorder.
@@ -119,6 +139,7 @@ impl Args {
     fn parse<'a>(args: impl Iterator<Item = &'a str>) -> Result<Args, String> {
         let (mut fd, mut ring_offset, mut start) = (None, None, Start::Now);
         let (mut moves_offset, mut board_offset, mut calls) = (None, None, Vec::new());
+        let mut sleeps = SleepFunctions::default();
         for arg in args {
             let (key, value) = arg
                 .split_once('=')
@@ -137,10 +158,12 @@ impl Args {
                     start = Start::parse(value)
                         .ok_or(format!("'{arg}' is not start=now, marker or an 0x address"))?;
                 }
-                "calls" => {
-                    let addresses: Option<_> = value.split('/').map(address).collect();
-                    calls =
-                        addresses.ok_or(format!("'{arg}' is not 0x addresses with / between"))?;
+                "calls" => calls = addresses(arg, value)?,
+                "lock_waits" => sleeps.waits = ranges(arg, value)?,
+                "schedulers" => sleeps.schedulers = addresses(arg, value)?,
+                "task_switch" => {
+                    let at = address(value).ok_or(format!("'{arg}' is not an 0x address"))?;
+                    sleeps.switch = Some(at);
                 }
                 _ => return Err(format!("'{key}' is not an argument of the recorder")),
             }
@@ -154,6 +177,7 @@ impl Args {
             moves_offset,
             board_offset,
             calls,
+            sleeps,
         })
     }
 }
@@ -218,6 +242,7 @@ pub(crate) unsafe fn read(argc: i32, argv: *mut *mut c_char) -> Result<Config, S
         start: args.start,
         moves: args.moves_offset.and_then(|offset| head.get(offset..)),
         calls: args.calls,
+        sleeps: args.sleeps,
     })
 }
 
@@ -271,11 +296,17 @@ mod tests {
                 moves_offset: None,
                 board_offset: None,
                 calls: Vec::new(),
+                sleeps: SleepFunctions::default(),
             })
         );
         let calls = |text| parse(&["fd=7", "ring_offset=1", text]).map(|args| args.calls);
         assert_eq!(calls("calls=0x10/0xff20"), Ok(vec![0x10, 0xff20]));
         assert!(calls("calls=0x10/f").unwrap_err().contains("0x10/f"));
+        let sleeps = |text| parse(&["fd=7", "ring_offset=1", text]).map(|args| args.sleeps);
+        let waits = sleeps("lock_waits=0x10-0x20/0x30-0x34").map(|sleeps| sleeps.waits);
+        assert_eq!(waits, Ok(vec![0x10..0x20, 0x30..0x34]));
+        assert!(sleeps("lock_waits=0x10").unwrap_err().contains("ranges"));
+        assert!(sleeps("task_switch=5").unwrap_err().contains("address"));
         let start = |text| parse(&["fd=7", "ring_offset=1", text]).map(|args| args.start);
         assert_eq!(start("start=marker"), Ok(Start::Marker));
         assert_eq!(start("start=0xff10"), Ok(Start::Function(0xff10)));

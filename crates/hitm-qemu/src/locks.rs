@@ -33,6 +33,8 @@ use std::sync::{Mutex, MutexGuard};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Rank {
+    /// Sleeping tasks of a recorded machine.
+    Tasks,
     /// CPUs of a recorded machine.
     Barrier,
     /// Functions that allocate, and their calls.
@@ -129,6 +131,7 @@ fn highest(held: u32) -> Option<Rank> {
         Rank::Heap,
         Rank::Allocators,
         Rank::Barrier,
+        Rank::Tasks,
     ];
     ranks.into_iter().find(|rank| held >> *rank as u32 & 1 == 1)
 }

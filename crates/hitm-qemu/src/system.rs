@@ -15,6 +15,7 @@
 //!   the process touches itself are then one line.
 //! - **Device registers** are no memory: left out, and counted.
 //! - **Calls** of functions that the facade names are counted at their first instruction.
+//! - **Sleeps** of tasks for the kernel's locks are seen where slow paths call the scheduler ([`sleeps`]).
 //! - **Moved members.** Objects of a structure in another layout are priced where their members would
 //!   lie then, while the kernel runs on as it was compiled. Slabs of such objects that the kernel makes while it runs
 //!   are seen by its stores to their pages' descriptors.
@@ -23,6 +24,10 @@
 //!
 //! Not modelled: kernels with five page-table levels (boot with `no5lvl`), page walks, interrupt
 //! frames and what devices write to memory, which QEMU does not show.
+
+mod sleeps;
+
+pub(crate) use sleeps::SleepFunctions;
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint, c_void};
@@ -35,6 +40,7 @@ use hitm_coherence::directory::Capacity;
 use hitm_trace::{CALLS_OF, Counter, EndReason, LATER_MOVED_SLABS};
 use hitm_weave::{Relocation, Weave};
 
+use self::sleeps::Sleeps;
 use crate::api::{self, Api, Insn, MemCb, PluginId, Reached, SystemApi, Tb, VirtualTime};
 use crate::arch::{Architecture, Machine, Ordering, x86_64};
 use crate::barrier::{Barrier, BarrierConfig};
@@ -88,6 +94,9 @@ struct System {
     user_accesses: Box<[OwnCount]>,
     /// By the address of a function's first instruction.
     calls: BTreeMap<u64, AtomicU64>,
+    sleeps: Option<Sleeps>,
+    /// Thousandths of a cycle that an instruction takes.
+    cpi_milli: u64,
     vcpus: VcpuTable,
 }
 
@@ -124,6 +133,7 @@ pub(crate) fn install(
         cpu_order,
         moves,
         calls,
+        sleeps,
     } = config;
     if cpu_order.len() < cpu_count {
         return Err(format!(
@@ -132,6 +142,7 @@ pub(crate) fn install(
         ));
     }
     let first_touch: &FirstTouch = Box::leak(Box::new(FirstTouch::new()));
+    let cpi_milli = machine.core.cpi_milli;
     let weave = Weave::new(machine, Capacity::Finite);
     let barrier = BarrierConfig {
         window: header.window,
@@ -154,6 +165,8 @@ pub(crate) fn install(
             .into_iter()
             .map(|at| (at, AtomicU64::new(0)))
             .collect(),
+        sleeps: Sleeps::new(sleeps),
+        cpi_milli: cpi_milli.into(),
         vcpus: VcpuTable::new(VCPUS_MAX),
     });
     match start {
@@ -194,6 +207,9 @@ impl System {
         if let Some(count) = self.calls.get(&self.api.insn_vaddr(insn)) {
             let count: *const AtomicU64 = count;
             self.api.on_insn_exec(insn, function_begins, count.cast());
+        }
+        if let Some(sleeps) = &self.sleeps {
+            sleeps.instrument(&self.api, insn, &bytes[..len]);
         }
         let data = MemInsn {
             code: CodeAddr(self.api.insn_vaddr(insn)),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use hitm_base::{AccessOp, AddrRange, CodeAddr, CpuId, Cycles, LINE_SIZE, LineAddr, ThreadId};
 use hitm_trace::Adoption;
 use hitm_weave::board::Channel;
-use hitm_weave::{Doings, Position, Slot, ThreadEvent};
+use hitm_weave::{Doings, LockSleep, Position, Slot, ThreadEvent};
 
 use crate::allocators::ThreadCalls;
 use crate::callers::Callers;
@@ -185,6 +185,8 @@ pub(crate) struct Vcpu {
     /// Pause instructions run.
     pub(crate) pauses: u64,
     pub(crate) spins: Spins,
+    /// Sleeps of tasks for locks that ended here, of a machine's CPU.
+    pub(crate) slept: Vec<LockSleep>,
     pub(crate) out_of_range: u64,
     pub(crate) events: Vec<ThreadEvent>,
     /// Lines that it took over since it was heard of last.
@@ -268,6 +270,7 @@ impl Vcpu {
             last_looks: [[LastLook::default(); 2]; LAST_LOOKS],
             pauses: 0,
             spins: Spins::default(),
+            slept: Vec::new(),
             out_of_range: 0,
             events: Vec::with_capacity(1024),
             taken: Vec::new(),
@@ -341,6 +344,12 @@ impl Vcpu {
             true => self.clock,
             false => self.clock + clock.cycles_of(self.insns.saturating_sub(self.released_at)),
         }
+    }
+
+    /// Its virtual clock where it is in its block, but for what its accesses wait since it was let go last.
+    pub(crate) fn clock_here(&self, cpi_milli: u64) -> Cycles {
+        let insns = self.insns.saturating_sub(self.released_at);
+        self.clock + Cycles(insns * cpi_milli / 1000)
     }
 
     /// Time that it has run.
@@ -669,6 +678,7 @@ impl Vcpu {
         self.taken.clear();
         self.events.clear();
         self.spins.over.clear();
+        self.slept.clear();
         self.out_of_range = 0;
     }
 

@@ -333,6 +333,10 @@ fn region_fits(region: &Region) -> Result<(), DecodeFault> {
 /// Name of the [`Counter`] of slabs that were made later, in another layout.
 pub const LATER_MOVED_SLABS: &str = "moved_slabs_made_later";
 
+/// Name of the [`Counter`] of cycles that threads slept at words at which no other thread sleeps, for a lock or for
+/// work.
+pub const PARKED_CYCLES: &str = "asleep_at_own_words_cycles";
+
 /// Prefix of the name of a [`Counter`] of calls of a function of a recorded machine.
 pub const CALLS_OF: &str = "calls_of_0x";
 

@@ -9,6 +9,7 @@
 
 mod affinity;
 mod alarms;
+mod parked;
 mod records;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,7 @@ mod waits;
 
 pub use affinity::Pinned;
 pub use timers::{TimerName, TimerTimes};
-pub use waited::Spin;
+pub use waited::{LockSleep, Spin};
 pub use waits::Doubt;
 use waits::Sleep;
 
@@ -29,6 +30,7 @@ use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
 use hitm_trace::{Adoption, Counter, EndReason, Record, Turn};
 
 use self::alarms::Alarms;
+use self::parked::{LastLocked, Parked};
 use self::timers::Timers;
 use self::waited::Waited;
 use crate::expected::Expected;
@@ -75,6 +77,9 @@ struct Member {
     sleep: Option<Sleep>,
     /// Its last accesses, the latest last.
     last_used: [(LineAddr, CodeAddr); LAST_USED],
+    last_locked: LastLocked,
+    /// Its last sleep, until it is known for which lock.
+    parked: Option<Parked>,
     log: WorkLog,
     /// CPUs on which the program lets it run; none before it says so.
     mask: Option<Vec<CpuId>>,
@@ -267,6 +272,8 @@ impl Group {
             unsure: None,
             sleep: None,
             last_used: [(LineAddr(0), CodeAddr(0)); LAST_USED],
+            last_locked: LastLocked::default(),
+            parked: None,
             log: WorkLog::of(thread),
             mask,
         });
@@ -303,6 +310,7 @@ impl Group {
             return;
         }
         self.note_sleep(slot);
+        self.look_for_lock(slot, doings.events);
         self.waited.spun(slot, doings.spins);
         let mut adoptions = Vec::with_capacity(doings.taken.len());
         for taken in doings.taken {
@@ -319,12 +327,20 @@ impl Group {
             output.record(&Record::Work(work));
         });
         member.accesses = doings.accesses;
+        member.last_locked.note(events);
         let last = events.len().saturating_sub(LAST_USED);
         for event in &events[last..] {
             member.last_used.rotate_left(1);
             member.last_used[LAST_USED - 1] = (LineAddr::of(event.addr), event.code);
         }
         self.counters.out_of_range += doings.out_of_range;
+    }
+
+    /// Takes over sleeps for locks of the kernel that runs on a machine's CPU.
+    pub fn take_sleeps(&mut self, slot: Slot, sleeps: &[LockSleep]) {
+        for slept in sleeps {
+            self.waited.slept_in_kernel(slot, slept);
+        }
     }
 
     /// Takes over calls in the chains of what the thread tells next.

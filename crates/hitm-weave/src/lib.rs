@@ -30,7 +30,7 @@ pub use calls::{Call, CallTree, NODES_MAX, PathId, UnknownCall};
 pub use cpus::{CpuChoice, CpuError, ProgramCpus};
 pub use filter::{HAND_OVER_EPOCHS, REPRIVATISE_RUN};
 pub use group::{
-    Counters, Doings, Doubt, Group, Newcomer, Pinned, Spin, State, TimerName, TimerTimes,
+    Counters, Doings, Doubt, Group, LockSleep, Newcomer, Pinned, Spin, State, TimerName, TimerTimes,
 };
 pub use hitm_coherence::core::Position;
 pub use log::WorkLog;

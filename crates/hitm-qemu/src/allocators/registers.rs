@@ -57,7 +57,7 @@ impl Registers {
         Registers(state)
     }
 
-    pub(super) fn of(self, file: &'static RegisterFile) -> Read {
+    pub(crate) fn of(self, file: &'static RegisterFile) -> Read {
         let mut registers = [0; RegisterFile::COUNT_MAX];
         for (index, register) in registers.iter_mut().enumerate().take(file.count) {
             // SAFETY: the state lives as long as the callback, and is larger by far.
@@ -69,14 +69,14 @@ impl Registers {
 
 /// The guest's registers, by the architecture's numbers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Read {
+pub(crate) struct Read {
     pub(super) file: &'static RegisterFile,
     registers: [u64; RegisterFile::COUNT_MAX],
 }
 
 impl Read {
     /// Argument of a function, by its number from 1 to 6.
-    pub(super) fn argument(&self, abi: Abi, number: u8) -> u64 {
+    pub(crate) fn argument(&self, abi: Abi, number: u8) -> u64 {
         let arguments = match abi {
             Abi::C => &self.file.arguments,
             Abi::Go => &self.file.go_arguments,
@@ -97,7 +97,7 @@ impl Read {
         }
     }
 
-    pub(super) fn stack(&self) -> u64 {
+    pub(crate) fn stack(&self) -> u64 {
         self.registers[self.file.stack]
     }
 

@@ -2,7 +2,8 @@
 
 use hitm_base::{AddrRange, ThreadId};
 use hitm_trace::{
-    Counter, EndReason, Record, Region, RegionKind, ThreadExit, ThreadStart, Turn, Waits,
+    Counter, EndReason, PARKED_CYCLES, Record, Region, RegionKind, ThreadExit, ThreadStart, Turn,
+    Waits,
 };
 
 use super::Group;
@@ -66,6 +67,7 @@ impl Group {
             ("exec_calls", counters.exec_calls),
             ("barrier_timeouts", counters.timed_out_parks),
             ("threads_waited_for_in_vain", counters.given_up),
+            (PARKED_CYCLES, self.waited.parked_cycles()),
             ("accesses_outside_user_space", counters.out_of_range),
         ];
         let counters = named

@@ -4,13 +4,15 @@
 //! and then wakes the next one. A pool's idle threads, and one that joins others, are woken by those that
 //! never slept there. Nothing else tells them apart from outside of the program.
 //!
-//! Not seen: locks whose sleepers have a futex each (parking_lot, Java's and Go's).
+//! Where each sleeper has a futex of its own, the sleep is one for the lock that the thread then tries again
+//! ([`super::parked`]), by the same rule. Others are summed up: they may be for a lock or for work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{CodeAddr, Cycles, Machine, ThreadId};
 use hitm_trace::{WaitKind, Waits};
 
+use super::parked::Parked;
 use crate::Slot;
 
 /// Different waits that are told apart. Assumed: a program with more of them has too many to look at.
@@ -42,6 +44,17 @@ pub struct Spin {
 impl Spin {
     /// Different ones that a thread may tell at a time.
     pub const KINDS_MAX: usize = 64;
+}
+
+/// A sleep of a kernel's task for one of the kernel's locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockSleep {
+    /// Address of the lock.
+    pub lock: u64,
+    /// The call of the scheduler.
+    pub code: CodeAddr,
+    /// Its length.
+    pub time: Cycles,
 }
 
 /// A sleep at a futex that is over.
@@ -90,6 +103,8 @@ struct Users {
     sleepers: BTreeSet<Slot>,
     /// Wakes by threads that have slept there.
     wakes: u64,
+    /// A kernel's lock.
+    is_kernels: bool,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +115,8 @@ pub(super) struct Waited {
     /// Count and cycles that were told of each place.
     told: BTreeMap<Place, (u64, Cycles)>,
     futexes: BTreeMap<u64, Users>,
+    /// The lock for which a thread slept last at a futex of its own.
+    locks: BTreeMap<u64, u64>,
 }
 
 impl Waited {
@@ -120,11 +137,9 @@ impl Waited {
     }
 
     pub(super) fn slept(&mut self, slot: Slot, slept: &Slept) {
-        let word = slept.futex & FUTEX_MASK;
-        if self.futexes.len() >= FUTEXES_MAX && !self.futexes.contains_key(&word) {
+        let Some(users) = self.users_of(slept.futex) else {
             return;
-        }
-        let users = self.futexes.entry(word).or_default();
+        };
         // Who looks again after a while has not been let go.
         users.sleeps += u64::from(slept.is_woken);
         users.sleepers.insert(slot);
@@ -139,12 +154,82 @@ impl Waited {
         sum.slept += slept.time;
     }
 
+    /// The sleep was for a lock, at a futex that only this thread has.
+    pub(super) fn slept_for(&mut self, slot: Slot, parked: &Parked, lock: u64) {
+        let is_own = |users: &Users| users.sleepers.len() == 1;
+        let users = self.futexes.get(&(parked.futex & FUTEX_MASK));
+        if !users.is_some_and(is_own) {
+            return;
+        }
+        let Some(users) = self.users_of(lock) else {
+            return;
+        };
+        users.sleeps += 1;
+        users.sleepers.insert(slot);
+        if self.locks.len() < FUTEXES_MAX || self.locks.contains_key(&parked.futex) {
+            self.locks.insert(parked.futex, lock);
+        }
+        let at = |word| Place {
+            slot: slot.0,
+            kind: WaitKind::Asleep,
+            word,
+            queue: None,
+            code: parked.code.0,
+        };
+        let own = self.sum(at(parked.futex));
+        own.count = own.count.saturating_sub(1);
+        own.slept = own.slept.saturating_sub(parked.time);
+        let sum = self.sum(at(lock));
+        sum.count += 1;
+        sum.slept += parked.time;
+    }
+
+    /// Cycles asleep at words that no other thread sleeps at, of which nothing says if they were for a lock.
+    pub(super) fn parked_cycles(&self) -> u64 {
+        let of_one = |place: &Place| {
+            let users = self.futexes.get(&(place.word & FUTEX_MASK));
+            users.is_some_and(|users| users.sleepers.len() == 1 && !users.is_lock())
+        };
+        let asleep = self.sums.iter();
+        let asleep = asleep.filter(|(place, _)| place.kind == WaitKind::Asleep && of_one(place));
+        asleep.fold(0, |all, (_, sum)| all.saturating_add(sum.slept.0))
+    }
+
+    /// A task that went to sleep on a CPU has slept for a lock of its kernel.
+    pub(super) fn slept_in_kernel(&mut self, slot: Slot, slept: &LockSleep) {
+        let Some(users) = self.users_of(slept.lock) else {
+            return;
+        };
+        users.is_kernels = true;
+        let sum = self.sum(Place {
+            slot: slot.0,
+            kind: WaitKind::Asleep,
+            word: slept.lock,
+            queue: None,
+            code: slept.code.0,
+        });
+        sum.count += 1;
+        sum.slept += slept.time;
+    }
+
+    /// What is known of a futex; none if there are too many.
+    fn users_of(&mut self, futex: u64) -> Option<&mut Users> {
+        let word = futex & FUTEX_MASK;
+        if self.futexes.len() >= FUTEXES_MAX && !self.futexes.contains_key(&word) {
+            return None;
+        }
+        Some(self.futexes.entry(word).or_default())
+    }
+
     /// The thread wakes those that sleep at a futex.
     pub(super) fn wakes(&mut self, slot: Slot, futex: u64) {
-        if let Some(users) = self.futexes.get_mut(&(futex & FUTEX_MASK))
-            && users.sleepers.contains(&slot)
-        {
-            users.wakes += 1;
+        let lock = self.locks.get(&futex).copied();
+        for word in [Some(futex), lock].into_iter().flatten() {
+            if let Some(users) = self.futexes.get_mut(&(word & FUTEX_MASK))
+                && users.sleepers.contains(&slot)
+            {
+                users.wakes += 1;
+            }
         }
     }
 
@@ -221,12 +306,13 @@ impl Users {
     /// Half of the sleeps, at least, end with a wake of the next one by those that slept: fewer at a
     /// barrier, where one wakes all.
     fn is_lock(&self) -> bool {
-        self.wakes > 0 && self.wakes * 2 >= self.sleeps
+        self.is_kernels || self.wakes > 0 && self.wakes * 2 >= self.sleeps
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::parked::LastLocked;
     use super::*;
 
     const WORD: u64 = 0x1040;
@@ -328,6 +414,41 @@ mod tests {
         }
         let asleep = |thread| (thread, WaitKind::Asleep, WORD, 1000);
         assert_eq!(news(&mut waited), [asleep(0), asleep(1)]);
+    }
+
+    #[test]
+    fn sleepers_with_a_futex_each_sleep_for_the_lock_that_they_try_again() {
+        let mut waited = Waited::default();
+        let own = |slot: Slot| 0x9000 + 64 * slot.0 as u64;
+        for slot in [0, 1, 0, 1].map(Slot) {
+            waited.wakes(Slot(1 - slot.0), own(slot));
+            waited.slept(slot, &slept(own(slot), 100, true));
+            let last = LastLocked::default();
+            let parked = Parked::new(own(slot), CODE, Cycles(100), &last).unwrap();
+            waited.slept_for(slot, &parked, WORD);
+        }
+        // Nobody knows what this one slept for.
+        waited.slept(Slot(2), &slept(own(Slot(2)), 700, true));
+        let asleep = |thread| (thread, WaitKind::Asleep, WORD, 200);
+        assert_eq!(news(&mut waited), [asleep(0), asleep(1)]);
+        assert_eq!(waited.parked_cycles(), 700);
+    }
+
+    #[test]
+    fn a_kernels_lock_is_one_whoever_wakes() {
+        let mut waited = Waited::default();
+        let lock = 0xffff_8880_0012_3458;
+        for time in [300, 500].map(Cycles) {
+            waited.slept_in_kernel(
+                Slot(2),
+                &LockSleep {
+                    lock,
+                    code: CODE,
+                    time,
+                },
+            );
+        }
+        assert_eq!(news(&mut waited), [(2, WaitKind::Asleep, lock, 800)]);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use hitm_base::{CodeAddr, Cycles, LineAddr, ThreadId};
 use hitm_trace::{Turn, Waker};
 
+use super::parked::{Found, Parked};
 use super::waited::Slept;
 use super::{Group, LAST_USED, State};
-use crate::Slot;
 use crate::wakes::Wake;
+use crate::{Slot, ThreadEvent};
 
 /// A thread or futex about which the host knows more.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,8 +60,29 @@ impl Group {
                 time: self.weave.away(slot).saturating_sub(sleep.away_before),
                 is_woken: sleep.is_woken,
             };
+            if slept.is_woken {
+                let last = &member.last_locked;
+                member.parked = Parked::new(slept.futex, slept.code, slept.time, last);
+            }
             self.waited.slept(slot, &slept);
         }
+    }
+
+    /// Looks if the thread tries a lock for which it may have slept.
+    pub(super) fn look_for_lock(&mut self, slot: Slot, events: &[ThreadEvent]) {
+        let member = &mut self.members[slot.0];
+        let Some(parked) = &mut member.parked else {
+            return;
+        };
+        match parked.look(events) {
+            Found::Later => return,
+            Found::None => {}
+            Found::Lock(lock) => {
+                let parked = *parked;
+                self.waited.slept_for(slot, &parked, lock);
+            }
+        }
+        self.members[slot.0].parked = None;
     }
 
     /// The thread is back from a system call; returns its budget.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -68,9 +69,39 @@ pub(super) enum Purpose<'r> {
         snapshot: &'r Path,
         /// Shared memory that the recorder writes to.
         region: &'r Region,
-        /// Entry addresses of the functions whose calls are counted.
-        calls: &'r [u64],
+        /// The kernel's functions that matter to the recorder.
+        functions: &'r Functions,
     },
+}
+
+/// Functions of a kernel that the recorder is told of, as far as this one has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Functions {
+    /// Entry addresses of those whose calls are counted.
+    pub(super) calls: Vec<u64>,
+    /// Code of those that wait for the lock that is their first argument.
+    pub(super) lock_waits: Vec<Range<u64>>,
+    /// Entry addresses of those that let a CPU go on with another task.
+    pub(super) schedulers: Vec<u64>,
+    /// The first one that runs on that task's stack.
+    pub(super) switch: Option<u64>,
+}
+
+impl Functions {
+    /// Adds them to the plugin's arguments.
+    fn write(&self, arguments: &mut String) {
+        let address = |at: &u64| format!("{at:#x}");
+        let range = |code: &Range<u64>| format!("{:#x}-{:#x}", code.start, code.end);
+        let lists = [
+            ("calls", self.calls.iter().map(address).collect::<Vec<_>>()),
+            ("lock_waits", self.lock_waits.iter().map(range).collect()),
+            ("schedulers", self.schedulers.iter().map(address).collect()),
+            ("task_switch", self.switch.iter().map(address).collect()),
+        ];
+        for (name, list) in lists.iter().filter(|(_, list)| !list.is_empty()) {
+            let _ = write!(arguments, ",{name}={}", list.join("/"));
+        }
+    }
 }
 
 /// A running QEMU. It is killed when this is dropped.
@@ -206,7 +237,7 @@ impl Emulator<'_> {
         if let Purpose::Record {
             snapshot,
             region,
-            calls,
+            functions,
         } = purpose
         {
             command.arg("-incoming");
@@ -215,10 +246,7 @@ impl Emulator<'_> {
             let plugin = library(PLUGIN)?;
             let start = &self.config.start;
             let mut arguments = format!("{},start={start}", region.plugin_arguments());
-            if !calls.is_empty() {
-                let calls: Vec<String> = calls.iter().map(|at| format!("{at:#x}")).collect();
-                let _ = write!(arguments, ",calls={}", calls.join("/"));
-            }
+            functions.write(&mut arguments);
             command.arg(format!("{},{arguments}", plugin.display()));
             command.env("LD_PRELOAD", library(CLOCK)?);
             region.inherit(&mut command);

@@ -14,7 +14,7 @@ use hitm_trace::ring::ProducerState;
 use hitm_trace::{EndReason, Header, Record};
 use hitm_weave::Placement;
 
-use super::emulator::{self, Emulator, Machine, Purpose};
+use super::emulator::{self, Emulator, Functions, Machine, Purpose};
 use super::objects::StoppedKernel;
 use super::snapshot::Snapshot;
 use super::topology::GuestCpus;
@@ -144,11 +144,11 @@ fn record(
         signals: Signals::catch(),
     };
     let state = snapshot.machine();
-    let calls = counted(snapshot).map_err(io("read the snapshot"))?;
+    let functions = functions(snapshot).map_err(io("read the snapshot"))?;
     let mut machine = emulator.start(Purpose::Record {
         snapshot: &state,
         region: &recording.region,
-        calls: &calls,
+        functions: &functions,
     })?;
     let console = Console::show(&machine.console).map_err(io("read the console"))?;
     let ready = machine.qmp.wait_for_machine();
@@ -199,14 +199,20 @@ fn record(
     })
 }
 
-/// Entry addresses of the functions whose calls are counted, as far as this kernel has them.
-fn counted(snapshot: &Snapshot) -> io::Result<Vec<u64>> {
+/// The functions that the recorder is to know, as far as this kernel has them.
+fn functions(snapshot: &Snapshot) -> io::Result<Functions> {
     let symbols = snapshot.symbols()?;
-    let names = Walks::known().calls;
-    Ok(names
-        .iter()
-        .filter_map(|name| symbols.address(name))
-        .collect())
+    let walks = Walks::known();
+    let addresses = |names: &[String]| {
+        let known = names.iter().filter_map(|name| symbols.address(name));
+        known.collect()
+    };
+    Ok(Functions {
+        calls: addresses(&walks.calls),
+        lock_waits: symbols.functions(&walks.sleep.waits),
+        schedulers: addresses(&walks.sleep.schedulers),
+        switch: symbols.address(&walks.sleep.switch),
+    })
 }
 
 /// The records that names of the program need.
