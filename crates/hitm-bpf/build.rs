@@ -4,10 +4,11 @@
 use std::path::Path;
 use std::process::Command;
 
-const PROGRAMS: [&str; 8] = [
+const PROGRAMS: [&str; 9] = [
     "arrivals",
     "probe",
     "futex",
+    "holders",
     "locks",
     "neighbours",
     "peek",

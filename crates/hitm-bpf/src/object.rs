@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 
 use aya::maps::{Array, Map};
-use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint};
+use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
+use aya::programs::{BtfTracePoint, PerfEvent, ProgramError, RawTracePoint};
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 
 use crate::error::{capable, chain};
@@ -29,6 +30,7 @@ pub(crate) mod image {
     image!(ARRIVALS, "arrivals");
     image!(PROBE, "probe");
     image!(FUTEX, "futex");
+    image!(HOLDERS, "holders");
     image!(LOCKS, "locks");
     image!(NEIGHBOURS, "neighbours");
     image!(PEEK, "peek");
@@ -42,6 +44,7 @@ pub(crate) mod image {
     pub(crate) const ARRIVALS: Option<&[u8]> = None;
     pub(crate) const PROBE: Option<&[u8]> = None;
     pub(crate) const FUTEX: Option<&[u8]> = None;
+    pub(crate) const HOLDERS: Option<&[u8]> = None;
     pub(crate) const LOCKS: Option<&[u8]> = None;
     pub(crate) const NEIGHBOURS: Option<&[u8]> = None;
     pub(crate) const PEEK: Option<&[u8]> = None;
@@ -72,6 +75,8 @@ pub(crate) enum Hook {
     /// A tracepoint whose arguments are words, for those whose type is a function, which the
     /// verifier refuses.
     Raw(&'static str),
+    /// Each count of an event of the kernel's software, on all CPUs.
+    Counted(SoftwareEvent),
 }
 
 /// A constant of a program, as the loader writes it before loading: its name and its bytes.
@@ -164,6 +169,14 @@ impl Object {
                 raw.load().map_err(|error| Error::load(program, &error))?;
                 raw.attach(tracepoint).map(drop)
             }
+            Hook::Counted(event) => {
+                let counted: &mut PerfEvent = loaded
+                    .try_into()
+                    .map_err(|error| Error::load(program, &error))?;
+                let loaded = counted.load();
+                loaded.map_err(|error| Error::load(program, &error))?;
+                attach_everywhere(counted, event)
+            }
         };
         attached.map_err(|error: ProgramError| Error::attach(program, &error))
     }
@@ -213,6 +226,17 @@ impl Object {
         }
         Ok(counts)
     }
+}
+
+fn attach_everywhere(program: &mut PerfEvent, event: SoftwareEvent) -> Result<(), ProgramError> {
+    let cpus = aya::util::online_cpus();
+    let cpus = cpus.map_err(|(_, error)| ProgramError::IOError(error))?;
+    for cpu in cpus {
+        let scope = PerfEventScope::AllProcessesOneCpu { cpu };
+        let config = PerfEventConfig::Software(event);
+        program.attach(config, scope, SamplePolicy::Period(1), false)?;
+    }
+    Ok(())
 }
 
 fn without_types(error: &BtfError) -> Error {

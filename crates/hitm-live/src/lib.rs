@@ -6,6 +6,7 @@
 pub mod cgroups;
 mod clock;
 pub mod containers;
+pub mod holders;
 pub mod kernel;
 pub mod lines;
 pub mod locks;

@@ -13,6 +13,7 @@
 //!
 //! A sample in a loop of a program that waits for another thread's write is time spent waiting, too.
 
+mod holders;
 mod known;
 mod site;
 mod waits;
@@ -24,6 +25,7 @@ use hitm_policy::{cpus_of_use, hold_share};
 use indexmap::IndexMap;
 
 use crate::recording::{LiveObject, LiveRecording, LiveSample, LiveThread};
+pub use holders::{HolderChain, LockHolders};
 use known::Owner;
 pub use known::{Class, is_library_wait};
 use site::{At, Functions};
@@ -56,6 +58,8 @@ pub struct Lock {
     pub working_samples: u64,
     /// Waits by the kernel's tracepoints; none where they were not recorded.
     pub traced: Option<Traced>,
+    /// Where its holders were while others waited; none where that was not recorded.
+    pub holders: Option<LockHolders>,
     /// Callers, longest wait first.
     pub callers: Vec<LockCaller>,
 }
@@ -202,6 +206,7 @@ pub fn judge(recording: &LiveRecording) -> Judged {
         let order = order.then_with(|| slept(b).cmp(&slept(a)));
         order.then_with(|| (&a.name, &a.object).cmp(&(&b.name, &b.object)))
     });
+    holders::add(recording, &mut locks);
     Judged {
         locks,
         left_out_count,
@@ -312,6 +317,7 @@ fn lock(functions: &Functions<'_>, key: Key, group: Group) -> Lock {
         other_ns: time(other),
         working_samples: held + other,
         traced: group.traced,
+        holders: None,
         callers: callers(group.callers),
     };
     waits::move_unseen_spinning(&mut lock);

@@ -43,6 +43,9 @@ pub struct LiveRecording {
     /// Waits for locks of the kernel, from its tracepoints. None where they were not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits: Option<Vec<LiveWait>>,
+    /// States of the holders of locks while others waited. None where they were not observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holders: Option<LiveHolders>,
     /// All uses of the program's own locks. None where they were not observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<Observation>,
@@ -130,6 +133,96 @@ pub struct LiveWait {
     pub longest_ns: u64,
 }
 
+/// Locks with the states of their holders.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LiveHolders {
+    /// Locks that somebody waited for.
+    pub locks: Vec<LiveHeld>,
+    /// Events that are missing.
+    pub lost_count: u64,
+}
+
+/// A lock, and where its holders were while others waited.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LiveHeld {
+    /// Its process; 0 for a lock of the kernel.
+    pub pid: u32,
+    /// Its address in the process, or in the kernel.
+    pub lock: u64,
+    /// Times of the waiters.
+    pub times: HolderTimes,
+    /// Processes that had the CPU of a preempted holder, by time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub takers: Vec<LiveTaker>,
+    /// Locks that sleeping holders waited for, by time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chain: Vec<LiveChain>,
+}
+
+/// Nanoseconds that threads waited for a lock, by the state of its holder. Each waiter's time counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HolderTimes {
+    /// The holder ran, outside of page faults.
+    pub running_ns: u64,
+    /// It was ready to run, and another thread had its CPU.
+    pub preempted_ns: u64,
+    /// Its group had no quota left.
+    pub throttled_ns: u64,
+    /// It was in a page fault without input.
+    pub minor_fault_ns: u64,
+    /// It was in a page fault that waited for input.
+    pub major_fault_ns: u64,
+    /// It slept.
+    pub asleep_ns: u64,
+    /// The lock was free and its next holder on the way to a CPU, or the holder had slept and was.
+    pub waking_ns: u64,
+    /// The holder, or its state, is not known.
+    pub unknown_ns: u64,
+}
+
+impl HolderTimes {
+    /// The parts, in the order of their declaration.
+    pub fn parts(&self) -> [u64; 8] {
+        [
+            self.running_ns,
+            self.preempted_ns,
+            self.throttled_ns,
+            self.minor_fault_ns,
+            self.major_fault_ns,
+            self.asleep_ns,
+            self.waking_ns,
+            self.unknown_ns,
+        ]
+    }
+
+    /// Their sum.
+    pub fn all_ns(&self) -> u64 {
+        self.parts().into_iter().fold(0, u64::saturating_add)
+    }
+}
+
+/// A process that had a preempted holder's CPU.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveTaker {
+    /// Its number; 0 for threads of the kernel and idle CPUs.
+    pub pid: u32,
+    /// The name of the thread that took the CPU.
+    pub comm: String,
+    /// Nanoseconds of the waiters.
+    pub ns: u64,
+}
+
+/// A lock that a sleeping holder waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LiveChain {
+    /// Its process; 0 for a lock of the kernel.
+    pub pid: u32,
+    /// Its address.
+    pub lock: u64,
+    /// Nanoseconds of the waiters of the first lock.
+    pub ns: u64,
+}
+
 /// Errors of reading a live recording.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveFormatError {
@@ -205,7 +298,10 @@ impl LiveRecording {
             total = total.saturating_add(sample.count);
         }
         let time = u128::from(total) * u128::from(self.period_ns);
-        let is_too_long = time > TIME_MAX_NS.into() || waited > TIME_MAX_NS;
+        let held = self.holders.iter().flat_map(|holders| &holders.locks);
+        let held = held.map(|lock| lock.times.all_ns());
+        let held = held.fold(0, u64::saturating_add);
+        let is_too_long = time > TIME_MAX_NS.into() || waited.max(held) > TIME_MAX_NS;
         match total > SAMPLES_MAX || is_too_long {
             true => Err(LiveFormatError::TooMany),
             false => Ok(()),

@@ -22,7 +22,7 @@ pub enum Waiters {
 
 impl Waiters {
     /// Filter of the programs: all tasks where they do not know the cgroup.
-    fn filter(&self) -> Filter {
+    pub(crate) fn filter(&self) -> Filter {
         match self {
             Waiters::All => Filter::All,
             Waiters::Processes(processes) => Filter::Processes(processes.clone()),

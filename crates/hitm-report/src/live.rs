@@ -1,6 +1,7 @@
 //! Locks of a running host as tables.
 
 mod fixed;
+mod holders;
 mod json;
 mod lock;
 pub mod neighbours;
@@ -16,6 +17,7 @@ mod window;
 use hitm_live::locks;
 use hitm_live::recording::LiveRecording;
 
+pub use holders::{live_chain, live_holders, live_taker};
 pub use json::render as json;
 pub use lock::{LiveRun, LockView, live_caller, live_lock, live_run, live_thread};
 pub use program::{ProgramLock, ProgramLocks, live_program, live_program_lock};
@@ -110,6 +112,7 @@ mod tests {
                 other_ns: 1_140_000_000,
                 working_samples: 2000,
                 traced: None,
+                holders: None,
                 callers: vec![LockCaller {
                     chain: "ext4_buffered_write_iter < vfs_write".into(),
                     samples: 500,

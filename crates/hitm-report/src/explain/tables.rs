@@ -120,6 +120,9 @@ fn of_hosts() -> Vec<FieldsOf> {
     vec![
         table("live", "run", live::live_run::ALL),
         table("live", "locks", live::live_lock::ALL),
+        table("live", "holders", live::live_holders::ALL),
+        table("live", "takers of CPUs", live::live_taker::ALL),
+        table("live", "chain", live::live_chain::ALL),
         table("live", "callers", live::live_caller::ALL),
         table("live", "threads", live::live_thread::ALL),
         table("live", "program", live::live_program::ALL),

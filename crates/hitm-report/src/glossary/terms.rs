@@ -396,12 +396,26 @@ const WAITING: &[Term] = &[
     )
     .also(&["1/u"])
     .more("live.md"),
+    Term::new("chain", "A lock whose holder sleeps for another lock.")
+        .also(&["asleep for"])
+        .more("live.md"),
     Term::new("hand-off", "A lock that passes from one thread to another."),
     Term::new("hold share", "The share of its working time for which a thread holds a lock, `u`.")
         .also(&["u"])
         .more("live.md"),
+    Term::new(
+        "holder",
+        "The thread that has a lock. While others wait it runs, is preempted or throttled, is in a page fault, or sleeps.",
+    )
+    .also(&["preempted", "preempted by", "in a minor page fault", "in a major page fault"])
+    .more("live.md"),
     SPINNING,
     TO_WAIT,
+    Term::new(
+        "waking up",
+        "A lock is free, and its next holder is on the way to a CPU; or a holder that slept is.",
+    )
+    .more("live.md"),
 ];
 
 const RECORDING: &[Term] = &[

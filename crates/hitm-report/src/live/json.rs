@@ -1,7 +1,7 @@
 //! Live locks as JSON; docs/formats/live.md describes the form.
 
 use super::{
-    LIVE_SCHEMA, LiveLocks, LockView, ProgramLocks, live_caller, live_lock, live_program,
+    LIVE_SCHEMA, LiveLocks, LockView, ProgramLocks, holders, live_caller, live_lock, live_program,
     live_program_lock, live_run, live_thread,
 };
 use crate::object::{Node, Object, list};
@@ -14,6 +14,7 @@ pub fn render(locks: &LiveLocks) -> String {
     };
     let lock = |view: &LockView| {
         Object::of(live_lock::ALL, view)
+            .with_or_null("holders", view.lock.holders.as_ref().map(holders::object))
             .with("callers", list(live_caller::ALL, &view.lock.callers))
             .with("threads", list(live_thread::ALL, &view.lock.threads))
     };

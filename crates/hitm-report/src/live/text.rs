@@ -4,8 +4,8 @@ use hitm_base::grouped;
 use hitm_live::locks::LockCaller;
 
 use super::{
-    LiveLocks, LockView, ProgramLock, ProgramLocks, live_lock, live_program, live_program_lock,
-    live_run,
+    LiveLocks, LockView, ProgramLock, ProgramLocks, holders, live_lock, live_program,
+    live_program_lock, live_run,
 };
 use crate::Printout;
 use crate::fields::Field;
@@ -212,6 +212,7 @@ fn notes(view: &LockView) -> Vec<String> {
         notes.push(format!("of {}", lock.object));
     }
     notes.extend(traced_note(view));
+    notes.extend(holders::notes(view));
     // Callers of sleepers alone have no samples.
     let weight = |caller: &LockCaller| match lock.waited_ns {
         0 => caller.traced_ns,

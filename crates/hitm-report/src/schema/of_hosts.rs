@@ -14,7 +14,10 @@ use hitm_live::wakeups::{latencies, run_delay, task_latencies, wakeup_report, wa
 use super::Output;
 use super::form::{Form, Members, list, or_null, rows};
 use crate::live::whatif::{live_load, live_whatif};
-use crate::live::{live_caller, live_lock, live_program, live_program_lock, live_run, live_thread};
+use crate::live::{
+    live_caller, live_chain, live_holders, live_lock, live_program, live_program_lock, live_run,
+    live_taker, live_thread,
+};
 
 pub(super) fn outputs() -> Vec<Output> {
     let of = Output::new;
@@ -64,7 +67,11 @@ fn versioned() -> Members {
 
 fn locks() -> Members {
     let program = Members::of(live_program::ALL).with("locks", rows(live_program_lock::ALL));
+    let holders = Members::of(live_holders::ALL)
+        .with("takers", rows(live_taker::ALL))
+        .with("chain", rows(live_chain::ALL));
     let lock = Members::of(live_lock::ALL)
+        .with("holders", or_null(holders))
         .with("callers", rows(live_caller::ALL))
         .with("threads", rows(live_thread::ALL));
     versioned()

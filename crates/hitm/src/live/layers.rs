@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hitm_live::holders::Holders;
 use hitm_live::recording::LiveRecording;
 use hitm_live::sampler::{Sampler, Target};
 use hitm_live::shim::Launch;
@@ -23,6 +24,9 @@ pub(super) const TRACEPOINTS: &str = "tracepoints of the kernel's lock waits, by
 /// The layer of futexes, in words.
 const FUTEXES: &str = "waits in futex(2), by BPF at switches between threads";
 
+/// The layer of holders, in words.
+const HOLDERS: &str = "states of the threads that hold locks, by BPF";
+
 /// Layers that observe, and the faults of the others.
 pub(super) struct Layers {
     /// Names of the kernel's functions, without which samples and tracepoints tell nothing of its
@@ -30,6 +34,7 @@ pub(super) struct Layers {
     symbols: Result<KernelSymbols, Option<LiveError>>,
     tracepoints: Option<Tracepoints>,
     futexes: Option<Futexes>,
+    holders: Option<Holders>,
     sampler: Option<Sampler>,
     /// None where no program is started.
     exact: Option<Result<Launch, ExactError>>,
@@ -51,6 +56,12 @@ impl Layers {
         let futexes = Futexes::attach(&target.waiters());
         let reason = |reason| missing.push(format!("waits in futex(2): {reason}"));
         let futexes = futexes.map_err(reason).ok();
+        let holders = Holders::attach(&target.waiters());
+        let reason = |reason| missing.push(format!("holders of locks: {reason}"));
+        let holders = holders.map_err(reason).ok();
+        let without_faults = holders.as_ref().and_then(Holders::without_faults);
+        let reason = |reason| format!("page faults of holders, which count as running: {reason}");
+        missing.extend(without_faults.map(reason));
         let exact = match target {
             LiveTarget::Program(command) => Some(exact::prepare(command)),
             _ => None,
@@ -59,6 +70,7 @@ impl Layers {
             symbols,
             tracepoints,
             futexes,
+            holders,
             sampler: None,
             exact,
             missing,
@@ -112,6 +124,11 @@ impl Layers {
         goes_on: &mut dyn FnMut(u64) -> bool,
         collector: &mut Collector,
     ) {
+        let holders = &mut self.holders;
+        let goes_on = &mut |count| {
+            holders.as_mut().map(Holders::drain);
+            goes_on(count)
+        };
         let Some(sampler) = &mut self.sampler else {
             let start = Instant::now();
             while goes_on(0) && duration.is_none_or(|duration| start.elapsed() < duration) {
@@ -133,6 +150,19 @@ impl Layers {
             lost_count += sampler.threads_left_out;
         }
         layers.extend(self.read_tables(&mut collector));
+        let holders = self.holders.take().map(Holders::finish);
+        let holders = holders.and_then(|seen| {
+            let seen =
+                seen.map_err(|reason| self.missing.push(format!("holders of locks: {reason}")));
+            seen.ok()
+        });
+        if let Some(seen) = &holders {
+            layers.push(HOLDERS.to_owned());
+            if seen.lost_count > 0 {
+                let text = format!("holders of locks: {} events found no room", seen.lost_count);
+                self.missing.push(text);
+            }
+        }
         let program = self.launch().map(exact::observation);
         let program = program.and_then(|seen| {
             let reason = |reason| format!("exact locks of the program: {reason}");
@@ -147,6 +177,7 @@ impl Layers {
         let mut recording = collector.finish();
         recording.period_ns = self.sampler.as_ref().map_or(0, Sampler::period_ns);
         recording.lost_count += lost_count;
+        recording.holders = holders;
         recording.program = program;
         recording.layers = layers;
         recording.missing = self.missing;
