@@ -30,12 +30,24 @@ enum { LEFT_PREEMPTED, LEFT_THROTTLED, LEFT_ASLEEP, RUNS, WAKES, BEGINS, ENDS };
 
 enum { COUNT_LOST_EVENTS, COUNT_LOST_THREADS, COUNT_LOST_PROCESSES, COUNTS };
 
+// The process that reads, whose faults are observed for a measurement.
+const volatile u32 reader = 0;
+
 static long (*bpf_probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct task_struct___by_task {
 	_Bool throttled;
+};
+
+struct sched_entity___run {
+	u64 sum_exec_runtime;
+	u64 prev_sum_exec_runtime;
+};
+
+struct task_struct___run {
+	struct sched_entity___run se;
 };
 
 struct upid {
@@ -80,6 +92,8 @@ struct event {
 	u32 other_tid;
 	u32 other_tgid;
 	char other_comm[16];
+	// CPU time since the thread got the CPU that it leaves.
+	u64 ran;
 };
 
 // A thread that had a page fault, waited for a word, or woke those that did.
@@ -106,6 +120,14 @@ struct {
 	MAP_INT(type, BPF_MAP_TYPE_RINGBUF);
 	MAP_INT(max_entries, 1 << 23);
 } events SEC(".maps");
+
+// The part of a fault before and behind what is timed, as the reader has measured it.
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_ARRAY);
+	MAP_INT(max_entries, 1);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} ways SEC(".maps");
 
 #include "counts.h"
 
@@ -243,6 +265,7 @@ INLINE void look(struct event *event, struct task_struct *task, u32 kind)
 INLINE void leave(u32 is_preempted, struct task_struct *prev, struct task_struct *next, u32 state)
 {
 	u32 kind = LEFT_ASLEEP;
+	struct sched_entity___run *run;
 	struct event *event;
 
 	if (is_preempted || !state) {
@@ -261,6 +284,8 @@ INLINE void leave(u32 is_preempted, struct task_struct *prev, struct task_struct
 	if (!event)
 		return;
 	add_other(event, next);
+	run = &((struct task_struct___run *)prev)->se;
+	event->ran = run->sum_exec_runtime - run->prev_sum_exec_runtime;
 	look(event, prev, kind);
 	bpf_ringbuf_submit(event, NO_WAKEUP);
 }
@@ -333,7 +358,7 @@ int holders_fault(void)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *own;
 
-	if (!is_observed(task))
+	if (!is_observed(task) && (u32)task->tgid != reader)
 		return 0;
 	own = find_thread(task->pid);
 	if (own) {
@@ -346,12 +371,13 @@ int holders_fault(void)
 // The thread of a fault that ends, and its time on CPUs.
 INLINE struct thread *end_fault(u64 *ns)
 {
-	u32 tid = (u32)bpf_get_current_pid_tgid();
+	u32 tid = (u32)bpf_get_current_pid_tgid(), zero = 0;
 	struct thread *own = bpf_map_lookup_elem(&threads, &tid);
+	u64 *way = bpf_map_lookup_elem(&ways, &zero);
 
-	if (!own || !own->since)
+	if (!own || !own->since || !way)
 		return 0;
-	*ns = own->now + bpf_ktime_get_ns() - own->since;
+	*ns = own->now + bpf_ktime_get_ns() - own->since + *way;
 	own->since = 0;
 	return own;
 }

@@ -42,6 +42,7 @@ mod limited;
 mod limits;
 mod linked_allocators;
 mod live_fleet;
+mod live_holders;
 mod live_lines;
 mod live_locks;
 mod live_neighbours;

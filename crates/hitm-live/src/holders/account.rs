@@ -52,6 +52,7 @@ impl Accounts {
             self.lost_count += 1;
             return;
         }
+        self.run_unseen(event);
         match event.moment {
             Moment::Preempted => {
                 let other = (event.other.pid, event.other.comm.clone());
@@ -61,7 +62,7 @@ impl Accounts {
             Moment::Throttled => self.leave(event, State::Throttled),
             Moment::Asleep { in_fault: true, .. } => self.leave(event, State::Faulting),
             Moment::Asleep { waits, .. } => self.sleep(event, waits),
-            Moment::Runs => self.run(event.tid),
+            Moment::Runs => self.run_since(event.tid, at),
             Moment::Wakes { releases } => {
                 let word = event.word.filter(|_| releases);
                 self.wake(event, word.map(|word| (event.pid, word)));
@@ -121,9 +122,22 @@ impl Accounts {
         Some(tid)
     }
 
-    /// A thread changes its state: the locks that it has are counted up to now.
-    fn enter(&mut self, tid: u32, state: State) {
+    /// Some switches reach no tracepoint: a thread that leaves a CPU or wakes another one has got one before.
+    fn run_unseen(&mut self, event: &HolderEvent) {
         let at = self.now;
+        let known = self.threads.get(&event.tid).map(Thread::last);
+        let since = match (event.moment, known) {
+            (_, Some((_, State::Running)) | None) | (Moment::Runs, _) => return,
+            (Moment::Preempted | Moment::Throttled | Moment::Asleep { .. }, Some((last, _))) => {
+                last.max(at.saturating_sub(event.ran_ns))
+            }
+            (_, Some((last, _))) => last,
+        };
+        self.run_since(event.tid, since);
+    }
+
+    /// A thread changes its state: the locks that it has are counted up to then.
+    fn enter(&mut self, tid: u32, state: State, at: u64) {
         let Some(thread) = self.threads.get_mut(&tid) else {
             return;
         };
@@ -156,7 +170,7 @@ impl Accounts {
         if let Some(key) = woken_for.filter(|key| Some(*key) != word) {
             self.found(key, tid);
         }
-        self.enter(tid, state);
+        self.enter(tid, state, self.now);
     }
 
     /// The thread that the word of an event names as the owner of its lock.
@@ -235,9 +249,8 @@ impl Accounts {
         }
     }
 
-    fn run(&mut self, tid: u32) {
-        let at = self.now;
-        self.enter(tid, State::Running);
+    fn run_since(&mut self, tid: u32, at: u64) {
+        self.enter(tid, State::Running, at);
         let thread = self.threads.get_mut(&tid);
         if let Some(key) = thread.and_then(|thread| thread.waits_for.take()) {
             self.change(key, -1, at);
@@ -251,7 +264,7 @@ impl Accounts {
         if sleeper
             .is_some_and(|thread| matches!(thread.state(), State::Asleep(_) | State::Faulting))
         {
-            self.enter(woken, State::Waking);
+            self.enter(woken, State::Waking, at);
         }
         let contended = self.threads.get(&woken);
         let contended = contended.and_then(|thread| thread.contends.last().map(|(key, _)| *key));

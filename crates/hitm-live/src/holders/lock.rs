@@ -67,11 +67,12 @@ impl Lock {
         self.changes.len() >= CHANGES_MAX
     }
 
-    /// Time of all waiters between two moments, the first one not before what is settled.
+    /// Time of all waiters between two moments, the first one not before what is settled. A change that was told late
+    /// counts from the one before it on.
     fn weight(&self, from: u64, to: u64) -> u64 {
         let (mut waiters, mut at, mut sum) = (self.waiters, from, 0u64);
         for (moment, change) in &self.changes {
-            let moment = (*moment).clamp(from, to);
+            let moment = (*moment).clamp(at, to);
             sum = sum.saturating_add((moment - at).saturating_mul(waiters));
             (at, waiters) = (moment, waiters.saturating_add_signed(*change));
             if at == to {
@@ -168,6 +169,15 @@ mod tests {
         lock.charge_unknown(300);
         assert_eq!(lock.times.unknown_ns, 60);
         assert_eq!((lock.settled, lock.changes.len()), (300, 0));
+    }
+
+    #[test]
+    fn a_change_that_is_told_late_counts_at_once() {
+        let mut lock = Lock::new(0);
+        lock.change(100, 1);
+        lock.change(150, 1);
+        lock.change(120, -1);
+        assert_eq!(lock.weight(0, 200), 50 + 50);
     }
 
     #[test]

@@ -69,9 +69,12 @@ impl Thread {
     }
 
     pub(super) fn state(&self) -> State {
-        self.states
-            .back()
-            .map_or(State::Unknown, |(_, state)| *state)
+        self.last().1
+    }
+
+    /// The present state, and when it began.
+    pub(super) fn last(&self) -> (u64, State) {
+        self.states.back().copied().unwrap_or((0, State::Unknown))
     }
 
     pub(super) fn enter(&mut self, state: State, at: u64) {
