@@ -1,10 +1,10 @@
-//! Scenarios and rt-app files.
+//! Scenarios, traces of requests and rt-app files.
 
 use std::sync::LazyLock;
 
 use hitm_base::Machine;
 use hitm_base::machine::preset;
-use hitm_sim::scenario::{Scenario, VARIANTS_MAX};
+use hitm_sim::scenario::{Scenario, VARIANTS_MAX, parse_trace};
 use hitm_sim::workload::rt_app::RtApp;
 
 /// The machine that scenarios are checked against.
@@ -24,6 +24,14 @@ pub fn check(text: &str, settings: &[String]) {
             }
         }
         Err(error) => assert!(error.place.is_some() || error.origin.starts_with("--set ")),
+    }
+}
+
+/// A mistake in a trace of requests has a line, and requests are in order.
+pub fn check_trace(text: &str) {
+    match parse_trace(text, "fuzz") {
+        Ok(requests) => assert!(requests.is_sorted_by(|a, b| a.at.0 <= b.at.0)),
+        Err(error) => assert!(error.line > 0),
     }
 }
 

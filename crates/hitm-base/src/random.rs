@@ -56,6 +56,31 @@ impl Random {
         least + self.below(most - least + 1)
     }
 
+    /// A time with an exponential distribution of this mean: that to the next event of a Poisson
+    /// process. By comparisons alone (von Neumann, Various techniques used in connection with random
+    /// digits, 1951).
+    pub fn exponential(&mut self, mean: u64) -> u64 {
+        let mean = u128::from(mean);
+        let mut whole = 0;
+        loop {
+            let first = self.next();
+            let (mut last, mut count) = (first, 1_u64);
+            loop {
+                let next = self.next();
+                if next >= last {
+                    break;
+                }
+                (last, count) = (next, count + 1);
+            }
+            // A run of falling numbers of odd length has the fraction of an exponential time.
+            if count % 2 == 1 {
+                let fraction = (u128::from(first) * mean) >> 64;
+                return u64::try_from(whole + fraction).unwrap_or(u64::MAX);
+            }
+            whole += mean;
+        }
+    }
+
     /// True in `numerator` of `denominator` cases.
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
@@ -81,5 +106,26 @@ mod tests {
         assert_ne!(first(1, "a"), first(1, "b"));
         assert_ne!(first(1, "a"), first(2, "a"));
         assert_eq!(first(1, "a"), first(1, "a"));
+    }
+
+    #[test]
+    fn exponential_times_have_their_mean_and_tails() {
+        let mut random = Random::new(1);
+        let times: Vec<u64> = (0..100_000).map(|_| random.exponential(1_000)).collect();
+        let mean = times.iter().sum::<u64>() as f64 / 1e5;
+        let squares = times.iter().map(|time| (*time as f64 - mean).powi(2));
+        let deviation = (squares.sum::<f64>() / 1e5).sqrt();
+        assert!((mean - 1_000.0).abs() < 10.0, "{mean}");
+        assert!((deviation - 1_000.0).abs() < 15.0, "{deviation}");
+        // Of e^-1 and e^-3 of all a time is longer than the mean, and than three of them.
+        for (least, share) in [(1_000, 0.3679), (3_000, 0.0498)] {
+            let longer = times.iter().filter(|time| **time >= least).count() as f64 / 1e5;
+            assert!(
+                (longer - share).abs() < 0.005,
+                "{longer} instead of {share}"
+            );
+        }
+        assert_eq!(times[..4], [566, 971, 877, 404]);
+        assert_eq!(Random::new(7).exponential(0), 0);
     }
 }

@@ -410,3 +410,202 @@ fn a_kernels_types_move_members() {
     let empty = hitm(&["sim", "x.toml", "--layout", "x.o"], directory.path());
     assert_eq!(empty.status.code(), Some(2));
 }
+
+const QUOTA: &str = r#"
+schema = 1
+name = "quota"
+description = "A service in a group with a quota, in a group without one"
+source = "made up for this test"
+
+[machine]
+preset = "genoa-384"
+cpus = 4
+
+[kernel]
+load_balancing = "domains"
+mechanisms = [[], ["expiring-slices"]]
+
+[[group]]
+name = "pod"
+
+[[group]]
+name = "app"
+parent = "pod"
+quota = "20ms"
+period = "50ms"
+
+[[workload]]
+kind = "requests"
+group = "app"
+trace = "requests.txt"
+threads = 2
+
+[run]
+duration = "200ms"
+"#;
+
+/// Runs `hitm sim` on a service with these requests.
+fn served(scenario: &str, requests: &str, args: &[&str]) -> Output {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::write(directory.path().join("x.toml"), scenario).expect("the scenario is written");
+    fs::write(directory.path().join("requests.txt"), requests).expect("the trace is written");
+    let args: Vec<&str> = ["sim", "x.toml"].iter().chain(args).copied().collect();
+    hitm(&args, directory.path())
+}
+
+#[test]
+fn a_service_under_a_quota_has_cpu_stat_and_the_causes_of_its_latency() {
+    let requests = "# two at once, then one\n5ms 15ms\n5ms 15ms\n150ms 1ms\n";
+    let output = served(QUOTA, requests, &["--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let variants = report["variants"].as_array().expect("a list");
+    let labels: Vec<&str> = variants
+        .iter()
+        .filter_map(|variant| variant["variant"].as_str())
+        .collect();
+    assert_eq!(labels, ["usual", "expiring-slices"]);
+    for variant in variants {
+        let metrics = variant["metrics"].as_array().expect("a list");
+        let of = |id: &str| {
+            let found = metrics.iter().find(|metric| metric["id"] == id);
+            let found = found.unwrap_or_else(|| panic!("no {id}"));
+            found["mean"].as_f64().expect("a number")
+        };
+        assert_eq!(of("requests.requests"), 3.0);
+        assert_eq!(of("requests.unfinished"), 0.0);
+        // 30 of 20 ms: one period is not enough, and stops at least one of the two.
+        assert!(of("app.nr_throttled") >= 1.0);
+        assert!(of("requests.throttled_requests") > 30.0);
+        let parts = [
+            "run",
+            "wait_thread",
+            "wait_quota",
+            "wait_timer",
+            "wait_interrupt",
+            "wait_cpu",
+        ];
+        let parts: f64 = parts
+            .iter()
+            .map(|part| of(&format!("requests.{part}_us_mean")))
+            .sum();
+        let mean = of("requests.latency_us_mean");
+        assert!((parts - mean).abs() < 1e-6 * mean, "{parts} and {mean}");
+        assert!(
+            (31e3..32e3).contains(&of("pod.usage_usec")),
+            "{}",
+            of("pod.usage_usec")
+        );
+        assert_eq!(of("pod.usage_usec"), of("app.usage_usec"));
+        let cpus = variant["runs"][0]["cpus"].as_array().expect("a list");
+        let ids: Vec<&str> = cpus.iter().filter_map(|one| one["id"].as_str()).collect();
+        assert_eq!(
+            ids,
+            ["time.irq", "sched.ipis_per_second", "sched.rq_lock_wait"]
+        );
+    }
+    let shown = text(&served(QUOTA, requests, &["--set", "group.1.quota=50ms"]).stdout);
+    assert!(shown.contains("app.nr_throttled"), "{shown}");
+}
+
+#[test]
+fn mistakes_of_groups_and_traces_have_their_place() {
+    let wrong = [
+        (
+            QUOTA.replace("group = \"app\"", "group = \"ap\""),
+            "1ms 1ms",
+            "workload[0].group: found \"ap\", expected one of pod, app",
+        ),
+        (
+            QUOTA.replace("parent = \"pod\"", "parent = \"app\""),
+            "1ms 1ms",
+            "group[1].parent: found \"app\", expected one of pod",
+        ),
+        (
+            QUOTA.replace("name = \"app\"", "name = \"pod\""),
+            "1ms 1ms",
+            "group[1].name: found a second \"pod\"",
+        ),
+        (
+            QUOTA.replace("period = \"50ms\"", "burst = \"21ms\""),
+            "1ms 1ms",
+            "group[1].burst: found more than the quota",
+        ),
+        (
+            QUOTA.replace("threads = 2", "threads = 2\nrate = \"5/s\""),
+            "1ms 1ms",
+            "expected one of `rate`, `think` and `trace`",
+        ),
+        (
+            QUOTA.replace("threads = 2", "threads = 2\narrival_cpus = \"4\""),
+            "1ms 1ms",
+            "workload[0].arrival_cpus: found CPU 4",
+        ),
+        (
+            QUOTA.to_owned(),
+            "1ms 1ms\n0ms 1ms",
+            "requests.txt:2: found \"0ms 1ms\"",
+        ),
+        (QUOTA.to_owned(), "", "requests.txt:1: found no request"),
+        (
+            QUOTA.replace("[[], [\"expiring-slices\"]]", "[[], []]"),
+            "1ms 1ms",
+            "kernel.mechanisms",
+        ),
+        (
+            QUOTA.replace(
+                "[run]",
+                "[[workload]]\nkind = \"hogs\"\npolicy = \"fifo\"\ngroup = \"app\"\n[run]",
+            ),
+            "1ms 1ms",
+            "workload[1].group: found a real-time policy",
+        ),
+    ];
+    for (scenario, requests, expected) in wrong {
+        let output = served(&scenario, requests, &[]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{expected}: {error}");
+        assert!(error.contains(expected), "{expected}: {error}");
+    }
+}
+
+/// Two FIFO threads that stay runnable on CPU 0 and sleepers on all others: chains of interrupts visit the one CPU
+/// that is overloaded.
+#[test]
+fn a_storm_of_interrupts_names_its_cpu() {
+    let scenario = r#"
+schema = 1
+name = "storm"
+description = "Sleepers on seven CPUs pull from the one that is overloaded"
+source = "made up for this test"
+[machine]
+preset = "genoa-384"
+cpus = 8
+[[workload]]
+kind = "hogs"
+name = "bound"
+cpus = "5"
+threads = 2
+policy = "fifo"
+priority = 1
+[[workload]]
+kind = "cyclic"
+cpus = "0-4,6-7"
+pinned = true
+priority = 50
+sleep = "100us"
+[run]
+duration = "20ms"
+"#;
+    let output = sim(scenario, &["--format", "json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cpus = report["variants"][0]["runs"][0]["cpus"]
+        .as_array()
+        .expect("a list");
+    for one in cpus.iter().take(2) {
+        assert_eq!(one["cpu"], 5, "{one}");
+        let (mean, max) = (one["mean"].as_f64().unwrap(), one["max"].as_f64().unwrap());
+        assert!(max > 2.0 * mean, "{one}");
+    }
+}

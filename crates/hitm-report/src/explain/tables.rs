@@ -176,6 +176,7 @@ fn of_models() -> Vec<FieldsOf> {
         table("sim", "variants", sim::variant::ALL),
         table("sim", "metrics", sim::metric::ALL),
         table("sim", "runs", sim::outcome::ALL),
+        table("sim", "cpus", sim::peak::ALL),
         table("sim", "lines", sim::line::ALL),
         table("sim", "rows", sim::row::ALL),
         table("sim", "comparisons", sim::comparison::ALL),

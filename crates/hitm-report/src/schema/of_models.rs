@@ -80,6 +80,7 @@ fn simulated() -> Members {
         .with("function", Form::Text)
         .with("cycles", Form::Whole);
     let run = Members::of(sim::outcome::ALL)
+        .with("cpus", rows(sim::peak::ALL))
         .with("workloads", list(workload))
         .with("functions", list(function))
         .with("lines", line())

@@ -8,7 +8,7 @@ use hitm::sim::{Comparison, Crossing, SimReport, Summary, VariantReport};
 use hitm_fields::fields;
 
 pub use c2c::{RowView, line, row};
-pub use run::outcome;
+pub use run::{outcome, peak};
 pub use sensitivity::{effect, figure, number, varied};
 
 fields! {

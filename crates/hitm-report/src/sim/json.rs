@@ -2,7 +2,9 @@
 
 use hitm::sim::{C2cLine, Crossing, Outcome, SimReport, VariantReport, WorkloadResult};
 
-use super::fields::{RowView, comparison, crossing, line, metric, outcome, row, scenario, variant};
+use super::fields::{
+    RowView, comparison, crossing, line, metric, outcome, peak, row, scenario, variant,
+};
 use crate::object::{Node, Object, list};
 
 /// Version of the JSON form. It rises when a field changes its meaning or disappears, not when one
@@ -65,6 +67,7 @@ fn of_run(run: &Outcome, sampled: bool) -> Object {
     });
     let workloads = run.workloads.iter().map(of_workload);
     Object::of(outcome::ALL, run)
+        .with("cpus", list(peak::ALL, &run.peaks))
         .with("workloads", workloads.collect::<Node>())
         .with("functions", functions.collect::<Node>())
         .with("lines", run.lines.iter().map(of_line).collect::<Node>())

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use hitm::sim::{C2cLine, Check, Comparison, Crossing, Outcome, SimReport, Summary, VariantReport};
+use hitm::sim::{
+    C2cLine, Check, Comparison, Crossing, Outcome, Peak, SimReport, Summary, VariantReport,
+};
 use hitm_base::grouped;
 
-use super::fields::{RowView, comparison, line, metric, outcome, row, scenario};
+use super::fields::{RowView, comparison, line, metric, outcome, peak, row, scenario};
 use crate::Printout;
 use crate::fields::Field;
 use crate::text::style::Style;
@@ -39,7 +41,28 @@ const COMMON_COLUMNS: [&str; 4] = [
 const IRQS_OFF: [&str; 2] = ["time.irqs_off_us_max", "time.irqs_off_us_max_mean"];
 
 /// Figures of workloads that tell variants little apart.
-const DETAILS: [&str; 2] = [".wakeups", ".late_us_min"];
+const DETAILS: [&str; 20] = [
+    ".wakeups",
+    ".late_us_min",
+    ".requests_per_second",
+    ".unfinished",
+    ".run_us_mean",
+    ".wait_thread_us_mean",
+    ".wait_timer_us_mean",
+    ".wait_interrupt_us_mean",
+    ".wait_cpu_us_mean",
+    ".latency_us_p90",
+    ".latency_us_max",
+    ".nr_periods",
+    ".nr_throttled",
+    ".nr_bursts",
+    ".burst_usec",
+    ".usage_usec",
+    ".wait_quota_ms",
+    ".wait_timer_ms",
+    ".wait_interrupt_ms",
+    ".wait_cpu_ms",
+];
 
 const LINE_COLUMNS: &[Shows<C2cLine>] = &[
     stays(line::object),
@@ -53,6 +76,8 @@ const LINE_COLUMNS: &[Shows<C2cLine>] = &[
     gives_way(1, line::load_cycles_row_min),
     gives_way(2, line::load_cycles_row_max),
 ];
+/// Quantities of CPUs: their mean, and the CPU with most.
+const PEAK_COLUMNS: &[Field<Peak>] = &[peak::id, peak::mean, peak::max, peak::cpu, peak::unit];
 const ROW_COLUMNS: &[Shows<RowView>] = &[
     stays(row::offset_bytes),
     stays(row::member),
@@ -250,6 +275,22 @@ impl Writer {
             field(outcome::wakeup_ns_max),
         );
         self.push(Style::Plain, &text);
+        self.peaks(&outcome.peaks);
+    }
+
+    fn peaks(&mut self, peaks: &[Peak]) {
+        let mut table = Table::new(PEAK_COLUMNS.iter().map(Column::of_field).collect());
+        for peak in peaks {
+            table.push(vec![
+                peak.id.to_owned(),
+                number(peak.mean),
+                number(peak.max),
+                peak::cpu.text(peak),
+                peak.unit.to_owned(),
+            ]);
+        }
+        self.out.blank();
+        self.table(&table);
     }
 
     fn workload_output(&mut self, outcome: &Outcome) {

@@ -10,7 +10,7 @@ use super::config::{KernelConfig, TaskSpec};
 use super::costs::Costs;
 use super::cpumask::{CpuMask, KnownMasks, MaskPool};
 use super::fair::{Averages, Balancer, FairClass, GroupId, LoadBalancing, Wakees};
-use super::hrtimer::TimerBase;
+use super::hrtimer::{Expiry, TimerBase};
 use super::lock_affinity::{LockAffinity, Placement};
 use super::mechanisms::GlobalLines;
 use super::osq::{OsqKind, OsqNode};
@@ -147,6 +147,7 @@ impl Kernel {
             call_queues,
             timers,
             tasks: RefCell::new(Vec::new()),
+            arrivals: RefCell::new(Vec::new()),
             counts: Cell::new(KernelCounts::default()),
             rq_locks: Cell::default(),
             wake_latency: RefCell::new(Vec::new()),
@@ -226,7 +227,7 @@ impl Kernel {
         };
         let stack = self.task_stack(&task, || program(thread));
         self.set_stack(&task, stack);
-        self.timers[spec.cpu.index()].add_first(spec.start, task.id);
+        self.timers[spec.cpu.index()].add_first(spec.start, Expiry::Wake(task.id));
         Ok(task)
     }
 
@@ -294,6 +295,7 @@ impl Kernel {
             is_throttled: Cell::new(false),
             has_throttle_work: Cell::new(false),
             woken_at: Cell::new(None),
+            ready: Cell::new(None),
             on_cpu_since: Cell::default(),
             on_cpu_sum: Cell::default(),
             spun_on: Cell::new(None),

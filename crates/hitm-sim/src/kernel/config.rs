@@ -41,6 +41,8 @@ pub struct KernelConfig {
     pub load_balancing: LoadBalancing,
     /// Handling of a group that has used its quota.
     pub throttling: Throttling,
+    /// Slice of a quota that a queue takes at once (`sched_cfs_bandwidth_slice_us`, 5 ms).
+    pub cfs_bandwidth_slice: Nanos,
     /// Placement of threads that fight for a lock.
     pub placement: Placement,
     /// The chooser of idle states.
@@ -81,6 +83,7 @@ impl KernelConfig {
             balance_interval: Nanos(64e6),
             load_balancing: LoadBalancing::NewlyIdle,
             throttling: Throttling::Async,
+            cfs_bandwidth_slice: Nanos(5e6),
             placement: Placement::Default,
             idle: IdleGovernor::Shallow,
             idle_wake: IdleWake::Write,

@@ -104,6 +104,7 @@ impl Kernel {
         self.count(|counts| counts.wakeups += 1);
         p.count(|totals| totals.wakeups += 1);
         p.woken_at.set(Some(self.engine.now()));
+        self.note_ready(p);
     }
 
     /// Wakes a task that has not left its run queue yet: it just continues.
@@ -339,7 +340,9 @@ impl Kernel {
             tracer.switch(cpu, TracedTask::from(next), now);
         });
         prev.on_cpu_sum.set(self.cpu_time(prev));
+        self.note_off_cpu(prev);
         next.on_cpu_since.set(now);
+        self.note_on_cpu(next);
         let latency = next.woken_at.take().map(|at| now.saturating_sub(at));
         next.count(|totals| {
             totals.switches_in += 1;

@@ -41,7 +41,7 @@ mod walk;
 mod weight;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use hitm_base::{CpuId, Cycles, Nanos};
@@ -90,7 +90,7 @@ hitm_base::words! {
 /// Times of bandwidth control, in cycles.
 #[derive(Debug, Clone, Copy)]
 struct Times {
-    /// Slice that a queue takes at once: `sched_cfs_bandwidth_slice_us`, 5 ms.
+    /// Slice that a queue takes at once: `sched_cfs_bandwidth_slice_us`.
     slice: u64,
     /// Runtime that an idle queue keeps: `min_cfs_rq_runtime`, 1 ms.
     least_left: u64,
@@ -141,7 +141,7 @@ impl FairClass {
             load_interval: cycles(config.load_avg_interval),
             half_life: cycles(Nanos(pelt::HALF_LIFE_NS)),
             times: Times {
-                slice: cycles(Nanos(5e6)),
+                slice: cycles(config.cfs_bandwidth_slice),
                 least_left: cycles(Nanos(1e6)),
                 slack_delay: cycles(Nanos(5e6)),
                 slack_least: cycles(Nanos(2e6)),
@@ -156,6 +156,22 @@ impl FairClass {
     fn set_csd_queued(&self, cfs: CfsId, is_queued: bool) {
         let mut groups = self.groups.borrow_mut();
         groups.tree.q_mut(cfs).runtime.is_csd_queued = is_queued;
+    }
+
+    /// The timer asks a queue's CPU to let it run.
+    fn note_asked(&self, cfs: CfsId, now: u64) {
+        let mut groups = self.groups.borrow_mut();
+        groups.tree.q_mut(cfs).runtime.asked_at = Some(now);
+    }
+
+    /// A queue has something to run, or a task of it was taken off: if it is throttled, that counts
+    /// from now on.
+    fn note_taken_off(&self, cfs: CfsId, now: u64) {
+        let mut groups = self.groups.borrow_mut();
+        let runtime = &mut groups.tree.q_mut(cfs).runtime;
+        if runtime.is_throttled && runtime.throttled_clock.is_none() {
+            runtime.throttled_clock = Some(now);
+        }
     }
 
     fn note_throttle(&self, cpu: CpuId, span: Range<Cycles>, cfs_rqs: u64) {
@@ -197,6 +213,11 @@ impl FairClass {
     pub(super) fn set_nice(&self, se: EntityId, nice: i8, now: u64) {
         let weight = weight::weight_of_nice(nice);
         self.groups.borrow_mut().tree.reweight(se, weight, now);
+    }
+
+    /// A group and all below it.
+    pub(super) fn subtree(&self, group: GroupId) -> BTreeSet<GroupId> {
+        self.groups.borrow().subtree(group).into_iter().collect()
     }
 
     /// CPUs that the quotas of tasks' groups are worth together; `None` where a task has none.
@@ -293,6 +314,7 @@ impl Kernel {
             quota: full,
             burst: cycles(quota.burst),
             runtime: full,
+            runtime_snap: full,
             ..Bandwidth::default()
         }
     }

@@ -16,6 +16,7 @@ use hitm_base::machine::MachineCost;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
+use super::arrivals::ArrivalsId;
 use super::core::Wake;
 use super::fair::GroupId;
 use super::functions as f;
@@ -33,6 +34,8 @@ pub(super) enum Expiry {
     CfsPeriod(GroupId),
     /// Gives out what came back of a group's quota.
     CfsSlack(GroupId),
+    /// Work comes from outside.
+    Arrival(ArrivalsId),
 }
 
 /// `struct hrtimer_cpu_base`.
@@ -60,9 +63,9 @@ impl TimerBase {
         })
     }
 
-    /// Before the run: a task that begins at `at`.
-    pub(super) fn add_first(&self, at: Cycles, task: TaskId) {
-        self.push(at, Expiry::Wake(task));
+    /// Before the run: what happens first at `at`.
+    pub(super) fn add_first(&self, at: Cycles, expiry: Expiry) {
+        self.push(at, expiry);
     }
 
     fn push(&self, at: Cycles, expiry: Expiry) {
@@ -136,6 +139,7 @@ impl Kernel {
                 }
                 Expiry::CfsPeriod(group) => self.sched_cfs_period_timer(group).await,
                 Expiry::CfsSlack(group) => self.sched_cfs_slack_timer(group).await,
+                Expiry::Arrival(source) => self.deliver(source).await,
             }
             self.spin_lock(base.lock).await;
         }

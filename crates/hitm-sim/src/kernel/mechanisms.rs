@@ -1,4 +1,5 @@
-//! Parts of Linux 6.12 that touch lines of all CPUs and that the model leaves out unless it is asked.
+//! Parts of Linux that the model leaves out unless it is asked: most are of 6.12 and touch lines of
+//! all CPUs, one is of older kernels.
 //!
 //! **What they are for:** where a simulated figure lies far from a published one, each is a
 //! candidate for what is missing. Each is put in alone. docs/models/root-domain.md has what each
@@ -34,6 +35,9 @@ hitm_base::words! {
         /// `update_sg_lb_stats` reads four lines of each run queue that a newly idle CPU looks at, not
         /// only the one with the number of fair tasks.
         NewidleWalk = "newidle-walk",
+        /// What a queue has left of a slice is lost at the end of the period that it was taken in
+        /// (`expire_cfs_rq_runtime`, 4.18 to 5.3).
+        ExpiringSlices = "expiring-slices",
     }
 }
 

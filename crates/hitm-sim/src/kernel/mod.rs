@@ -11,6 +11,7 @@
 //! A model is put together in this order: [`Engine`], [`Kernel::new`], [`Kernel::spawn`] for each
 //! task, then [`crate::engine::Executor::run`].
 
+mod arrivals;
 mod boot;
 mod config;
 mod core;
@@ -42,12 +43,14 @@ mod spinlock;
 mod syscalls;
 mod task;
 mod topology;
+mod waits;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+pub use self::arrivals::Arrivals;
 pub use self::config::{KernelConfig, TaskSpec};
 pub use self::costs::{CostOverrides, Costs, KernelCost, cost_parameters};
 pub use self::cpumask::CpuMask;
@@ -75,7 +78,7 @@ pub use self::pipe::Pipe;
 pub use self::process::Thread;
 use self::qspinlock::QNodes;
 use self::rq::Rq;
-pub use self::rq::RqLockTotals;
+pub use self::rq::{CpuLoad, RqLockTotals};
 pub use self::rt::Balancing;
 pub use self::rtmutex::PiMutex;
 pub use self::rwsem::{Held, Hold, RwSem};
@@ -84,6 +87,7 @@ use self::spinlock::{McsNodes, SecondaryQueues};
 pub use self::spinlock::{RawSpinlock, SpinlockKind};
 pub use self::task::{MAX_PRIO, MAX_RT_PRIO, Policy, Task, TaskId, TaskTotals};
 pub use self::topology::{Partition, RootDomain};
+pub use self::waits::WaitCauses;
 use crate::engine::{Arena, Engine, TracedTask};
 
 /// Counts of events in a run, over all CPUs.
@@ -126,6 +130,8 @@ pub struct Kernel {
     call_queues: Vec<CallQueue>,
     timers: Vec<TimerBase>,
     tasks: RefCell<Vec<Rc<Task>>>,
+    /// Sources of work from outside.
+    arrivals: RefCell<Vec<Rc<dyn Arrivals>>>,
     counts: Cell<KernelCounts>,
     rq_locks: Cell<RqLockTotals>,
     wake_latency: RefCell<Vec<Cycles>>,
@@ -188,6 +194,11 @@ impl Kernel {
     /// Waiting for the locks of run queues so far.
     pub fn rq_lock_totals(&self) -> RqLockTotals {
         self.rq_locks.get()
+    }
+
+    /// What others put on each CPU so far.
+    pub fn cpu_loads(&self) -> Vec<CpuLoad> {
+        self.rqs.iter().map(|rq| rq.load.get()).collect()
     }
 
     /// Every time from wake-up to CPU so far, in order.

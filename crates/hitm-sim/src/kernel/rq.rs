@@ -137,6 +137,16 @@ pub(super) struct Rq {
     pub(super) root_domain: usize,
     /// `distribute_cpu_mask_prev`.
     pub(super) distribute_prev: Cell<Option<CpuId>>,
+    pub(super) load: Cell<CpuLoad>,
+}
+
+/// Load that others put on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuLoad {
+    /// Interrupts that other CPUs, or itself, sent to it.
+    pub ipis: u64,
+    /// Time that CPUs waited for the lock of its run queue.
+    pub rq_lock_wait: Cycles,
 }
 
 impl Rq {
@@ -181,6 +191,7 @@ impl Rq {
             llc: OnceCell::new(),
             root_domain,
             distribute_prev: Cell::new(None),
+            load: Cell::default(),
         })
     }
 }
@@ -198,6 +209,9 @@ impl Kernel {
         totals.wait_sum += waited;
         totals.wait_max = totals.wait_max.max(waited);
         self.rq_locks.set(totals);
+        let mut load = rq.load.get();
+        load.rq_lock_wait += waited;
+        rq.load.set(load);
         waited
     }
 

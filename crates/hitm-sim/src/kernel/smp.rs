@@ -20,6 +20,7 @@ use hitm_base::machine::MachineCost;
 use super::Kernel;
 use super::functions as f;
 use super::idle::IdleState;
+use super::rq::CpuLoad;
 use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG, TaskId};
 use crate::engine::{Arena, Place, Rmw, SimError, Site, Vector};
 
@@ -110,6 +111,11 @@ impl Kernel {
 
     fn send_ipi(&self, cpu: CpuId, vector: Vector) {
         self.count(|counts| counts.ipis += 1);
+        let load = &self.rq(cpu).load;
+        load.set(CpuLoad {
+            ipis: load.get().ipis + 1,
+            ..load.get()
+        });
         self.engine.work(
             f::IRQ_WORK_QUEUE_ON,
             self.costs.machine.get(MachineCost::IpiSend),

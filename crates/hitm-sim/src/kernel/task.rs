@@ -9,6 +9,7 @@ use super::cpumask::CpuMask;
 use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, places_in};
 use super::places::places;
 use super::rtmutex::PiState;
+use super::waits::{Ready, WaitCauses};
 use crate::engine::{Arena, Extent, Place, SimError, StackId};
 
 /// A task, in order of creation; the idle tasks of all CPUs come first.
@@ -113,6 +114,8 @@ pub struct TaskTotals {
     pub wake_latency_sum: Cycles,
     /// The longest of them.
     pub wake_latency_max: Cycles,
+    /// Time for which it was ready and did not run, in waits that have ended.
+    pub waits: WaitCauses,
 }
 
 /// One task. What its lock holders alone read and write is kept by value; what others look at
@@ -156,6 +159,8 @@ pub struct Task {
     /// True if it has to look at that before it returns to user mode.
     pub(super) has_throttle_work: Cell<bool>,
     pub(super) woken_at: Cell<Option<Cycles>>,
+    /// Its wait for a CPU, while it has none and wants one.
+    pub(super) ready: Cell<Option<Ready>>,
     /// Time at which it got its CPU, and the time that it had one before.
     pub(super) on_cpu_since: Cell<Cycles>,
     pub(super) on_cpu_sum: Cell<Cycles>,

@@ -43,6 +43,10 @@ impl Scenario {
                     self.check_exist(&key("servers"), servers, topology)?;
                 }
                 kind => {
+                    if let WorkloadKind::Requests { placed, .. } = kind {
+                        let last = placed.config.arrival_cpus.last().map(|cpu| cpu.0);
+                        self.check_exist(&key("arrival_cpus"), last, topology)?;
+                    }
                     if let Some(choice) = kind.cpus() {
                         self.check_choice(choice, topology, &key)?;
                     }

@@ -15,8 +15,10 @@ mod assumed;
 mod c2c;
 mod check;
 mod choices;
+mod groups;
 mod outcome;
 mod parse;
+mod peaks;
 mod products;
 mod quantity;
 mod reader;
@@ -26,6 +28,7 @@ mod shipped;
 mod start;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod workload;
 mod workload_reader;
 
@@ -35,13 +38,16 @@ use std::time::Duration;
 use hitm_base::document::TextPlace;
 use thiserror::Error;
 
-use crate::kernel::{Balancing, KernelConfig, Placement, Throttling};
+use crate::kernel::{Balancing, KernelConfig, Mechanism, Placement, Throttling};
 
 pub use assumed::Assumed;
 pub use c2c::{C2cCounts, C2cLine, C2cRow};
+pub use groups::ScenarioGroup;
 pub use outcome::{Latencies, ModeShares, Outcome};
+pub use peaks::Peak;
 pub use run::{RunRequest, run, run_traced};
 pub use shipped::{ShippedFile, shipped};
+pub use trace::{TRACE_BYTES_MAX, TraceError, parse_trace};
 pub use workload::{CpuChoice, Placed, PoolSpec, Workload, WorkloadKind};
 
 pub use crate::workload::figures::Figure;
@@ -75,6 +81,8 @@ pub struct Scenario {
     pub machine: MachineChoice,
     /// Configuration of the kernel.
     pub kernel: KernelSpec,
+    /// Task groups, each behind the one that it lies in.
+    pub groups: Vec<ScenarioGroup>,
     /// Workloads that run together, at least one.
     pub workloads: Vec<Workload>,
     /// Duration, warm-up, seeds and limit.
@@ -116,6 +124,8 @@ pub struct KernelSpec {
     pub throttling: Vec<Throttling>,
     /// Placement of threads that fight for a lock: one variant each.
     pub placement: Vec<Placement>,
+    /// Sets of mechanisms beyond the usual: one variant each.
+    pub mechanisms: Vec<Vec<Mechanism>>,
     /// True if wakers leave remote wake-ups to the woken CPU; absent for what the kernels of each
     /// policy do.
     pub wake_lists: Option<bool>,
@@ -176,6 +186,8 @@ pub struct Variant {
     pub throttling: Throttling,
     /// Placement of threads that fight for a lock.
     pub placement: Placement,
+    /// Mechanisms beyond the usual.
+    pub mechanisms: Vec<Mechanism>,
     /// The layout, by name or path.
     pub layout: String,
     /// The load of the workload that has several, in wake-ups a second and CPU.
@@ -209,14 +221,12 @@ impl Scenario {
     pub fn variants(&self) -> Vec<Variant> {
         let loads = self.loads();
         let mut variants = Vec::new();
-        for (balancing, throttling, placement) in self.policies() {
+        for policies in self.policies() {
             for wakeups_per_second in &loads {
                 let of_layout = |layout: &String| Variant {
-                    balancing,
-                    throttling,
-                    placement,
                     layout: layout.clone(),
                     wakeups_per_second: *wakeups_per_second,
+                    ..policies.clone()
                 };
                 variants.extend(self.kernel.layouts.iter().map(of_layout));
             }
@@ -224,12 +234,23 @@ impl Scenario {
         variants
     }
 
-    fn policies(&self) -> Vec<(Balancing, Throttling, Placement)> {
+    /// Variants without a layout and a load.
+    fn policies(&self) -> Vec<Variant> {
+        let kernel = &self.kernel;
         let mut policies = Vec::new();
-        for balancing in &self.kernel.balancing {
-            for throttling in &self.kernel.throttling {
-                let placements = self.kernel.placement.iter();
-                policies.extend(placements.map(|placement| (*balancing, *throttling, *placement)));
+        for balancing in &kernel.balancing {
+            for throttling in &kernel.throttling {
+                for placement in &kernel.placement {
+                    let of_mechanisms = |mechanisms: &Vec<Mechanism>| Variant {
+                        balancing: *balancing,
+                        throttling: *throttling,
+                        placement: *placement,
+                        mechanisms: mechanisms.clone(),
+                        layout: String::new(),
+                        wakeups_per_second: None,
+                    };
+                    policies.extend(kernel.mechanisms.iter().map(of_mechanisms));
+                }
             }
         }
         policies
@@ -256,6 +277,16 @@ impl Scenario {
             Some(pool.wakeups_per_second.iter().copied().map(Some).collect())
         });
         pools.into_iter().next().unwrap_or_else(|| vec![None])
+    }
+
+    /// The figures that a run of it may have of its groups and workloads: the name of each with its
+    /// figures.
+    pub fn figures(&self) -> Vec<(&str, Vec<Figure>)> {
+        let groups = self.groups.iter();
+        let groups = groups.map(|group| (group.name.as_str(), groups::FIGURES.to_vec()));
+        let workloads = self.workloads.iter();
+        let workloads = workloads.map(|workload| (workload.name.as_str(), workload.kind.figures()));
+        groups.chain(workloads).collect()
     }
 
     /// An error at the place of `key`, for what only becomes known later.

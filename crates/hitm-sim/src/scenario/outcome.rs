@@ -7,9 +7,10 @@ use hitm_base::{Clock, Cycles, LINE_SIZE, Nanos};
 use hitm_coherence::stats::LatencyHistogram;
 
 use super::c2c::{C2cLine, lines};
+use super::peaks::{Peak, peaks};
 use super::{RunSpec, Variant};
 use crate::engine::{Profile, RunHeader, RunTotals};
-use crate::kernel::KernelCounts;
+use crate::kernel::{CpuLoad, KernelCounts};
 use crate::workload::metric::{Metric, WorkloadResult};
 
 /// The result of one run.
@@ -27,11 +28,13 @@ pub struct Outcome {
     pub work_cycles_mean: f64,
     /// Shares of the CPUs' time, warm-up included.
     pub modes: ModeShares,
+    /// Quantities of single CPUs.
+    pub peaks: Vec<Peak>,
     /// Counts of the kernel after the warm-up.
     pub counts: KernelCounts,
     /// All single figures: of the workloads, the time, the scheduler and the lines.
     pub metrics: Vec<Metric>,
-    /// Results of each workload.
+    /// Results of each group and workload.
     pub workloads: Vec<WorkloadResult>,
     /// Wake-up latencies after the warm-up.
     pub latencies: Latencies,
@@ -105,6 +108,7 @@ pub(super) struct Ended<'a> {
     pub(super) has_overlapping_cpusets: bool,
     pub(super) snapshot: Snapshot,
     pub(super) counts: KernelCounts,
+    pub(super) cpu_loads: Vec<CpuLoad>,
     pub(super) wake_latencies: Vec<Cycles>,
     pub(super) workloads: Vec<WorkloadResult>,
 }
@@ -118,6 +122,7 @@ impl Ended<'_> {
         let work_cycles_mean = self.work_cycles_mean();
         let counts = minus(self.counts, self.snapshot.counts);
         let modes = modes(&self.totals);
+        let peaks = peaks(&self.totals, &self.cpu_loads, self.clock);
         let latencies = self.latencies();
         let mut metrics: Vec<Metric> = Vec::new();
         for workload in &self.workloads {
@@ -145,6 +150,7 @@ impl Ended<'_> {
             warm_up_ns,
             work_cycles_mean,
             modes,
+            peaks,
             counts,
             metrics,
             workloads: self.workloads,

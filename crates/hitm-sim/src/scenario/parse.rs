@@ -8,6 +8,7 @@ use toml::de::DeTable;
 
 use super::assumed::assumed;
 use super::choices::choices;
+use super::groups::groups;
 use super::quantity::nanos;
 use super::reader::{self as read, Reader, Table, span};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
@@ -15,7 +16,7 @@ use super::workload::{Workload, WorkloadKind};
 use super::workload_reader::workload;
 use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
-    ScenarioError, TEXT_BYTES_MAX, VARIANTS_MAX,
+    ScenarioError, ScenarioGroup, TEXT_BYTES_MAX, VARIANTS_MAX,
 };
 use crate::kernel::{Balancing, KernelConfig, LoadBalancing, Mechanism, Placement, Throttling};
 
@@ -27,6 +28,8 @@ const EVENTS_MAX: u64 = 20_000_000_000;
 const TIMER: RangeInclusive<Duration> = Duration::from_micros(1)..=RUN_MAX;
 /// Windows of lock-aware placement.
 const LOCK_WINDOW: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(1);
+/// Slices of a quota: those that `sched_cfs_bandwidth_slice_us` takes, up to the longest period.
+const SLICE: RangeInclusive<Duration> = Duration::from_micros(1)..=Duration::from_secs(1);
 /// The kernel's own layout, when a scenario names none.
 const LAYOUT: &str = "linux-6.12";
 
@@ -75,13 +78,19 @@ fn scenario(reader: &Reader<'_>, document: &DeTable<'_>) -> Result<Scenario, Sce
         let found = describe(schema);
         return Err(root.error("schema", found, "1"));
     }
+    let name = root.required_words("name")?;
+    let description = root.required_words("description")?;
+    let source = root.required_words("source")?;
+    let (machine, kernel) = (machine(reader, &root)?, kernel(reader, &root)?);
+    let groups = groups(reader, &root)?;
     let scenario = Scenario {
-        name: root.required_words("name")?,
-        description: root.required_words("description")?,
-        source: root.required_words("source")?,
-        machine: machine(reader, &root)?,
-        kernel: kernel(reader, &root)?,
-        workloads: workloads(reader, &root)?,
+        name,
+        description,
+        source,
+        machine,
+        kernel,
+        workloads: workloads(reader, &root, &groups)?,
+        groups,
         run: run(reader, &root)?,
         assumed: assumed(reader, &root, document)?,
         published: published(reader, &root)?,
@@ -121,6 +130,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
         balancing: vec![Balancing::PushIpi],
         throttling: vec![Throttling::Async],
         placement: vec![Placement::Default],
+        mechanisms: vec![Vec::new()],
         wake_lists: None,
         layouts: vec![LAYOUT.to_owned()],
         cpusets: Vec::new(),
@@ -153,11 +163,15 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     let runtime = read::time(&table, "rt_runtime", *TIMER.start(), RUN_MAX)?;
     config.rt_runtime = runtime.map(nanos);
     config.rt_period = span(&table, "rt_period", TIMER, config.rt_period)?;
+    let slice = config.cfs_bandwidth_slice;
+    config.cfs_bandwidth_slice = span(&table, "cfs_bandwidth_slice", SLICE, slice)?;
     config.balance_interval = span(&table, "balance_interval", TIMER, config.balance_interval)?;
     choices(reader, &table, config)?;
     config.lock_window = span(&table, "lock_window", LOCK_WINDOW, config.lock_window)?;
-    let mechanisms = read::some_of(&table, "mechanisms", &Mechanism::WORDS)?;
-    config.mechanisms = mechanisms.unwrap_or_default();
+    if let Some(sets) = read::sets_of(&table, "mechanisms", &Mechanism::WORDS)? {
+        kernel.mechanisms = sets;
+    }
+    let config = &kernel.shared;
     table.finish()?;
     if config
         .rt_runtime
@@ -189,13 +203,18 @@ fn policies(table: &Table<'_, '_, '_>, kernel: &mut KernelSpec) -> Result<(), Sc
 fn workloads(
     reader: &Reader<'_>,
     root: &Table<'_, '_, '_>,
+    groups: &[ScenarioGroup],
 ) -> Result<Vec<Workload>, ScenarioError> {
     let mut workloads: Vec<Workload> = Vec::new();
     for (index, value) in read::tables(root, "workload")?.iter().enumerate() {
         let table = Table::of(reader, value, format!("workload[{index}]"))?;
-        let read = workload(&table)?;
-        if workloads.iter().any(|other| other.name == read.name) {
-            let found = format!("a second workload {:?}", read.name);
+        let read = workload(&table, groups)?;
+        let is_taken = groups.iter().any(|group| group.name == read.name);
+        if is_taken || workloads.iter().any(|other| other.name == read.name) {
+            let found = match is_taken {
+                true => format!("{:?}, the name of a group", read.name),
+                false => format!("a second workload {:?}", read.name),
+            };
             return Err(table.error("name", found, "a name of its own"));
         }
         workloads.push(read);
@@ -282,7 +301,7 @@ fn check_variants(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), S
     let mut with_loads = 0;
     let kernel = &scenario.kernel;
     let mut count = kernel.balancing.len() * kernel.throttling.len() * kernel.layouts.len();
-    count *= kernel.placement.len();
+    count *= kernel.placement.len() * kernel.mechanisms.len();
     for workload in &scenario.workloads {
         if let WorkloadKind::Pool(pool) = &workload.kind {
             with_loads += 1;

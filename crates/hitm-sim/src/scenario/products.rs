@@ -42,7 +42,9 @@ impl Product {
 impl Scenario {
     /// Fails when the workloads make more together than a simulation has memory for.
     pub(super) fn check_products(&self, topology: &Topology) -> Result<(), ScenarioError> {
-        let (mut tasks, mut queues, mut message_bytes) = (0_u64, 0, 0);
+        let (mut tasks, mut message_bytes) = (0_u64, 0);
+        // Groups of their own have at most 256 tables.
+        let mut queues = (self.groups.len() * topology.cpu_count()) as u64;
         for (index, workload) in self.workloads.iter().enumerate() {
             let kind = &workload.kind;
             let limited = [

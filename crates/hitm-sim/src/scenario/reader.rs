@@ -110,6 +110,54 @@ pub(super) fn some_of<T: Copy + PartialEq>(
     list(table, key, &any_of(choices), choice)
 }
 
+/// One of the choices, a list of them or an empty one: a set. Or a list of sets, each once.
+pub(super) fn sets_of<T: Copy + PartialEq>(
+    table: &Table<'_, '_, '_>,
+    key: &'static str,
+    choices: &[(&str, T)],
+) -> Read<Option<Vec<Vec<T>>>> {
+    let expected = format!(
+        "{}, a list of them, or a list of such lists",
+        any_of(choices)
+    );
+    let Some(value) = table.get(key) else {
+        return Ok(None);
+    };
+    let set = |value: &Value<'_>| -> Read<Vec<T>> {
+        let mut items = Vec::new();
+        for item in value
+            .get_ref()
+            .as_array()
+            .map_or(std::slice::from_ref(value), |all| all)
+        {
+            let one = choice(item, choices);
+            let one = one.ok_or_else(|| table.wrong(key, item, expected.as_str()))?;
+            if items.contains(&one) {
+                return Err(table.wrong(key, item, "each value once"));
+            }
+            items.push(one);
+        }
+        Ok(items)
+    };
+    let sets = match value.get_ref().as_array() {
+        Some(all) if all.iter().any(|one| one.get_ref().as_array().is_some()) => all,
+        _ => return Ok(Some(vec![set(value)?])),
+    };
+    if sets.len() > LIST_MAX {
+        let found = format!("{} lists", sets.len());
+        return Err(table.error(key, found, format!("at most {LIST_MAX}")));
+    }
+    let mut read: Vec<Vec<T>> = Vec::new();
+    for one in sets.iter() {
+        let one_set = set(one)?;
+        if read.contains(&one_set) {
+            return Err(table.wrong(key, one, "each list once"));
+        }
+        read.push(one_set);
+    }
+    Ok(Some(read))
+}
+
 /// A time with its unit.
 pub(super) fn time(
     table: &Table<'_, '_, '_>,
@@ -209,6 +257,16 @@ pub(super) fn tables<'a, 'i>(
             Err(table.wrong(key, value, expected))
         }
     }
+}
+
+/// A name that metrics begin with.
+pub(super) fn metric_name(table: &Table<'_, '_, '_>, name: String) -> Read<String> {
+    let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    if name.chars().all(is_id) {
+        return Ok(name);
+    }
+    let expected = "lower-case letters, digits and _: metrics begin with it";
+    Err(table.error("name", format!("{name:?}"), expected))
 }
 
 /// The value that a key which has to be there was read as.

@@ -14,6 +14,7 @@ use crate::engine::{Engine, EngineConfig, Executor, SimError, Trace};
 use crate::kernel::{Kernel, KernelConfig, functions};
 use crate::layout::Layouts;
 use crate::workload::figures::Window;
+use crate::workload::requests::TracedRequest;
 use crate::workload::rt_app::RtApp;
 
 /// A run that no duration ends is ended by its workload, or after this much virtual time.
@@ -38,6 +39,8 @@ pub struct RunRequest<'a> {
     pub scenario_hash: u64,
     /// The rt-app files, by workload.
     pub rt_apps: &'a BTreeMap<String, RtApp>,
+    /// The traces of requests, by workload.
+    pub traces: &'a BTreeMap<String, Vec<TracedRequest>>,
 }
 
 impl RunRequest<'_> {
@@ -93,10 +96,7 @@ fn run_kernel(
         sites: functions::NAMES,
     });
     let kernel = Kernel::new(&engine, request.layouts.clone(), kernel_config(request))?;
-    let mut workloads = Vec::new();
-    for workload in &scenario.workloads {
-        workloads.push(Running::start(&kernel, request, workload)?);
-    }
+    let mut workloads = Running::start_all(&kernel, request)?;
     if is_traced {
         kernel.start_trace();
     }
@@ -123,6 +123,7 @@ fn run_kernel(
         seconds: clock.nanos(counted).0.max(1.0) / 1e9,
         clock,
         kernel: &kernel,
+        end: totals.end,
         per_second: 0.0,
     };
     let ended = Ended {
@@ -132,6 +133,7 @@ fn run_kernel(
         has_overlapping_cpusets: kernel.config().has_overlapping_cpusets(),
         snapshot,
         counts: kernel.counts(),
+        cpu_loads: kernel.cpu_loads(),
         wake_latencies: kernel.wake_latencies(),
         workloads: workloads
             .iter()
@@ -175,6 +177,7 @@ fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
         partition: request.scenario.partition(cpus),
         throttling: request.variant.throttling,
         placement: request.variant.placement,
+        mechanisms: request.variant.mechanisms.clone(),
         ..spec.shared.clone()
     }
 }

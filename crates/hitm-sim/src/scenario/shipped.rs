@@ -41,6 +41,9 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "004-task-throttle" / "walk.toml",
     "004-task-throttle" / "walk-15s.toml",
     "004-task-throttle" / "lock-holder.toml",
+    "005-quota" / "bursts.toml",
+    "005-quota" / "strand.toml",
+    "005-quota" / "expiring.toml",
 ];
 
 /// All of them, those of a folder together.

@@ -5,9 +5,10 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Nanos};
 
 use super::RunRequest;
+use super::groups::{self, RunningGroup};
 use super::workload::{CpuChoice, PoolSpec, Workload, WorkloadKind};
 use crate::engine::SimError;
-use crate::kernel::{CpuMask, Kernel};
+use crate::kernel::{CpuMask, GroupId, Kernel};
 use crate::workload::cgroup_hogs::CgroupHogs;
 use crate::workload::cyclic::{Cyclic, Hogs, spawn_hogs};
 use crate::workload::figures::{Figures, Window};
@@ -20,7 +21,8 @@ use crate::workload::pi_stress::PiStress;
 use crate::workload::policy_changer::PolicyChanger;
 use crate::workload::pool::{PoolConfig, Pools};
 use crate::workload::request_response::RequestResponse;
-use crate::workload::rt_app;
+use crate::workload::requests::{Load, Requests};
+use crate::workload::rt_app::{self, GroupPaths};
 use crate::workload::rt_migrate::{self, RtMigrateConfig};
 use crate::workload::schbench::Schbench;
 
@@ -33,17 +35,25 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts the tasks of a workload.
-    pub(super) fn start(
+    /// Makes the groups of a scenario and starts its workloads: the groups first.
+    pub(super) fn start_all(
         kernel: &Rc<Kernel>,
         request: &RunRequest<'_>,
-        workload: &Workload,
-    ) -> Result<Running, SimError> {
-        Ok(Running {
-            name: workload.name.clone(),
-            tasks: start(kernel, request, workload)?,
+    ) -> Result<Vec<Running>, SimError> {
+        let scenario = request.scenario;
+        let ids = groups::create(kernel, &scenario.groups)?;
+        let running = |(name, tasks)| Running {
+            name,
+            tasks,
             warm: 0,
-        })
+        };
+        let groups = RunningGroup::all(&scenario.groups, &ids);
+        let mut all: Vec<Running> = groups.into_iter().map(running).collect();
+        for workload in &scenario.workloads {
+            let tasks = start(kernel, request, workload, &ids)?;
+            all.push(running((workload.name.clone(), tasks)));
+        }
+        Ok(all)
     }
 
     /// The warm-up is over: counts from here on are reported.
@@ -72,8 +82,10 @@ fn start(
     kernel: &Rc<Kernel>,
     request: &RunRequest<'_>,
     workload: &Workload,
+    ids: &[GroupId],
 ) -> Result<Rc<dyn Figures>, SimError> {
     let cpus = kernel.cpu_count();
+    let group = workload.group.map_or(GroupId::ROOT, |number| ids[number]);
     let masks = |choice: &CpuChoice| choice.masks(request.scenario, cpus);
     Ok(match &workload.kind {
         WorkloadKind::RtMigrateTest { tasks, config } => {
@@ -85,10 +97,10 @@ fn start(
             Pools::spawn(kernel, config)?
         }
         WorkloadKind::Cyclictest(placed) | WorkloadKind::Cyclic(placed) => {
-            Cyclic::spawn(kernel, &masks(&placed.cpus), placed.config)?
+            Cyclic::spawn(kernel, group, &masks(&placed.cpus), placed.config)?
         }
         WorkloadKind::Hogs(placed) => {
-            let tasks = spawn_hogs(kernel, &masks(&placed.cpus), placed.config)?;
+            let tasks = spawn_hogs(kernel, group, &masks(&placed.cpus), placed.config)?;
             Rc::new(Hogs(tasks))
         }
         WorkloadKind::CgroupHogs(config) => Rc::new(CgroupHogs::spawn(kernel, *config)?),
@@ -112,10 +124,23 @@ fn start(
         WorkloadKind::PolicyChanger(placed) => {
             PolicyChanger::spawn(kernel, &masks(&placed.cpus), &placed.config)?
         }
+        WorkloadKind::Requests { placed, trace } => {
+            let mut config = placed.config.clone();
+            if trace.is_some() {
+                config.load = Load::Trace(request.traces[&workload.name].clone());
+            }
+            if config.arrival_cpus.is_empty() {
+                let all = || (0..cpus as u16).collect();
+                let own = placed.cpus.cpus.clone().unwrap_or_else(all);
+                config.arrival_cpus = own.into_iter().map(CpuId).collect();
+            }
+            Requests::spawn(kernel, group, &masks(&placed.cpus), &config)?
+        }
         WorkloadKind::RtApp(_) => {
             let app = &request.rt_apps[&workload.name];
+            let groups = GroupPaths::new(groups::paths(&request.scenario.groups, ids));
             let has_end = request.duration().is_some();
-            rt_app::Running::spawn(kernel, app, has_end)?
+            rt_app::Running::spawn(kernel, app, groups, has_end)?
         }
     })
 }

@@ -24,7 +24,7 @@ fn the_least_scenario_has_one_variant() {
     check(
         &format!("{HEAD}{REST}"),
         expect![[
-            r#"[Variant { balancing: PushIpi, throttling: Async, placement: Default, layout: "linux-6.12", wakeups_per_second: None }]"#
+            r#"[Variant { balancing: PushIpi, throttling: Async, placement: Default, mechanisms: [], layout: "linux-6.12", wakeups_per_second: None }]"#
         ]],
     );
 }
@@ -40,7 +40,7 @@ fn an_unknown_key_is_an_error_at_its_place() {
     check(
         &format!("{HEAD}{REST}[kernl]\n"),
         expect![
-            "x.toml:10:2: kernl: found an unknown key, expected one of schema, name, description, source, machine, kernel, workload, run, assumed, published"
+            "x.toml:10:2: kernl: found an unknown key, expected one of schema, name, description, source, machine, kernel, group, workload, run, assumed, published"
         ],
     );
 }
@@ -202,7 +202,7 @@ fn mistakes_in_a_setting_name_it() {
     check_settings(
         &["kernel.tack=1"],
         expect![
-            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, balance_interval, idle, idle_wake, spinlock, osq, load_avg_interval, costs, idle_exit, visit_instructions, lock_window, mechanisms"
+            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, cfs_bandwidth_slice, balance_interval, idle, idle_wake, spinlock, osq, load_avg_interval, costs, idle_exit, visit_instructions, lock_window, mechanisms"
         ],
     );
     check_settings(

@@ -15,6 +15,7 @@ use crate::workload::pi_stress::{self, PiStressConfig};
 use crate::workload::policy_changer::{self, PolicyChangerConfig};
 use crate::workload::pool;
 use crate::workload::request_response::{self, RequestResponseConfig};
+use crate::workload::requests::{self, RequestsConfig};
 use crate::workload::schbench::{self, SchbenchConfig};
 use crate::workload::{rt_app, rt_migrate};
 
@@ -23,6 +24,8 @@ use crate::workload::{rt_app, rt_migrate};
 pub struct Workload {
     /// Its name: what its metrics begin with.
     pub name: String,
+    /// The group of its threads, by number; the root when absent.
+    pub group: Option<usize>,
     /// Its program, with the options.
     pub kind: WorkloadKind,
 }
@@ -68,6 +71,13 @@ pub enum WorkloadKind {
     RequestResponse(RequestResponseConfig),
     /// Threads that change their own policy.
     PolicyChanger(Placed<PolicyChangerConfig>),
+    /// Requests that a pool of threads serves.
+    Requests {
+        /// Its options. Requests of a trace, and CPUs for arrivals that are not stated, come later.
+        placed: Placed<RequestsConfig>,
+        /// The trace, by its path from the scenario's folder.
+        trace: Option<String>,
+    },
     /// An rt-app file, by its path from the scenario's folder.
     RtApp(String),
 }
@@ -90,6 +100,7 @@ impl WorkloadKind {
             WorkloadKind::LockBench(_) => &[lock_bench::FIGURES],
             WorkloadKind::RequestResponse(_) => &[request_response::FIGURES],
             WorkloadKind::PolicyChanger(_) => &[policy_changer::FIGURES],
+            WorkloadKind::Requests { .. } => &[requests::FIGURES],
             WorkloadKind::RtApp(_) => &[rt_app::FIGURES],
         };
         lists.concat()
@@ -103,6 +114,7 @@ impl WorkloadKind {
             WorkloadKind::FileCopy(placed) => &placed.cpus,
             WorkloadKind::LockBench(placed) => &placed.cpus,
             WorkloadKind::PolicyChanger(placed) => &placed.cpus,
+            WorkloadKind::Requests { placed, .. } => &placed.cpus,
             _ => return None,
         })
     }

@@ -7,6 +7,7 @@ use hitm_base::rt_migrate::RtMigrateConfig;
 use hitm_base::{CpuId, Nanos};
 
 use super::ScenarioError;
+use super::groups::{ScenarioGroup, by_name};
 use super::quantity::nanos;
 use super::reader::{self as read, Table, needed, span};
 use super::workload::{CpuChoice, Placed, PoolSpec, Workload, WorkloadKind};
@@ -20,6 +21,7 @@ use crate::workload::lock_holder::LockHolderConfig;
 use crate::workload::pi_stress::PiStressConfig;
 use crate::workload::policy_changer::PolicyChangerConfig;
 use crate::workload::request_response::RequestResponseConfig;
+use crate::workload::requests::{Load, RequestsConfig, Service, Times};
 use crate::workload::schbench::SchbenchConfig;
 
 /// Longest time of a workload's key.
@@ -31,6 +33,9 @@ const GROUPS_MAX: u64 = 4_096;
 /// Most wake-ups a second and CPU.
 const WAKEUPS_MAX: u64 = 1_000_000;
 
+/// Most arrivals of requests a second.
+const ARRIVALS_MAX: u64 = 10_000_000;
+
 /// Any time, none included.
 const ANY: RangeInclusive<Duration> = Duration::ZERO..=TIME_MAX;
 /// Times that are as long as a single access.
@@ -41,7 +46,7 @@ const TIMER: RangeInclusive<Duration> = Duration::from_micros(1)..=TIME_MAX;
 type Read = fn(&Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError>;
 
 /// Kinds of workloads: the name of one without a name, and what reads its keys.
-const KINDS: [(&str, (&str, Read)); 16] = [
+const KINDS: [(&str, (&str, Read)); 17] = [
     ("rt-migrate-test", ("rt_migrate", rt_migrate)),
     ("ffmpeg", ("ffmpeg", pool)),
     ("cyclictest", ("cyclictest", cyclictest)),
@@ -57,6 +62,7 @@ const KINDS: [(&str, (&str, Read)); 16] = [
     ("lock-bench", ("lock_bench", lock_bench)),
     ("request-response", ("request_response", request_response)),
     ("policy-changer", ("policy_changer", policy_changer)),
+    ("requests", ("requests", requests)),
     ("rt-app", ("rt_app", rt_app)),
 ];
 
@@ -67,19 +73,40 @@ const POLICIES: [(&str, Policy); 3] = [
 ];
 
 /// Reads a workload.
-pub(super) fn workload(table: &Table<'_, '_, '_>) -> Result<Workload, ScenarioError> {
+pub(super) fn workload(
+    table: &Table<'_, '_, '_>,
+    groups: &[ScenarioGroup],
+) -> Result<Workload, ScenarioError> {
     let kind = table.one_of("kind", &KINDS)?;
     let (default_name, read) = needed(table, "kind", "the kind of workload", kind)?;
     let stated = table.words("name")?;
     let kind = read(table)?;
+    let group = group_of(table, &kind, groups)?;
     table.finish()?;
-    let name = stated.unwrap_or_else(|| default_name.to_owned());
-    let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if !name.chars().all(is_id) {
-        let expected = "lower-case letters, digits and _: metrics begin with it";
-        return Err(table.error("name", format!("{name:?}"), expected));
+    let name = read::metric_name(table, stated.unwrap_or_else(|| default_name.to_owned()))?;
+    Ok(Workload { name, group, kind })
+}
+
+/// The group that a workload's threads are put in, for kinds that leave the choice.
+fn group_of(
+    table: &Table<'_, '_, '_>,
+    kind: &WorkloadKind,
+    groups: &[ScenarioGroup],
+) -> Result<Option<usize>, ScenarioError> {
+    let policy = match kind {
+        WorkloadKind::Cyclictest(placed) | WorkloadKind::Cyclic(placed) => placed.config.policy,
+        WorkloadKind::Hogs(placed) => placed.config.policy,
+        WorkloadKind::Requests { .. } => Policy::Normal(0),
+        _ => return Ok(None),
+    };
+    let group = by_name(table, "group", groups)?;
+    match policy {
+        Policy::Fifo(_) | Policy::Rr(_) if group.is_some() => {
+            let expected = "policy \"normal\": no quota binds real-time threads";
+            Err(table.error("group", "a real-time policy", expected))
+        }
+        _ => Ok(group),
     }
-    Ok(Workload { name, kind })
 }
 
 fn rt_migrate(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
@@ -177,31 +204,30 @@ fn burners(
     Ok(WorkloadKind::Hogs(Placed { cpus, config }))
 }
 
-/// Quota and period of a group; a burst is read by those that have one.
-fn quota(table: &Table<'_, '_, '_>) -> Result<Quota, ScenarioError> {
+/// Quota, period and burst of a group.
+pub(super) fn quota(table: &Table<'_, '_, '_>) -> Result<Quota, ScenarioError> {
     let least = Duration::from_millis(1);
     let quota = read::time(table, "quota", least, TIME_MAX)?;
     let period = least..=Duration::from_secs(1);
-    Ok(Quota {
+    let quota = Quota {
         quota: nanos(needed(table, "quota", "a time, such as \"1s\"", quota)?),
         period: span(table, "period", period, Nanos(100e6))?,
-        burst: Nanos(0.0),
-    })
+        burst: span(table, "burst", ANY, Nanos(0.0))?,
+    };
+    if quota.burst > quota.quota {
+        return Err(table.error("burst", "more than the quota", "at most `quota`"));
+    }
+    Ok(quota)
 }
 
 fn cgroup_hogs(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
-    let mut quota = quota(table)?;
-    quota.burst = span(table, "burst", ANY, quota.burst)?;
     let config = CgroupHogsConfig {
         subtrees: count(table, "subtrees", 64)?.unwrap_or(1),
         children: required(table, "children", 1, GROUPS_MAX)? as usize,
         leaves: required(table, "leaves", 0, GROUPS_MAX)? as usize,
         hogs: required(table, "hogs", 1, THREADS_MAX)? as usize,
-        quota,
+        quota: quota(table)?,
     };
-    if quota.burst > quota.quota {
-        return Err(table.error("burst", "more than the quota", "at most `quota`"));
-    }
     Ok(WorkloadKind::CgroupHogs(config))
 }
 
@@ -309,6 +335,85 @@ fn policy_changer(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioErr
             work,
         },
     }))
+}
+
+fn requests(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let (load, trace) = load(table)?;
+    let mean = read::time(table, "service", *SHORT.start(), TIME_MAX)?;
+    let has_long = table.get("long_service").is_some();
+    let service = match (mean, trace.is_some()) {
+        // Those of a trace have their own.
+        (None, true) => Service::ZERO,
+        (Some(_), true) => {
+            return Err(table.error("service", "`service` and `trace`", "one of them"));
+        }
+        (mean, false) => Service {
+            mean: nanos(needed(table, "service", "a time, such as \"2ms\"", mean)?),
+            times: table
+                .one_of("service_times", &Times::WORDS)?
+                .unwrap_or(Times::Fixed),
+            long: match has_long {
+                true => Some((
+                    span(table, "long_service", SHORT, Nanos(0.0))?,
+                    required(table, "long_percent", 1, 99)?,
+                )),
+                false => None,
+            },
+        },
+    };
+    let cpus = cpu_choice(table)?;
+    let arrival_cpus = read::cpus(table, "arrival_cpus")?;
+    let config = RequestsConfig {
+        load,
+        service,
+        nice: nice(table)?.unwrap_or(0),
+        arrival_cpus: arrival_cpus
+            .unwrap_or_default()
+            .into_iter()
+            .map(CpuId)
+            .collect(),
+    };
+    Ok(WorkloadKind::Requests {
+        placed: Placed { cpus, config },
+        trace,
+    })
+}
+
+/// The coming of requests, and the file that it is in.
+fn load(table: &Table<'_, '_, '_>) -> Result<(Load, Option<String>), ScenarioError> {
+    const EXPECTED: &str = "one of `rate`, `think` and `trace`";
+    let rates = read::rates(table, "rate", ARRIVALS_MAX)?;
+    let think = read::time(table, "think", *TIMER.start(), TIME_MAX)?;
+    let trace = table.words("trace")?;
+    match (rates.as_deref(), think, trace) {
+        (Some([rate]), None, None) => {
+            let batch = table.number("batch", 1, THREADS_MAX)?.unwrap_or(1);
+            Ok((
+                Load::Rate {
+                    per_second: *rate,
+                    batch,
+                },
+                None,
+            ))
+        }
+        (Some([]) | Some([_, _, ..]), None, None) => {
+            Err(table.error("rate", "several rates", "one, such as \"250/s\""))
+        }
+        (None, Some(mean), None) => {
+            let times = table.one_of("think_times", &Times::WORDS)?;
+            let times = times.unwrap_or(Times::Exponential);
+            Ok((
+                Load::Think {
+                    mean: nanos(mean),
+                    times,
+                },
+                None,
+            ))
+        }
+        (None, None, Some(trace)) => Ok((Load::Trace(Vec::new()), Some(trace))),
+        (None, None, None) => Err(table.error("rate", "no such key", EXPECTED)),
+        _ => Err(table.error("rate", "several of them", EXPECTED)),
+    }
 }
 
 fn rt_app(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {

@@ -86,9 +86,10 @@ impl CgroupHogs {
         &self.groups
     }
 
-    /// CPU time that the tasks of each subtree have used.
-    pub fn used(&self) -> Vec<Cycles> {
-        let sum = |tasks: &Vec<Rc<Task>>| tasks.iter().map(|task| task.totals().run_time.0).sum();
+    /// CPU time that the tasks of each subtree have used by `at`, the time that the run has come to.
+    pub fn used(&self, at: Cycles) -> Vec<Cycles> {
+        let used = |task: &Rc<Task>| self.kernel.used(task, at).0;
+        let sum = |tasks: &Vec<Rc<Task>>| tasks.iter().map(used).sum();
         self.tasks.iter().map(|tasks| Cycles(sum(tasks))).collect()
     }
 

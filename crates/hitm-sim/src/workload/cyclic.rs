@@ -14,7 +14,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use super::figures::{Add, Figures, Window, figures};
 use super::metric::WorkloadResult;
 use crate::engine::SimError;
-use crate::kernel::{CpuMask, Kernel, Policy, Task, TaskSpec, Thread};
+use crate::kernel::{CpuMask, GroupId, Kernel, Policy, Task, TaskSpec, Thread};
 
 /// Sleep of a cyclic thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -69,9 +69,10 @@ pub struct Cyclic {
 }
 
 impl Cyclic {
-    /// Makes a thread for each mask, which may run there.
+    /// Makes a thread of a group for each mask, which may run there.
     pub fn spawn(
         kernel: &Rc<Kernel>,
+        group: GroupId,
         threads: &[CpuMask],
         config: CyclicConfig,
     ) -> Result<Rc<Cyclic>, SimError> {
@@ -89,10 +90,9 @@ impl Cyclic {
                 start: Cycles(random.below(kernel.cycles(Nanos(1e6)).0)),
             };
             let shared = Rc::clone(&cyclic);
-            kernel.spawn(
-                &spec,
-                move |thread| async move { shared.cycle(&thread).await },
-            )?;
+            kernel.spawn_in(group, &spec, move |thread| async move {
+                shared.cycle(&thread).await
+            })?;
         }
         Ok(cyclic)
     }
@@ -139,9 +139,10 @@ pub struct HogsConfig {
     pub start: Nanos,
 }
 
-/// A thread for each mask that burns its CPU for ever.
+/// A thread of a group for each mask that burns its CPU for ever.
 pub fn spawn_hogs(
     kernel: &Rc<Kernel>,
+    group: GroupId,
     threads: &[CpuMask],
     config: HogsConfig,
 ) -> Result<Vec<Rc<Task>>, SimError> {
@@ -154,7 +155,7 @@ pub fn spawn_hogs(
             allowed: Some(allowed.clone()),
             start: kernel.cycles(config.start) + Cycles(number as u64),
         };
-        let task = kernel.spawn(&spec, move |thread| async move {
+        let task = kernel.spawn_in(group, &spec, move |thread| async move {
             let slice = thread.kernel().cycles(Nanos(1e9));
             loop {
                 thread.run(slice).await;
@@ -189,7 +190,7 @@ figures! {
 
 figures! {
     HOGS {
-        USED_MS: "used_ms", "ms", "CPU time of all threads in the whole run, as of each one's last tick or switch";
+        USED_MS: "used_ms", "ms", "CPU time of all threads in the whole run";
     }
 }
 
@@ -223,7 +224,8 @@ pub(crate) struct Hogs(pub(crate) Vec<Rc<Task>>);
 
 impl Figures for Hogs {
     fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
-        let used = self.0.iter().map(|task| task.totals().run_time.0).sum();
+        let used = |task: &Rc<Task>| window.kernel.used(task, window.end).0;
+        let used = self.0.iter().map(used).sum();
         let millis = window.clock.nanos(Cycles(used)).0 / 1e6;
         add(USED_MS, millis);
         WorkloadResult::default()

@@ -38,6 +38,8 @@ pub(crate) struct Window<'a> {
     pub(crate) seconds: f64,
     pub(crate) clock: Clock,
     pub(crate) kernel: &'a Kernel,
+    /// The end of the run.
+    pub(crate) end: Cycles,
     /// Operations of the workload a second.
     pub(crate) per_second: f64,
 }

@@ -13,6 +13,7 @@ pub mod pi_stress;
 pub mod policy_changer;
 pub mod pool;
 pub mod request_response;
+pub mod requests;
 pub mod rt_app;
 pub mod rt_migrate;
 pub mod schbench;

@@ -20,7 +20,7 @@ use super::cyclic::{HogsConfig, spawn_hogs};
 use super::figures::{Add, Figures, Window, figures};
 use super::metric::WorkloadResult;
 use crate::engine::{HostSpan, Random, Rmw, SimError};
-use crate::kernel::{CpuMask, Futex, Kernel, Policy, TaskSpec, Thread};
+use crate::kernel::{CpuMask, Futex, GroupId, Kernel, Policy, TaskSpec, Thread};
 
 /// The pools of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -99,7 +99,7 @@ impl Pools {
             policy: Policy::Normal(0),
             start: Nanos(0.0),
         };
-        spawn_hogs(kernel, &beside, fair)?;
+        spawn_hogs(kernel, GroupId::ROOT, &beside, fair)?;
         Ok(pools)
     }
 

@@ -12,6 +12,7 @@ mod idle;
 mod join;
 mod lock_affinity;
 mod locks;
+mod requests;
 mod rt;
 mod rt_app;
 mod rt_class;

@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use hitm_base::Nanos;
 use hitm_sim::kernel::{Balancing, KernelConfig};
-use hitm_sim::workload::rt_app::{RtApp, Running};
+use hitm_sim::workload::rt_app::{GroupPaths, RtApp, Running};
 
 use crate::rt::{boot, machine};
 
@@ -14,7 +14,7 @@ fn check(text: &str, expected: Expect) {
     let machine = machine("broadwell-4s", 2);
     let clock = machine.clock;
     let (kernel, mut executor) = boot(machine, 1, Nanos(1e9), config);
-    let running = match Running::spawn(&kernel, &app, true) {
+    let running = match Running::spawn(&kernel, &app, GroupPaths::default(), true) {
         Ok(running) => running,
         Err(error) => return expected.assert_eq(&error.to_string()),
     };
@@ -135,8 +135,10 @@ fn suspended_threads_are_resumed_and_forked_ones_begin() {
 fn what_is_not_modelled_is_named() {
     let task = |keys: &str| format!(r#"{{"tasks": {{"t": {{{keys}, "run": 10}}}}}}"#);
     check(
-        &task(r#""taskgroup": "/a""#),
-        expect![[r#"rt-app task "t": task groups are not modelled"#]],
+        r#"{"tasks": {"t": {"phases": {"p": {"taskgroup": "/a", "run": 10}}}}}"#,
+        expect![[
+            r#"rt-app task "t": phase "p" changes policy, priority, CPUs or taskgroup, which is not modelled"#
+        ]],
     );
     check(
         &task(r#""cpus": [2]"#),
@@ -157,7 +159,7 @@ fn what_is_not_modelled_is_named() {
     check(
         r#"{"tasks": {"t": {"phases": {"p": {"cpus": [1], "run": 10}}}}}"#,
         expect![[
-            r#"rt-app task "t": phase "p" changes policy, priority or CPUs, which is not modelled"#
+            r#"rt-app task "t": phase "p" changes policy, priority, CPUs or taskgroup, which is not modelled"#
         ]],
     );
 }

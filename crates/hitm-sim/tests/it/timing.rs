@@ -27,6 +27,7 @@ fn outcome(scenario: &Scenario, preset_name: &str, variant: &Variant, seed: u64)
         seed,
         scenario_hash: 0,
         rt_apps: &BTreeMap::new(),
+        traces: &BTreeMap::new(),
     };
     run(&request, &mut |_, _| ()).unwrap()
 }
@@ -50,6 +51,8 @@ fn short(file: &ShippedFile) -> Vec<String> {
             "workload.0.quota=\"100ms\"",
             "workload.0.period=\"1ms\"",
         ],
+        ("005-quota", "bursts.toml") => &["run.duration=\"400ms\"", "workload.0.rate=\"40/s\""],
+        ("005-quota", _) => &["run.duration=\"300ms\""],
         (folder, _) => panic!("{folder} has no short runs yet"),
     };
     let shared = ["run.warm_up=\"0s\""].iter().chain(settings);
@@ -75,7 +78,10 @@ fn scenarios_have_the_timing_that_they_had() {
             ];
             let (event, timing) = (outcome.event_hash, outcome.timing_hash);
             let name = &scenario.name;
-            let policies = policies.join(" ");
+            let mut policies = policies.join(" ");
+            for mechanism in &variant.mechanisms {
+                write!(policies, " {}", mechanism.id()).unwrap();
+            }
             writeln!(written, "{event:016x} {timing:016x} {name} {policies}").unwrap();
         }
     }

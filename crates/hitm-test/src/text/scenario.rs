@@ -32,7 +32,8 @@ balance_interval = "64ms" | "1ms"
 idle_exit = "1us" | "2us"
 visit_instructions = 60 | 1
 lock_window = "5ms"
-mechanisms = "timekeeper" | ["second-mask-read", "chain-skips-self", "nohz-balance"]
+cfs_bandwidth_slice = "5ms" | "1us" | "1s"
+mechanisms = "timekeeper" | ["second-mask-read", "nohz-balance"] | [] | [[], ["expiring-slices"]]
 "#;
 
 /// Keys for the CPUs and the policy of a workload's threads.
@@ -129,9 +130,28 @@ pause = "0s" | "2ms"
 groups = 2 | 1
 hold = "1us"
 base_prio = 1 | 97
+[requests]
+rate = "500/s" | "10000000/s"
+service = "1ms" | "100ns"
+[optional]
+batch = 4 | 1
+service_times = "fixed" | "uniform" | "exponential"
+threads = 2 | 64
+cpus = "0-3" | "3"
+nice = 0 | 19
+arrival_cpus = "0" | "1-2"
+group = "pod" | "app"
 [rt-app]
 file = "a.json"
 [optional]
+"#;
+
+const GROUP: &str = r#"
+quota = "50ms" | "1ms"
+period = "100ms" | "1s"
+burst = "0s" | "10ms"
+weight = 100 | 1 | 10000
+parent = "pod"
 "#;
 
 const RUN: &str = r#"
@@ -182,6 +202,13 @@ pub fn scenario(choices: &mut Choices<'_>) -> (String, Vec<String>) {
     first_and_some(choices, &mut out, MACHINE, 1);
     out += "[kernel]\n";
     some_keys(choices, &mut out, &table(KERNEL), 5);
+    for name in ["pod", "app"] {
+        if choices.odd(3) {
+            break;
+        }
+        out += &format!("[[group]]\nname = \"{name}\"\n");
+        some_keys(choices, &mut out, &table(GROUP), 3);
+    }
     let kinds = sections(KINDS);
     for _ in 0..choices.below(3) + 1 {
         out += "[[workload]]\n";

@@ -12,7 +12,10 @@ use hitm_layout::BtfFile;
 use hitm_layout::layout_file::shipped;
 use hitm_machine as machine;
 use hitm_sim::layout::Layouts;
-use hitm_sim::scenario::{ModelChoice, Scenario, TEXT_BYTES_MAX, WorkloadKind};
+use hitm_sim::scenario::{
+    ModelChoice, Scenario, TEXT_BYTES_MAX, TRACE_BYTES_MAX, WorkloadKind, parse_trace,
+};
+use hitm_sim::workload::requests::TracedRequest;
 use hitm_sim::workload::rt_app::{self, RtApp};
 use hitm_whatif::layout_files;
 
@@ -93,12 +96,14 @@ impl Simulation {
             layouts.push((name.clone(), layout(name, layout_folder, &mut hash)?));
         }
         let rt_apps = rt_apps(&scenario, folder, &mut hash)?;
+        let traces = traces(&scenario, folder, &mut hash)?;
         Ok(Simulation {
             scenario,
             machine,
             machine_file,
             layouts,
             rt_apps,
+            traces,
             hash: hash.value(),
         })
     }
@@ -155,4 +160,28 @@ fn rt_apps(
         apps.insert(workload.name.clone(), app);
     }
     Ok(apps)
+}
+
+/// Traces of requests, by workload.
+fn traces(
+    scenario: &Scenario,
+    folder: &Path,
+    hash: &mut Fnv1a,
+) -> Result<BTreeMap<String, Vec<TracedRequest>>, Error> {
+    let mut traces = BTreeMap::new();
+    for workload in &scenario.workloads {
+        let WorkloadKind::Requests {
+            trace: Some(file), ..
+        } = &workload.kind
+        else {
+            continue;
+        };
+        let path = folder.join(file);
+        let max = TRACE_BYTES_MAX as u64;
+        let text = read_named(&path, NamedBy::Input, max, "a trace of requests")?;
+        *hash = hash.with_word(text.as_bytes());
+        let trace = parse_trace(&text, &path.display().to_string())?;
+        traces.insert(workload.name.clone(), trace);
+    }
+    Ok(traces)
 }

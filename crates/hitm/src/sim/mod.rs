@@ -22,7 +22,8 @@ use hitm_layout::layout_file::LayoutFileError;
 pub use hitm_sim::engine::Trace;
 use hitm_sim::engine::{MODEL_VERSION, SimError};
 use hitm_sim::layout::Layouts;
-use hitm_sim::scenario::{self, RunRequest, Scenario, ScenarioError};
+use hitm_sim::scenario::{self, RunRequest, Scenario, ScenarioError, TraceError};
+use hitm_sim::workload::requests::TracedRequest;
 use hitm_sim::workload::rt_app::{RtApp, RtAppError};
 use rayon::prelude::*;
 use thiserror::Error;
@@ -31,7 +32,7 @@ use hitm_files::text_file::TextFileError;
 use hitm_whatif::layout_files::LayoutReadError;
 
 pub use hitm_sim::scenario::{
-    C2cCounts, C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, SEEDS_MAX, Variant,
+    C2cCounts, C2cLine, C2cRow, Latencies, Metric, ModeShares, Outcome, Peak, SEEDS_MAX, Variant,
     WorkloadResult,
 };
 pub use layouts::layouts_of;
@@ -77,6 +78,9 @@ pub enum Error {
     /// An rt-app file is wrong.
     #[error(transparent)]
     RtApp(#[from] RtAppError),
+    /// A trace of requests is wrong.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
     /// A scenario cannot be run, or not to its end.
     #[error("{scenario} ({variant}): {source}")]
     Run {
@@ -123,6 +127,8 @@ pub struct Simulation {
     layouts: Vec<(String, Layouts)>,
     /// By name of the workload.
     rt_apps: std::collections::BTreeMap<String, RtApp>,
+    /// Traces of requests, likewise.
+    traces: std::collections::BTreeMap<String, Vec<TracedRequest>>,
     hash: u64,
 }
 
@@ -360,6 +366,7 @@ impl Simulation {
             seed,
             scenario_hash: self.hash,
             rt_apps: &self.rt_apps,
+            traces: &self.traces,
         }
     }
 

@@ -48,6 +48,7 @@ impl Simulation {
             });
             let policies = (variant.balancing, variant.throttling, variant.placement);
             let naming = of_layout.clone().with("policies", &format!("{policies:?}"));
+            let naming = naming.with("mechanisms", &format!("{:?}", variant.mechanisms));
             namings.push(naming.with("load", &format!("{:?}", variant.wakeups_per_second)));
         }
         namings
@@ -61,6 +62,7 @@ impl Simulation {
         kernel.balancing.clear();
         kernel.throttling.clear();
         kernel.placement.clear();
+        kernel.mechanisms.clear();
         kernel.layouts.clear();
         let mut workloads = scenario.workloads.clone();
         for workload in &mut workloads {
@@ -81,6 +83,8 @@ impl Simulation {
             .with("workloads", &format!("{workloads:?}"))
             .with("run", &format!("{run:?}"))
             .with("rt-app", &format!("{:?}", self.rt_apps))
+            .with("traces", &format!("{:?}", self.traces))
+            .with("groups", &format!("{:?}", scenario.groups))
     }
 }
 

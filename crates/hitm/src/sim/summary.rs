@@ -167,7 +167,8 @@ pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
         kernel.layouts.len(),
         kernel.throttling.len(),
         kernel.placement.len(),
-    ] == [1; 3];
+        kernel.mechanisms.len(),
+    ] == [1; 4];
     if kernel.balancing.len() > 1 || is_alone {
         label.push_str(variant.balancing.id());
         label.push(' ');
@@ -178,6 +179,14 @@ pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
     }
     if scenario.kernel.placement.len() > 1 {
         label.push_str(variant.placement.id());
+        label.push(' ');
+    }
+    if scenario.kernel.mechanisms.len() > 1 {
+        let names: Vec<&str> = variant.mechanisms.iter().map(|one| one.id()).collect();
+        match names.is_empty() {
+            true => label.push_str("usual"),
+            false => label.push_str(&names.join("+")),
+        }
         label.push(' ');
     }
     if scenario.kernel.layouts.len() > 1 {

@@ -42,13 +42,12 @@ const OF_LINES: [&str; 3] = [
 
 /// True if a run of the scenario can have the metric.
 pub(super) fn is_of_scenario(scenario: &Scenario, id: &str) -> bool {
-    let of_workload = |workload: &hitm_sim::scenario::Workload| {
-        let rest = id.strip_prefix(workload.name.as_str());
+    let has = |(name, declared): (&str, Vec<hitm_sim::scenario::Figure>)| {
+        let rest = id.strip_prefix(name);
         let rest = rest.and_then(|rest| rest.strip_prefix('.'));
-        let declared = workload.kind.figures();
         rest.is_some_and(|rest| declared.iter().any(|figure| figure.id == rest))
     };
-    OF_ALL.contains(&id) || is_of_line(id) || scenario.workloads.iter().any(of_workload)
+    OF_ALL.contains(&id) || is_of_line(id) || scenario.figures().into_iter().any(has)
 }
 
 /// `root_domain.line_3.load_cycles_mean`.
@@ -76,9 +75,9 @@ pub(super) fn known(kind: SourceKind, scenarios: &[Scenario]) -> String {
             ids.extend(REPLAY_METRICS.iter().map(|(id, _)| replay_metric(id)));
         }
         SourceKind::Scenarios => {
-            for workload in scenarios.iter().flat_map(|scenario| &scenario.workloads) {
-                for figure in workload.kind.figures() {
-                    let id = format!("{}.{}", workload.name, figure.id);
+            for (name, figures) in scenarios.iter().flat_map(Scenario::figures) {
+                for figure in figures {
+                    let id = format!("{name}.{}", figure.id);
                     if !ids.contains(&id) {
                         ids.push(id);
                     }
@@ -104,7 +103,7 @@ mod tests {
         [kernel]\nplacement = \"lock-aware\"\nload_balancing = \"domains\"\n";
 
     /// Workloads, one of each kind that needs no other file, long enough for each figure to appear.
-    const WORKLOADS: [&str; 14] = [
+    const WORKLOADS: [&str; 17] = [
         "kind = \"rt-migrate-test\"\nloops = 2\nrun_time = \"1ms\"\nsleep = \"2ms\"\n",
         "kind = \"ffmpeg\"\ncores_per_instance = 2\nworkers = 4\nrunnable = 2\nwakeups = \"2600/s\"\n",
         "kind = \"cyclictest\"\n",
@@ -119,6 +118,10 @@ mod tests {
         "kind = \"lock-bench\"\nlock = \"spinlock\"\n",
         "kind = \"request-response\"\nclients = \"0-1\"\nservers = \"2-3\"\n",
         "kind = \"policy-changer\"\n",
+        "kind = \"requests\"\nrate = \"2000/s\"\nservice = \"1ms\"\n",
+        "kind = \"requests\"\nthink = \"1ms\"\nservice = \"1ms\"\ngroup = \"g\"\n\
+            [[group]]\nname = \"g\"\nquota = \"2ms\"\nperiod = \"5ms\"\n",
+        "kind = \"hogs\"\ngroup = \"g\"\n[[group]]\nname = \"g\"\n",
     ];
 
     #[test]

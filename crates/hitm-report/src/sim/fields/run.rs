@@ -1,6 +1,6 @@
 //! The quantities of one run.
 
-use hitm::sim::Outcome;
+use hitm::sim::{Outcome, Peak};
 use hitm_fields::fields;
 
 fields! {
@@ -56,6 +56,23 @@ fields! {
         wakeup_ns_p999 => count "p99.9", |o| quantile(o, 0.999);
         /// The longest of them.
         wakeup_ns_max => count "Max", |o| o.latencies.max_ns;
+    }
+}
+
+fields! {
+    /// Of a quantity of CPUs.
+    pub peak for Peak {
+        /// The quantity: time in interrupt handlers, interrupts received, or time that CPUs waited for
+        /// the lock of the run queue, both as parts of the run.
+        id => known label "Metric";
+        /// The mean over the CPUs.
+        mean => number "Mean";
+        /// The largest.
+        max => number "Max";
+        /// The CPU that has it, the first of several.
+        cpu => number "CPU", |p| u64::from(p.cpu.0);
+        /// Unit of both.
+        unit => known label "Unit";
     }
 }
 

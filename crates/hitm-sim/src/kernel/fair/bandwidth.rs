@@ -1,5 +1,7 @@
 //! Bandwidth of a group: `struct cfs_bandwidth`, kernel/sched/sched.h, v6.12. Times are cycles.
 
+use hitm_base::Cycles;
+
 use super::cfs_rq::CfsId;
 
 /// A quota of CPU time.
@@ -19,6 +21,15 @@ pub(in crate::kernel) struct Bandwidth {
     pub(in crate::kernel) is_idle: bool,
     pub(in crate::kernel) is_active: bool,
     pub(in crate::kernel) is_slack_started: bool,
+    /// Time at which that timer fires.
+    pub(in crate::kernel) slack_at: u64,
+    /// Time for which the timer was set that distributes.
+    pub(in crate::kernel) due_at: u64,
+    /// `runtime` after the last refill.
+    pub(in crate::kernel) runtime_snap: u64,
+    /// Before 5.4: time at which slices of this refill expire, and its number.
+    pub(in crate::kernel) expires_at: u64,
+    pub(in crate::kernel) expires_seq: u64,
     pub(in crate::kernel) counts: BandwidthCounts,
 }
 
@@ -31,12 +42,25 @@ pub struct BandwidthCounts {
     pub nr_throttled: u64,
     /// Cycles that were handed out, less what came back.
     pub handed_out: i64,
+    /// Time for which queues with something to run were throttled, each CPU's apart.
+    pub throttled_time: Cycles,
+    /// Periods in which more than a quota was used.
+    pub nr_bursts: u64,
+    /// Time beyond the quota that was used in them.
+    pub burst_time: Cycles,
+    /// Time of slices that expired before it was used (before 5.4).
+    pub expired: Cycles,
 }
 
 impl Bandwidth {
     /// A new period: `__refill_cfs_bandwidth_runtime`.
     pub(in crate::kernel) fn refill(&mut self) {
-        self.runtime = (self.runtime + self.quota).min(self.quota + self.burst);
+        let refilled = self.runtime + self.quota;
+        let beyond = self.runtime_snap.saturating_sub(refilled);
+        self.counts.nr_bursts += u64::from(beyond > 0);
+        self.counts.burst_time += Cycles(beyond);
+        self.runtime = refilled.min(self.quota + self.burst);
+        self.runtime_snap = self.runtime;
     }
 
     /// Takes as much as there is of `wanted`.

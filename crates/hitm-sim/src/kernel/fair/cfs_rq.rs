@@ -30,6 +30,16 @@ pub(crate) struct CfsRuntime {
     pub(crate) is_csd_queued: bool,
     /// Tasks that were taken off on their way to user mode.
     pub(crate) limbo: Vec<TaskId>,
+    /// Time since which it or a queue above it has been throttled.
+    pub(crate) stopped_at: u64,
+    /// Time at which the timer was due that lets it run, and at which that asked its CPU to.
+    pub(crate) due_at: u64,
+    pub(crate) asked_at: Option<u64>,
+    /// `throttled_clock`: time since which it has been throttled with something to run.
+    pub(crate) throttled_clock: Option<u64>,
+    /// Before 5.4: time at which `remaining` expires, and the refill that it is of.
+    pub(crate) expires_at: u64,
+    pub(crate) expires_seq: u64,
 }
 
 /// One queue. The running entity is not among `waiting`, but counted in `load` and `nr_queued`.

@@ -105,6 +105,9 @@ impl Kernel {
         if self.fair.groups.borrow().tree.q(cfs).nr_queued == 1 {
             self.check_enqueue_throttle(rq, cfs).await;
             self.list_add_leaf(cfs).await;
+            if !self.fair.throttling.is_by_task() {
+                self.fair.note_taken_off(cfs, engine.now().0);
+            }
         }
     }
 

@@ -72,6 +72,10 @@ impl Kernel {
             .runtime
             .limbo
             .push(p.id);
+        let now = self.engine.now().0;
+        for se in self.entities_up(p.se) {
+            self.fair.note_taken_off(self.queue_of(se), now);
+        }
         let list = self.cfs_place(cfs, CfsMember::Limbo);
         self.engine.load(site, list).await;
         self.engine.store(site, list, u64::from(p.id.0)).await;

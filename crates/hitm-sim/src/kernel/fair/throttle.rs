@@ -10,8 +10,10 @@
 //! **What we do:** the same; walk.rs has the walks over the groups.
 //!
 //! **What a test could notice:** a queue without load is off the list of leaves at once
-//! ([`Kernel::list_add_leaf`]), not when its averages have decayed. Slices do not expire (none do
-//! since v5.4).
+//! ([`Kernel::list_add_leaf`]), not when its averages have decayed. Slices expire, as before v5.4,
+//! only under [`Mechanism::ExpiringSlices`].
+
+use hitm_base::Cycles;
 
 use super::Throttling;
 use super::cfs_rq::CfsId;
@@ -22,6 +24,7 @@ use super::walk::Walked;
 use crate::engine::Site;
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
+use crate::kernel::mechanisms::Mechanism;
 use crate::kernel::rq::Rq;
 
 impl Kernel {
@@ -39,6 +42,7 @@ impl Kernel {
         let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
         self.engine.load(site, place).await;
         self.engine.store(site, place, delta).await;
+        let is_short = is_short || self.expire_cfs_rq_runtime(cfs).await;
         if !is_short || self.assign_cfs_rq_runtime(cfs, self.fair.times.slice).await {
             return;
         }
@@ -46,6 +50,39 @@ impl Kernel {
         if self.fair.groups.borrow().tree.q(cfs).curr.is_some() {
             self.resched_curr(rq).await;
         }
+    }
+
+    /// Before 5.4: what is left of a slice is lost when the period has ended that it was taken in;
+    /// true when that leaves the queue nothing (`expire_cfs_rq_runtime`).
+    async fn expire_cfs_rq_runtime(&self, cfs: CfsId) -> bool {
+        if !self.has(Mechanism::ExpiringSlices) {
+            return false;
+        }
+        let now = self.engine.now().0;
+        let group = {
+            let groups = self.fair.groups.borrow();
+            let runtime = &groups.tree.q(cfs).runtime;
+            if now < runtime.expires_at || runtime.remaining < 0 {
+                return false;
+            }
+            groups.group_of(cfs)
+        };
+        let (site, places) = (f::ACCOUNT_CFS_RQ_RUNTIME, self.fair.group_places(group));
+        self.engine.load(site, places.bandwidth_runtime).await;
+        let mut groups = self.fair.groups.borrow_mut();
+        let groups = &mut *groups;
+        let runtime = &mut groups.tree.q_mut(cfs).runtime;
+        let Some(bandwidth) = &mut groups.groups[group.index()].bandwidth else {
+            return false;
+        };
+        if runtime.expires_seq == bandwidth.expires_seq {
+            // This CPU's clock is ahead of the timer: the period has not ended.
+            runtime.expires_at += self.tick_period.0;
+            return false;
+        }
+        bandwidth.counts.expired += Cycles(runtime.remaining as u64);
+        runtime.remaining = 0;
+        !runtime.is_throttled
     }
 
     /// Fills a queue up to `target` from its group's quota; false when it still has nothing.
@@ -74,8 +111,13 @@ impl Kernel {
             let amount = bandwidth.take(wanted);
             bandwidth.is_idle &= amount == 0;
             let left = bandwidth.runtime;
+            let (expires_at, expires_seq) = (bandwidth.expires_at, bandwidth.expires_seq);
             let runtime = &mut groups.tree.q_mut(cfs).runtime;
             runtime.remaining += amount as i64;
+            // A deadline that was put off for a clock that is ahead stays where it is.
+            if runtime.expires_seq != expires_seq {
+                (runtime.expires_at, runtime.expires_seq) = (expires_at, expires_seq);
+            }
             (left, runtime.remaining)
         };
         engine.store(site, places.bandwidth_runtime, left).await;
@@ -129,15 +171,23 @@ impl Kernel {
         if slack <= 0 {
             return;
         }
+        let expires = self.has(Mechanism::ExpiringSlices);
         let (engine, site) = (&self.engine, f::RETURN_CFS_RQ_RUNTIME);
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
         engine.load(site, places.bandwidth_runtime).await;
         let wants_timer = {
             let mut groups = self.fair.groups.borrow_mut();
-            groups.tree.q_mut(cfs).runtime.remaining -= slack;
+            let runtime = &mut groups.tree.q_mut(cfs).runtime;
+            runtime.remaining -= slack;
+            let expires_seq = runtime.expires_seq;
             let bandwidth = groups.groups[group.index()].bandwidth.as_mut();
             bandwidth.is_some_and(|bandwidth| {
+                // Time of an earlier refill is lost instead.
+                if expires && expires_seq != bandwidth.expires_seq {
+                    bandwidth.counts.expired += Cycles(slack as u64);
+                    return false;
+                }
                 bandwidth.runtime += slack as u64;
                 bandwidth.counts.handed_out -= slack;
                 // A run queue's lock is held here, so that a timer has to give it out.
@@ -182,13 +232,15 @@ impl Kernel {
         if !self.fair.throttling.is_by_task() {
             self.freeze(rq, cfs).await;
         }
-        self.fair
-            .groups
-            .borrow_mut()
-            .tree
-            .q_mut(cfs)
-            .runtime
-            .is_throttled = true;
+        let now = engine.now().0;
+        {
+            let mut groups = self.fair.groups.borrow_mut();
+            let queue = groups.tree.q_mut(cfs);
+            queue.runtime.is_throttled = true;
+            // Task by task, the clock starts with the first that is taken off.
+            let has_some = queue.nr_queued > 0 && !self.fair.throttling.is_by_task();
+            queue.runtime.throttled_clock = has_some.then_some(now);
+        }
         let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
         engine.store(site, place, 1).await;
         true
@@ -247,9 +299,14 @@ impl Kernel {
         self.update_rq_clock(rq).await;
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
-        if let Some(bandwidth) = &mut self.fair.groups.borrow_mut().groups[group.index()].bandwidth
         {
-            bandwidth.throttled.retain(|other| *other != cfs);
+            let mut groups = self.fair.groups.borrow_mut();
+            let since = groups.tree.q_mut(cfs).runtime.throttled_clock.take();
+            if let Some(bandwidth) = &mut groups.groups[group.index()].bandwidth {
+                bandwidth.throttled.retain(|other| *other != cfs);
+                let span = since.map_or(0, |since| engine.now().0.saturating_sub(since));
+                bandwidth.counts.throttled_time += Cycles(span);
+            }
         }
         let list = self.cfs_place(cfs, CfsMember::ThrottledList);
         engine.store(site, list, 0).await;

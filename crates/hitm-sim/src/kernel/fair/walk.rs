@@ -5,12 +5,16 @@
 //! the queue that Linux reads. The walk's loads do not depend on each other but through pointers
 //! that stay cached. So a core overlaps as many visits as its load window has room for.
 
+use hitm_base::Cycles;
+
+use super::cfs_rq::CfsId;
 use super::group::GroupId;
 use super::places::CfsMember;
 use crate::engine::{PrefetchStep, Site};
-use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
+use crate::kernel::waits::Stop;
+use crate::kernel::{Kernel, TaskId};
 
 /// Result of an unthrottling walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,6 +43,9 @@ impl Kernel {
                     let queue = groups.tree.q_mut(cfs);
                     queue.runtime.throttle_count += 1;
                     let is_first = queue.runtime.throttle_count == 1;
+                    if is_first {
+                        queue.runtime.stopped_at = engine.now().0;
+                    }
                     let is_listed = is_first && std::mem::take(&mut queue.is_on_list);
                     (queue.runtime.throttle_count, is_listed)
                 };
@@ -67,6 +74,7 @@ impl Kernel {
             cfs_rqs: below.len() as u64,
             tasks: 0,
         };
+        let top = self.fair.groups.borrow().queue(group, rq.cpu.index());
         let mut members = vec![
             CfsMember::ThrottleCount,
             CfsMember::Load,
@@ -102,6 +110,7 @@ impl Kernel {
                 let clock = self.cfs_place(cfs, CfsMember::ThrottledClockPelt);
                 engine.store(site, clock, 0).await;
                 walked.tasks += limbo.len() as u64;
+                self.note_stops(cfs, top, &limbo);
                 self.leave_limbo(rq, cfs, &limbo).await;
                 if has_load {
                     self.list_add_leaf(cfs).await;
@@ -109,6 +118,28 @@ impl Kernel {
             }
         }
         walked
+    }
+
+    /// Tells the tasks of a queue that it is not stopped any more: `top` let it run, its own group's
+    /// queue or one above. Those that are taken off one by one are in `limbo`.
+    fn note_stops(&self, cfs: CfsId, top: CfsId, limbo: &[TaskId]) {
+        let groups = self.fair.groups.borrow();
+        let (queue, by) = (groups.tree.q(cfs), &groups.tree.q(top).runtime);
+        let stop = Stop {
+            begin: Cycles(queue.runtime.stopped_at),
+            due: Cycles(by.due_at),
+            asked: by.asked_at.map(Cycles),
+            end: self.engine.now(),
+        };
+        let note = |id: TaskId| self.note_stop(&self.task(id), &stop);
+        if self.fair.throttling.is_by_task() {
+            limbo.iter().copied().for_each(note);
+        } else {
+            let waiting = queue.waiting.iter();
+            waiting
+                .filter_map(|se| groups.tree.task_of(*se))
+                .for_each(note);
+        }
     }
 
     /// Loads what the visits to some groups read, overlapped: the pointers, then the queues.

@@ -86,7 +86,7 @@ fn parts(hogs: &CgroupHogs, window: Window<'_>, add: Add<'_>) {
     }
     let throttle = window.kernel.throttle_calls();
     add(THROTTLE_WALK_US_MAX, longest(&throttle));
-    let used: u64 = hogs.used().iter().map(|used| used.0).sum();
+    let used: u64 = hogs.used(window.end).iter().map(|used| used.0).sum();
     let waits = window
         .kernel
         .distribute_calls()

@@ -16,6 +16,7 @@
 mod error;
 mod events;
 mod figures;
+mod groups;
 mod json;
 mod read;
 mod run;
@@ -27,6 +28,7 @@ use std::time::Duration;
 
 pub use error::{Fault, RtAppError};
 pub(crate) use figures::FIGURES;
+pub use groups::GroupPaths;
 pub use run::{Running, TaskResult};
 
 /// Longest file, in bytes.

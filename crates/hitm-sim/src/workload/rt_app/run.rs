@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::groups::GroupPaths;
 use super::sync::Resources;
 use super::{Event, Loops, Phase, RtApp, SchedParams, Task, Timer, TimerMode};
 use crate::engine::SimError;
@@ -66,12 +67,17 @@ impl Running {
         self.results.borrow().clone()
     }
 
-    /// Makes the threads on a kernel. The run ends with the last of them; `has_end` says that it
-    /// ends without that.
+    /// Makes the threads on a kernel, in `groups` and those that the file names beside them. The run
+    /// ends with the last of them; `has_end` says that it ends without that.
     ///
     /// # Errors
     /// Events that are not modelled, CPUs that do not exist, threads without end in a run without one.
-    pub fn spawn(kernel: &Rc<Kernel>, app: &RtApp, has_end: bool) -> Result<Rc<Running>, SimError> {
+    pub fn spawn(
+        kernel: &Rc<Kernel>,
+        app: &RtApp,
+        mut groups: GroupPaths,
+        has_end: bool,
+    ) -> Result<Rc<Running>, SimError> {
         check(app, has_end)?;
         let counts = thread_counts(app)?;
         let result = |task: &Task| TaskResult {
@@ -87,6 +93,8 @@ impl Running {
         let mut number = 0;
         for (index, task) in app.tasks.iter().enumerate() {
             let allowed = allowed(kernel, task)?;
+            let path = task.sched.taskgroup.as_deref().unwrap_or_default();
+            let group = groups.at(kernel, path)?;
             for thread in 0..counts[task.name.as_str()] {
                 let spec = TaskSpec {
                     name: format!("{}-{thread}", task.name),
@@ -100,7 +108,7 @@ impl Running {
                 };
                 let is_forked = thread >= u64::from(task.instances);
                 let shared = Rc::clone(&running);
-                kernel.spawn(&spec, move |thread| async move {
+                kernel.spawn_in(group, &spec, move |thread| async move {
                     shared.begin(&thread, index, is_forked).await;
                 })?;
                 number += 1;
@@ -238,20 +246,10 @@ fn error(task: &Task, problem: &str) -> SimError {
 
 fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
     for task in &app.tasks {
-        let groups = std::iter::once(&task.sched).chain(task.phases.iter().map(|p| &p.sched));
-        for sched in groups {
-            if sched
-                .taskgroup
-                .as_ref()
-                .is_some_and(|group| !group.is_empty())
-            {
-                return Err(error(task, "task groups are not modelled"));
-            }
-        }
         let changes = |phase: &&Phase| !keeps(&task.sched, &phase.sched);
         if let Some(phase) = task.phases.iter().find(changes) {
             let problem = format!(
-                "phase {:?} changes policy, priority or CPUs, which is not modelled",
+                "phase {:?} changes policy, priority, CPUs or taskgroup, which is not modelled",
                 phase.name
             );
             return Err(error(task, &problem));
@@ -271,6 +269,7 @@ fn keeps(task: &SchedParams, phase: &SchedParams) -> bool {
     (phase.policy.is_none() || phase.policy == task.policy)
         && (phase.priority.is_none() || phase.priority == task.priority)
         && (phase.cpus.is_none() || phase.cpus == task.cpus)
+        && (phase.taskgroup.is_none() || phase.taskgroup == task.taskgroup)
 }
 
 fn policy(app: &RtApp, sched: &SchedParams) -> Result<Policy, SimError> {
