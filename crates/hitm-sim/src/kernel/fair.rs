@@ -4,7 +4,7 @@
 //! - [`group`]: task groups, each with a queue and an entity per CPU.
 //! - [`places`]: which members of them have places in simulated memory.
 //! - [`class`]: what core.rs calls; walks the hierarchy and prices its lines.
-//! - [`bandwidth`], [`throttle`], [`limbo`], [`distribute`]: quotas of CPU time and what happens without
+//! - [`bandwidth`], [`throttle`], [`expiry`], [`limbo`], [`distribute`]: quotas of CPU time and what happens without
 //!   any left; [`profile`]: what that took.
 //! - [`balance`]: which CPU a woken task takes, and what an idle CPU pulls. By domains: [`wake`],
 //!   [`nohz`] (when and for whom), [`load_balance`] and [`group_stats`] (what moves), [`domains`],
@@ -21,6 +21,7 @@ mod class;
 mod distribute;
 mod domains;
 mod entity;
+mod expiry;
 mod group;
 mod group_stats;
 mod level;

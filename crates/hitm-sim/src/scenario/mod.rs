@@ -22,6 +22,7 @@ mod peaks;
 mod products;
 mod quantity;
 mod reader;
+mod requests_reader;
 mod run;
 mod settings;
 mod shipped;

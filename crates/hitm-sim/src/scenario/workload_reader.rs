@@ -10,6 +10,7 @@ use super::ScenarioError;
 use super::groups::{ScenarioGroup, by_name};
 use super::quantity::nanos;
 use super::reader::{self as read, Table, needed, span};
+use super::requests_reader::requests;
 use super::workload::{CpuChoice, Placed, PoolSpec, Workload, WorkloadKind};
 use crate::kernel::{Hold, Policy, Quota};
 use crate::workload::cgroup_hogs::CgroupHogsConfig;
@@ -21,27 +22,23 @@ use crate::workload::lock_holder::LockHolderConfig;
 use crate::workload::pi_stress::PiStressConfig;
 use crate::workload::policy_changer::PolicyChangerConfig;
 use crate::workload::request_response::RequestResponseConfig;
-use crate::workload::requests::{Load, RequestsConfig, Service, Times};
 use crate::workload::schbench::SchbenchConfig;
 
 /// Longest time of a workload's key.
-const TIME_MAX: Duration = Duration::from_secs(1_000);
+pub(super) const TIME_MAX: Duration = Duration::from_secs(1_000);
 /// Most threads of one workload.
-const THREADS_MAX: u64 = 16_384;
+pub(super) const THREADS_MAX: u64 = 16_384;
 /// Most groups within one group.
 const GROUPS_MAX: u64 = 4_096;
 /// Most wake-ups a second and CPU.
 const WAKEUPS_MAX: u64 = 1_000_000;
 
-/// Most arrivals of requests a second.
-const ARRIVALS_MAX: u64 = 10_000_000;
-
 /// Any time, none included.
 const ANY: RangeInclusive<Duration> = Duration::ZERO..=TIME_MAX;
 /// Times that are as long as a single access.
-const SHORT: RangeInclusive<Duration> = Duration::from_nanos(100)..=TIME_MAX;
+pub(super) const SHORT: RangeInclusive<Duration> = Duration::from_nanos(100)..=TIME_MAX;
 /// Times of timers.
-const TIMER: RangeInclusive<Duration> = Duration::from_micros(1)..=TIME_MAX;
+pub(super) const TIMER: RangeInclusive<Duration> = Duration::from_micros(1)..=TIME_MAX;
 
 type Read = fn(&Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError>;
 
@@ -337,90 +334,11 @@ fn policy_changer(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioErr
     }))
 }
 
-fn requests(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
-    let (load, trace) = load(table)?;
-    let mean = read::time(table, "service", *SHORT.start(), TIME_MAX)?;
-    let has_long = table.get("long_service").is_some();
-    let service = match (mean, trace.is_some()) {
-        // Those of a trace have their own.
-        (None, true) => Service::ZERO,
-        (Some(_), true) => {
-            return Err(table.error("service", "`service` and `trace`", "one of them"));
-        }
-        (mean, false) => Service {
-            mean: nanos(needed(table, "service", "a time, such as \"2ms\"", mean)?),
-            times: table
-                .one_of("service_times", &Times::WORDS)?
-                .unwrap_or(Times::Fixed),
-            long: match has_long {
-                true => Some((
-                    span(table, "long_service", SHORT, Nanos(0.0))?,
-                    required(table, "long_percent", 1, 99)?,
-                )),
-                false => None,
-            },
-        },
-    };
-    let cpus = cpu_choice(table)?;
-    let arrival_cpus = read::cpus(table, "arrival_cpus")?;
-    let config = RequestsConfig {
-        load,
-        service,
-        nice: nice(table)?.unwrap_or(0),
-        arrival_cpus: arrival_cpus
-            .unwrap_or_default()
-            .into_iter()
-            .map(CpuId)
-            .collect(),
-    };
-    Ok(WorkloadKind::Requests {
-        placed: Placed { cpus, config },
-        trace,
-    })
-}
-
-/// The coming of requests, and the file that it is in.
-fn load(table: &Table<'_, '_, '_>) -> Result<(Load, Option<String>), ScenarioError> {
-    const EXPECTED: &str = "one of `rate`, `think` and `trace`";
-    let rates = read::rates(table, "rate", ARRIVALS_MAX)?;
-    let think = read::time(table, "think", *TIMER.start(), TIME_MAX)?;
-    let trace = table.words("trace")?;
-    match (rates.as_deref(), think, trace) {
-        (Some([rate]), None, None) => {
-            let batch = table.number("batch", 1, THREADS_MAX)?.unwrap_or(1);
-            Ok((
-                Load::Rate {
-                    per_second: *rate,
-                    batch,
-                },
-                None,
-            ))
-        }
-        (Some([]) | Some([_, _, ..]), None, None) => {
-            Err(table.error("rate", "several rates", "one, such as \"250/s\""))
-        }
-        (None, Some(mean), None) => {
-            let times = table.one_of("think_times", &Times::WORDS)?;
-            let times = times.unwrap_or(Times::Exponential);
-            Ok((
-                Load::Think {
-                    mean: nanos(mean),
-                    times,
-                },
-                None,
-            ))
-        }
-        (None, None, Some(trace)) => Ok((Load::Trace(Vec::new()), Some(trace))),
-        (None, None, None) => Err(table.error("rate", "no such key", EXPECTED)),
-        _ => Err(table.error("rate", "several of them", EXPECTED)),
-    }
-}
-
 fn rt_app(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
     Ok(WorkloadKind::RtApp(table.required_words("file")?))
 }
 
-fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
+pub(super) fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
     Ok(CpuChoice {
         cpus: read::cpus(table, "cpus")?,
         pinned: table.flag("pinned")?,
@@ -453,7 +371,7 @@ fn policy(table: &Table<'_, '_, '_>, default: Policy) -> Result<Policy, Scenario
     }
 }
 
-fn nice(table: &Table<'_, '_, '_>) -> Result<Option<i8>, ScenarioError> {
+pub(super) fn nice(table: &Table<'_, '_, '_>) -> Result<Option<i8>, ScenarioError> {
     let expected = || "a nice value from -20 to 19".to_owned();
     table.read("nice", expected, |value| match value.get_ref() {
         toml::de::DeValue::Integer(number) if number.radix() == 10 => {
@@ -472,7 +390,7 @@ fn count(
     Ok(table.number(key, 1, most)?.map(|count| count as usize))
 }
 
-fn required(
+pub(super) fn required(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     least: u64,

@@ -71,3 +71,35 @@ impl Bandwidth {
         taken
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_what_was_used_beyond_a_quota() {
+        let mut bandwidth = Bandwidth {
+            quota: 100,
+            burst: 50,
+            runtime: 100,
+            runtime_snap: 100,
+            ..Bandwidth::default()
+        };
+        let bursts = |bandwidth: &Bandwidth| {
+            let counts = bandwidth.counts;
+            (bandwidth.runtime, counts.nr_bursts, counts.burst_time.0)
+        };
+        bandwidth.refill();
+        assert_eq!(bursts(&bandwidth), (150, 0, 0));
+        assert_eq!(bandwidth.take(130), 130);
+        bandwidth.refill();
+        assert_eq!(bursts(&bandwidth), (120, 1, 30));
+        assert_eq!(bandwidth.take(500), 120);
+        bandwidth.refill();
+        assert_eq!(bursts(&bandwidth), (100, 2, 50));
+        assert_eq!(bandwidth.take(60), 60);
+        bandwidth.refill();
+        assert_eq!(bursts(&bandwidth), (140, 2, 50));
+        assert_eq!(bandwidth.counts.handed_out, 310);
+    }
+}
