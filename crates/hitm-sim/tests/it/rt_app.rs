@@ -165,6 +165,37 @@ fn what_is_not_modelled_is_named() {
 }
 
 #[test]
+fn a_taskgroup_has_its_part_of_the_cpu() {
+    // Three threads that never stop and one that needs 10 of 25 ms, all on one CPU: a group of its own
+    // has half of it for the one, among the three it has a quarter.
+    let text = |group: &str| {
+        format!(
+            r#"{{"tasks": {{
+                "many": {{"instance": 3, "cpus": [0], "loop": -1, "taskgroup": "/a", "run": 30000}},
+                "one": {{"cpus": [0], "loop": 8, "taskgroup": "{group}", "run": 10000,
+                         "timer": {{"ref": "unique", "period": 25000}}}}
+            }}}}"#
+        )
+    };
+    check(
+        &text("/b/c"),
+        expect![[r#"
+        ends at 1000000 us
+        many: 3 threads, 30 phases
+        one: 1 threads, 8 phases, 8 timers, 0 missed, late at most 1 us
+    "#]],
+    );
+    check(
+        &text("/a"),
+        expect![[r#"
+        ends at 1000000 us
+        many: 3 threads, 30 phases
+        one: 1 threads, 8 phases, 8 timers, 8 missed, late at most 0 us
+    "#]],
+    );
+}
+
+#[test]
 fn a_mutex_with_inheritance_lends_its_holder_the_priority_of_who_waits() {
     // Both cores are taken by the middle ones when the high thread comes for the mutex: without
     // inheritance it would wait for them to finish.
