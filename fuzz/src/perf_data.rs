@@ -4,6 +4,7 @@ use std::io::Cursor;
 
 use hitm_coherence::stats::CallCollector;
 use hitm_perf::Sample;
+use hitm_perf::c2c::published::Published;
 use hitm_perf::c2c::{C2c, Display};
 use hitm_perf::import::Importer;
 use hitm_perf::read::{CALLERS_MAX, PerfData, read};
@@ -51,6 +52,25 @@ pub fn check(bytes: &[u8]) {
     let tables = c2c.finish(&data.world.maps, Display::TotalHitm);
     assert!(tables.all.samples <= count && tables.shared.samples <= tables.all.samples);
     read_again(bytes, &data, count);
+}
+
+/// Parses the text of `perf c2c report`. A mistake has a line of the text, and rows have no more than
+/// their line.
+pub fn published(text: &str) {
+    let read = match Published::parse(text, "text") {
+        Ok(read) => read,
+        Err(error) => {
+            assert!(error.line <= text.lines().count().max(1), "{error}");
+            return;
+        }
+    };
+    for row in read.lines.iter().flat_map(|line| line.rows.iter().map(move |row| (line, row))) {
+        let (line, row) = row;
+        assert!(row.place > line.place, "{row:?}");
+        assert!(row.remote <= line.remote && row.local <= line.local && row.stores <= line.stores + 3);
+        assert!(row.loads() >= row.remote + row.local);
+        assert!(row.load_cycles() <= u128::from(row.loads()) << 51);
+    }
 }
 
 /// Reads with the facts from the end of the file: the owners of numbers, and the memory of each

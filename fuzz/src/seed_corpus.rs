@@ -26,6 +26,10 @@ fn main() -> std::io::Result<()> {
     copy_all("machines", "fuzz/corpus/machine_toml")?;
     copy_all("layouts", "fuzz/corpus/layout_file")?;
     copy_all("profiles", "fuzz/corpus/profile_csv")?;
+    copy_all(
+        "crates/hitm-cli/tests/fixtures/published",
+        "fuzz/corpus/perf_c2c_text",
+    )?;
     written("fuzz/corpus/layout_rules", "every-rule", RULES)?;
     written("fuzz/corpus/guest_text", "each", GUEST)?;
     written("fuzz/corpus/journal", "each", JOURNAL)?;

@@ -14,10 +14,12 @@ use hitm_layout::emit::Nameless;
 use hitm_layout::layout_file::FileMember;
 use hitm_layout::profile::Profile;
 use hitm_machine as machine;
+use hitm_perf::c2c::published::Published;
 use hitm_recording::perf_data::{self, KernelSource, Weights};
 use hitm_recording::{AddressNames, Recording, RecordingFile};
 
 use super::inputs::{Asked, Source, Structure};
+use super::published;
 use super::simulated::{self, Simulated};
 use super::{
     ProfileOptions, RecordedProfile, SessionError, lines_of_instances, profile_of_recording,
@@ -53,6 +55,7 @@ pub(super) type Answers = Vec<Result<Read, SessionError>>;
 #[derive(Debug)]
 pub(super) enum Accesses {
     Table(Profile),
+    Published(Published),
     /// The text of a result.
     Simulation(String),
     ByAddress(Box<ByAddress>),
@@ -75,6 +78,7 @@ impl Accesses {
     ) -> Result<Accesses, SessionError> {
         Ok(match Source::of(path)? {
             Source::Table => Accesses::Table(table(path)?),
+            Source::Published => Accesses::Published(published::read(path)?),
             Source::Simulation => Accesses::Simulation(text_file::read(
                 path,
                 SIMULATION_BYTES_MAX,
@@ -105,6 +109,7 @@ impl Accesses {
         let asked = asked.into_iter();
         Ok(match self {
             Accesses::Table(profile) => asked.map(|one| stated(one?, profile)).collect(),
+            Accesses::Published(text) => asked.map(|one| published::stated(one?, text)).collect(),
             Accesses::Simulation(text) => asked.map(|one| simulated(one?, text)).collect(),
             Accesses::ByAddress(accesses) => accesses.answer(asked, progress)?,
         })

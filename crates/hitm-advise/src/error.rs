@@ -7,6 +7,7 @@ use hitm_layout::advise::AdviseError;
 use hitm_layout::emit::EmitError;
 use hitm_layout::layout_file::LayoutFileError;
 use hitm_layout::profile::ProfileError;
+use hitm_perf::c2c::published::PublishedError;
 use hitm_recording::RecordingError;
 use hitm_recording::perf_data::PerfDataError;
 use hitm_whatif::layout_files::LayoutReadError;
@@ -37,6 +38,35 @@ pub enum SessionError {
         /// The samples.
         path: PathBuf,
     },
+    /// Lines of a text belong to an object that it does not name.
+    #[error(
+        "{}: found {found}, expected --at with {expected}: the text does not name the object of type \
+         {type_name}; its lines: {lines}", path.display()
+    )]
+    NoObject {
+        /// The text.
+        path: PathBuf,
+        /// The structure.
+        type_name: String,
+        /// Option that was given.
+        found: String,
+        /// Option that would be right.
+        expected: String,
+        /// Most contended lines of the text.
+        lines: String,
+    },
+    /// A text is of one object.
+    #[error(
+        "{}: the text of perf c2c report does not say of which structure it is: expected one --type, and \
+         --at with the address of its object", path.display()
+    )]
+    SeveralTypes {
+        /// The text.
+        path: PathBuf,
+    },
+    /// The text of perf c2c report is wrong.
+    #[error(transparent)]
+    Published(#[from] PublishedError),
     /// Only samples need the names of a kernel.
     #[error("--kallsyms and --vmlinux name the kernel of samples, and {} has none", path.display())]
     NoSamples {
@@ -44,7 +74,7 @@ pub enum SessionError {
         path: PathBuf,
     },
     /// A table of accesses names no machine.
-    #[error("{}: a table of accesses says nothing of a machine: expected --machine", path.display())]
+    #[error("{}: tables of accesses, and the text of perf c2c report, name no machine: expected --machine", path.display())]
     NoMachine {
         /// The table.
         path: PathBuf,

@@ -16,6 +16,7 @@ use hitm_layout::emit::{Nameless, randomized};
 use hitm_layout::layout_file::{LayoutTable, shipped};
 use hitm_layout::structs::TypesFile;
 use hitm_machine as machine;
+use hitm_perf::c2c::published::is_published;
 use hitm_recording::perf_data::{self, KernelSource};
 use hitm_whatif::layout_files;
 
@@ -23,6 +24,8 @@ use super::SessionError;
 use super::inner::Inner;
 use crate::types_files;
 
+/// First bytes of a profile that tell its kind: a mail has words before its tables.
+const HEAD_BYTES: u64 = 1 << 20;
 /// Longest source file that is read.
 pub(super) const SOURCE_BYTES_MAX: u64 = 16 << 20;
 
@@ -37,7 +40,7 @@ pub struct Inputs {
     pub below: Option<PathBuf>,
     /// Base of split BTF.
     pub btf_base: Option<PathBuf>,
-    /// A recording, a table of accesses, samples, or the result of a simulation.
+    /// A recording, a table of accesses, samples, the text of `perf c2c report`, or the result of a simulation.
     pub profile: PathBuf,
     /// Variant of a simulation.
     pub variant: Option<String>,
@@ -77,6 +80,8 @@ pub(super) enum Structure {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     Table,
+    /// The text of `perf c2c report`.
+    Published,
     Samples,
     Simulation,
     Recording,
@@ -90,16 +95,24 @@ impl Source {
         };
         let mut head = Vec::new();
         let file = input_file::open(path, NamedBy::User).map_err(failed)?;
-        file.take(256).read_to_end(&mut head).map_err(failed)?;
+        file.take(HEAD_BYTES)
+            .read_to_end(&mut head)
+            .map_err(failed)?;
         let first = head.iter().find(|byte| !byte.is_ascii_whitespace());
         let is_csv = path.extension().is_some_and(|extension| extension == "csv");
         Ok(match first {
             Some(b'{') => Source::Simulation,
-            Some(b'#') => Source::Table,
             _ if is_csv => Source::Table,
+            _ if is_published(&head) => Source::Published,
+            Some(b'#') => Source::Table,
             _ if perf_data::sample_format(path).is_some() => Source::Samples,
             _ => Source::Recording,
         })
+    }
+
+    /// Returns true if the file says on which machine its accesses were counted.
+    pub(super) fn has_machine(self) -> bool {
+        !matches!(self, Source::Table | Source::Published)
     }
 
     /// Returns true if the file counts by address, so that the subject may be a variable.

@@ -12,6 +12,7 @@ mod prices;
 mod profile;
 mod proof;
 mod proposals;
+mod published;
 mod recorded;
 mod replay;
 pub mod review;

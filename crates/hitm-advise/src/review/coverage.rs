@@ -21,7 +21,10 @@ pub(super) fn coverage(read: &Read, members: &[MemberDiff], sides: &[Priced; 2])
         .map(|(key, _)| key.function.as_str())
         .collect();
     let accesses = profile.rows().map(|(_, counts)| counts.total());
-    let mut notes: Vec<String> = read.counted.iter().cloned().collect();
+    let mut notes: Vec<String> = match read.source {
+        Source::Published => read.notes.clone(),
+        _ => read.counted.iter().cloned().collect(),
+    };
     let shifted = read.bases.values().any(|base| base % LINE != 0);
     if shifted && sides[0].size_bytes != sides[1].size_bytes {
         notes.push(
@@ -33,7 +36,7 @@ pub(super) fn coverage(read: &Read, members: &[MemberDiff], sides: &[Priced; 2])
     Coverage {
         counted: match read.source {
             Source::Table => Counted::Stated,
-            Source::Samples => Counted::Sampled,
+            Source::Samples | Source::Published => Counted::Sampled,
             Source::Simulation => Counted::Simulated,
             Source::Recording => Counted::Recorded,
         },

@@ -79,6 +79,10 @@ impl<'i> Pricing<'i> {
             let source = Source::of(path)?;
             pricing.source = Some(source);
             pricing.profile_name = Some(path.display().to_string());
+            if source == Source::Published && inputs.types.len() != 1 {
+                let path = path.clone();
+                return Err(SessionError::SeveralTypes { path }.into());
+            }
             if source == Source::Table {
                 let profile = table(path)?;
                 pricing.stated = profile.members().into_iter().map(str::to_owned).collect();
@@ -178,7 +182,7 @@ impl<'i> Pricing<'i> {
     }
 
     fn question(&self, type_name: String, profile: &Path) -> Inputs {
-        let is_table = self.source == Some(Source::Table);
+        let has_machine = self.source.is_none_or(Source::has_machine);
         let asked = self.inputs.machines.first().cloned();
         Inputs {
             type_name,
@@ -190,8 +194,8 @@ impl<'i> Pricing<'i> {
             at: self.inputs.at.clone(),
             open: Vec::new(),
             declared_in: None,
-            // A table of accesses names no machine, and none is needed to read it.
-            machine: asked.or_else(|| is_table.then(|| MACHINES[0].to_owned())),
+            // A table or text names no machine, and none is needed to read it.
+            machine: asked.or_else(|| (!has_machine).then(|| MACHINES[0].to_owned())),
             kernel: self.inputs.kernel.clone(),
         }
     }
@@ -260,8 +264,8 @@ impl<'i> Pricing<'i> {
         read: Read,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Costs, SessionError> {
-        let is_table = self.source == Some(Source::Table);
-        let own = (!is_table && self.machines.is_empty()).then(|| read.machine.clone());
+        let has_machine = self.source.is_none_or(Source::has_machine);
+        let own = (has_machine && self.machines.is_empty()).then(|| read.machine.clone());
         let located = places::locate(of, &read, &mut self.builds.new)?;
         let counts = counts(&read.profile, &of.members);
         if !located.unmatched.is_empty() {

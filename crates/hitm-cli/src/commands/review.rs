@@ -26,8 +26,8 @@ pub(crate) struct ReviewArgs {
     /// The structure; may be given several times [default: all that differ]
     #[arg(short, long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Accesses to the members: a recording, perf.data or the text of perf script, what hitm sim
-    /// --format json wrote, or a table as docs/formats/profile.md describes it
+    /// Accesses to the members: a recording, perf.data, the text of perf script or of perf c2c
+    /// report, what hitm sim --format json wrote, or a table as docs/formats/profile.md describes it
     #[arg(short, long, value_name = "FILE")]
     profile: Option<PathBuf>,
     /// A member that has another name in NEW, or OLD= for one that the patch takes away; with

@@ -59,6 +59,7 @@ mod place;
 mod processes;
 mod programs;
 mod pty;
+mod published;
 mod recording;
 mod recording_hostile;
 mod review;

@@ -9,6 +9,7 @@
 
 mod counts;
 mod physical;
+pub mod published;
 mod tables;
 
 use hitm_base::LINE_SIZE;

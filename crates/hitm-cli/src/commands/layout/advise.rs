@@ -29,8 +29,8 @@ struct InputsArgs {
     /// The BTF that split BTF, such as a module's, goes on from
     #[arg(long, value_name = "FILE")]
     btf_base: Option<PathBuf>,
-    /// Accesses to its members: a recording, perf.data or the text of perf script, what hitm sim
-    /// --format json wrote, or a table as docs/formats/profile.md describes it
+    /// Accesses to its members: a recording, perf.data, the text of perf script or of perf c2c
+    /// report, what hitm sim --format json wrote, or a table as docs/formats/profile.md describes it
     #[arg(short, long, value_name = "FILE")]
     profile: PathBuf,
     /// Variant of a simulation [default: the one of the layout that is asked about]
