@@ -44,6 +44,8 @@ pub(super) struct HardwareFacts {
     pub(super) cpus: Vec<CpuFacts>,
     /// L1, L2 and last level.
     pub(super) caches: [CacheFacts; 3],
+    /// True if last-level caches of one package here are packages of the machine.
+    pub(super) llcs_are_packages: bool,
     pub(super) clock_khz: Option<u64>,
     /// CPU vendor as CPUID or the kernel names it; empty when unknown.
     pub(super) vendor: String,
@@ -90,7 +92,8 @@ pub(super) fn machine_file(
             file.items.insert(*item, borrowed(sourced, like));
         }
     }
-    borrow_transfers(&mut file, &present_distances(&topology), like);
+    let present = present_distances(&topology);
+    borrow_transfers(&mut file, &present, facts.llcs_are_packages, like);
     borrow_dram(&mut file, &topology, like);
     insert_caches(&mut file, facts);
     if let Some(khz) = facts.clock_khz {
@@ -142,9 +145,18 @@ fn borrowed<T: Clone>(sourced: &Sourced<T>, like: &MachineFile) -> Sourced<T> {
 }
 
 /// Copies the transfers at the distances that the machine has.
-fn borrow_transfers(file: &mut MachineFile, present: &BTreeSet<Distance>, like: &MachineFile) {
+fn borrow_transfers(
+    file: &mut MachineFile,
+    present: &BTreeSet<Distance>,
+    llcs_are_packages: bool,
+    like: &MachineFile,
+) {
     for distance in present.iter().copied() {
-        let Some(known) = nearest_known(distance, like) else {
+        let lent = match distance {
+            Distance::Die if llcs_are_packages => Distance::Remote,
+            other => other,
+        };
+        let Some(known) = nearest_known(lent, like) else {
             continue;
         };
         for home in [Home::Near, Home::Away] {
@@ -386,6 +398,7 @@ mod tests {
                     ways: 16,
                 },
             ],
+            llcs_are_packages: false,
             clock_khz: Some(3_000_000),
             vendor: vendor.into(),
         };
@@ -466,6 +479,7 @@ mod tests {
             source: "a test".into(),
             cpus,
             caches: [CacheFacts::default(); 3],
+            llcs_are_packages: false,
             clock_khz: None,
             vendor: String::new(),
         };

@@ -69,6 +69,7 @@ pub(super) fn facts(root: &Path) -> Result<HardwareFacts, MachineError> {
         source: "sysfs of this host".into(),
         cpus,
         caches,
+        llcs_are_packages: false,
         clock_khz: tree.clock_khz(of("cpu MHz")),
         vendor: of("vendor_id").into(),
     })

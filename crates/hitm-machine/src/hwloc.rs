@@ -7,9 +7,11 @@
 //! namespaces, few attributes of an element, and CPU numbers below [`Topology::CPUS_MAX`].
 //!
 //! Not modelled: I/O devices, memory-side caches, memory without CPUs, and groups other than
-//! clusters. A last-level cache that spans NUMA nodes is split, one for each node.
+//! clusters. A last-level cache that spans NUMA nodes is split, one for each node. What is left out or
+//! nested otherwise is noted.
 
 mod shape;
+mod turned;
 
 use std::collections::BTreeMap;
 
@@ -18,6 +20,7 @@ use hitm_base::machine::{MachineError, MachineFile};
 use roxmltree::{Document, Node, ParsingOptions};
 
 use super::facts::{CacheFacts, CpuFacts, HardwareFacts, UNKNOWN, machine_file};
+use turned::{Nodes, turn};
 
 const XML_BYTES_MAX: usize = super::XML_BYTES_MAX as usize;
 /// Limit on elements, texts and comments: a 480-CPU machine has about 5,000.
@@ -30,13 +33,22 @@ const ATTRIBUTES_MAX: usize = 200;
 /// Text that is expected as a whole.
 const EXPORT: &str = "what `lstopo --of xml` writes";
 
+/// A machine out of hwloc's XML.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// Its model.
+    pub file: MachineFile,
+    /// Differences between the model's tree and hwloc's, one sentence each.
+    pub notes: Vec<String>,
+}
+
 /// Builds a model from hwloc XML; `origin` is the text's name in errors. The XML has no latencies:
 /// they are those of `like`, or of the nearest preset, and marked as assumed.
 pub fn import_hwloc(
     xml: &str,
     origin: &str,
     like: Option<&MachineFile>,
-) -> Result<MachineFile, MachineError> {
+) -> Result<Imported, MachineError> {
     let error = |line, found: String, expected: &str| MachineError {
         origin: origin.into(),
         line,
@@ -80,10 +92,16 @@ pub fn import_hwloc(
         origin,
         parts: BTreeMap::new(),
         numbers: Vec::new(),
+        nodes: Nodes::default(),
+        memory_cache_count: 0,
+        notes: Vec::new(),
     };
     let mut facts = scan.facts(root)?;
     facts.source = format!("hwloc XML {origin}");
-    machine_file(&facts, like)
+    Ok(Imported {
+        file: machine_file(&facts, like)?,
+        notes: scan.notes,
+    })
 }
 
 /// Blanks the document type in `xml` and keeps lines. Only a declaration without an internal
@@ -111,7 +129,6 @@ fn without_doctype(xml: &str) -> String {
 enum Level {
     Package,
     Die,
-    Node,
     L3,
     L2,
     Cluster,
@@ -125,6 +142,9 @@ struct Scan<'a, 'input> {
     parts: BTreeMap<Level, Vec<u32>>,
     /// CPU numbers, in document order.
     numbers: Vec<u32>,
+    nodes: Nodes,
+    memory_cache_count: usize,
+    notes: Vec<String>,
 }
 
 impl Scan<'_, '_> {
@@ -147,7 +167,14 @@ impl Scan<'_, '_> {
                 _ => {}
             }
         }
-        let cpus = self.cpus(root)?;
+        let mut cpus = self.cpus(root)?;
+        let turned = turn(&mut cpus, &self.nodes);
+        self.notes = turned.notes;
+        if self.memory_cache_count > 0 {
+            let count = self.memory_cache_count;
+            self.notes
+                .push(format!("memory-side caches ({count}) are left out"));
+        }
         let model = if model.is_empty() {
             String::new()
         } else {
@@ -159,6 +186,7 @@ impl Scan<'_, '_> {
             source: String::new(),
             cpus,
             caches,
+            llcs_are_packages: turned.llcs_are_packages,
             clock_khz: None,
             vendor,
         })
@@ -181,7 +209,15 @@ impl Scan<'_, '_> {
             }
             "Package" | "Socket" => Level::Package,
             "Die" => Level::Die,
-            "NUMANode" | "Node" => Level::Node,
+            "NUMANode" | "Node" => {
+                let cpus = self.cpuset(object)?;
+                self.nodes.add(part, cpus);
+                return Ok(());
+            }
+            "MemCache" => {
+                self.memory_cache_count += 1;
+                return Ok(());
+            }
             "Core" => Level::Core,
             "Group" if attribute(object, "subtype") == "Cluster" => Level::Cluster,
             "L1Cache" => return self.cache(object, &mut caches[0]),
@@ -247,12 +283,14 @@ impl Scan<'_, '_> {
             UNKNOWN => number, // A CPU without a core object is a core.
             core => core,
         };
+        let nearest = self.nodes.nearest();
+        let node = |number: u32| nearest.get(&(number as usize)).copied().unwrap_or(UNKNOWN);
         let shared_l2 = self.shared_by_cores(Level::L2, &numbers, &core_of);
         let cpu = |number: &u32| CpuFacts {
             number: *number,
             package: part(Level::Package, *number),
             die: part(Level::Die, *number),
-            node: part(Level::Node, *number),
+            node: node(*number),
             llc: part(Level::L3, *number),
             cluster: match part(Level::Cluster, *number) {
                 // Without clusters in the tree, cores that share an L2 are one.

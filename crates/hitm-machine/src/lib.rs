@@ -21,7 +21,7 @@ use hitm_files::text_file::{TextFileError, read, read_named};
 use thiserror::Error;
 
 pub use host::{cpu_list, host, read_host};
-pub use hwloc::import_hwloc;
+pub use hwloc::{Imported, import_hwloc};
 pub use list::{Summary, list};
 pub use perf_data::of_perf_data;
 pub use probe::{ProbeError, ProbeOptions, ProbeProgress, probe};
@@ -99,7 +99,7 @@ pub fn load(name_or_path: &str) -> Result<MachineFile, Error> {
 
 /// Builds a model from the XML that `lstopo --of xml` wrote to `path`. The XML has no latencies:
 /// they come, marked as assumed, from the machine `like`, or from the nearest preset.
-pub fn import(path: &Path, like: Option<&str>) -> Result<MachineFile, Error> {
+pub fn import(path: &Path, like: Option<&str>) -> Result<Imported, Error> {
     let like = like.map(load).transpose()?;
     let xml = read(path, XML_BYTES_MAX, "a machine in hwloc's XML")?;
     Ok(import_hwloc(

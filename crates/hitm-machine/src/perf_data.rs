@@ -47,6 +47,7 @@ fn hardware(facts: &FileFacts, cpu_count: u32, with_tree: bool) -> HardwareFacts
         source: "the header of perf.data".to_owned(),
         cpus: (0..cpu_count).map(cpu).collect(),
         caches: [CacheFacts::default(); 3],
+        llcs_are_packages: false,
         clock_khz: None,
         vendor: vendor.to_owned(),
     }

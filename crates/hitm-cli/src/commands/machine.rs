@@ -79,8 +79,11 @@ pub(super) fn run(args: MachineArgs, terminal: &mut Terminal) -> Result<Exit> {
         Command::List { format } => list(format, terminal)?,
         Command::Show { machine, format } => show(&machine, format, terminal)?,
         Command::Import { xml, like, output } => {
-            let file = machine::import(&xml, like.as_deref())?;
-            write(&file, output.as_deref(), terminal)?;
+            let imported = machine::import(&xml, like.as_deref())?;
+            write(&imported.file, output.as_deref(), terminal)?;
+            for note in &imported.notes {
+                terminal.note(note);
+            }
         }
         Command::Probe {
             samples,

@@ -10,7 +10,7 @@ const VERSION1: &str = include_str!("../../tests/fixtures/hwloc/version1.xml");
 
 /// The tree that is made of `xml`.
 fn check(xml: &str, tree: Expect) {
-    let file = import_hwloc(xml, "dir/box.xml", None).unwrap();
+    let file = import_hwloc(xml, "dir/box.xml", None).unwrap().file;
     assert_eq!(file.name, "box");
     let shown = show_text(&file).unwrap();
     let start = shown.find("Tree").unwrap();
@@ -64,13 +64,167 @@ fn version_1_is_read_too() {
 fn caches_come_from_the_xml_and_latencies_from_the_lender() {
     let like = hitm_base::machine::preset("broadwell-4s").unwrap();
     let like = MachineFile::parse(like, "broadwell-4s").unwrap();
-    let file = import_hwloc(TWO_PACKAGES, "box.xml", Some(&like)).unwrap();
+    let file = import_hwloc(TWO_PACKAGES, "box.xml", Some(&like))
+        .unwrap()
+        .file;
     let machine = file.resolve().unwrap();
     assert_eq!(machine.caches.l1.size_bytes, 48 << 10);
     assert_eq!(machine.caches.l2.size_bytes, 1 << 20);
     assert_eq!(machine.caches.llc.size_bytes, 32 << 20);
     let remote = machine.transfers[hitm_base::Distance::Remote.index()];
     assert_eq!(remote.dirty.0, 426); // 164 ns at 2.6 GHz
+}
+
+/// The machine of objects with their CPUs, such as `Package 0-7`.
+fn imported(objects: &[&str], cpu_count: usize) -> Imported {
+    let object = |text: &&str| {
+        let (kind, range) = text.split_once(' ').unwrap();
+        let range = hitm_base::cpu_range(range).unwrap();
+        let set: u32 = range.map(|cpu| 1 << cpu).sum();
+        let rest = match kind {
+            "L3Cache" => "cache_size='1048576'",
+            _ => "",
+        };
+        format!("<object type='{kind}' cpuset='{set:#x}' {rest}/>")
+    };
+    let pu = |cpu: usize| format!("<object type='PU' os_index='{cpu}'/>");
+    let objects: String = objects.iter().map(object).collect();
+    let pus: String = (0..cpu_count).map(pu).collect();
+    let xml = format!("<topology>{objects}{pus}</topology>");
+    import_hwloc(&xml, "box.xml", None).unwrap()
+}
+
+/// Counts and notes of the same.
+fn nested(objects: &[&str], cpu_count: usize) -> (String, Vec<String>) {
+    let imported = imported(objects, cpu_count);
+    let shown = show_text(&imported.file).unwrap();
+    let counts = shown
+        .lines()
+        .find(|line| line.contains("NUMA node") && line.contains("CPUs, "));
+    (counts.unwrap().trim().to_owned(), imported.notes)
+}
+
+#[test]
+fn dies_in_a_node_leave_one_node() {
+    let dies = ["Die 0-3", "Die 4-7", "Die 8-11", "Die 12-15"];
+    let nodes = ["Package 0-15", "NUMANode 0-7", "NUMANode 8-15"];
+    let (counts, notes) = nested(&[&nodes[..], &dies].concat(), 16);
+    assert_eq!(
+        counts,
+        "16 CPUs, 16 cores, 4 last-level caches, 2 NUMA nodes, 1 package"
+    );
+    assert_eq!(
+        notes,
+        [
+            "NUMA nodes hold dies (4 in 2), as hwloc 3 has AMD's core complexes: each is read as the CPUs of a last-level cache"
+        ]
+    );
+    let caches = [
+        "L3Cache 0-3",
+        "L3Cache 4-7",
+        "L3Cache 8-11",
+        "L3Cache 12-15",
+    ];
+    let (counts, notes) = nested(&[&nodes[..], &dies, &caches].concat(), 16);
+    assert_eq!(
+        counts,
+        "16 CPUs, 16 cores, 4 last-level caches, 2 NUMA nodes, 1 package"
+    );
+    assert!(notes[0].ends_with("they are left out"), "{notes:?}");
+    // Nodes in dies stay as they are.
+    let (counts, notes) = nested(
+        &[
+            "Package 0-7",
+            "Die 0-3",
+            "Die 4-7",
+            "NUMANode 0-3",
+            "NUMANode 4-7",
+        ],
+        8,
+    );
+    assert!(counts.ends_with("2 NUMA nodes, 1 package"), "{counts}");
+    assert_eq!(notes, [""; 0]);
+}
+
+#[test]
+fn packages_in_a_node_leave_one_node() {
+    let (counts, notes) = nested(&["NUMANode 0-7", "Package 0-3", "Package 4-7"], 8);
+    assert_eq!(
+        counts,
+        "8 CPUs, 8 cores, 2 last-level caches, 1 NUMA node, 1 package"
+    );
+    assert_eq!(
+        notes,
+        [
+            "NUMA nodes hold packages (2 in 1): each node is read as one package, whose last-level caches are the packages; transfers between them have the price of another package"
+        ]
+    );
+}
+
+#[test]
+fn transfers_between_packages_of_a_node_have_their_price() {
+    let dirty = |objects: &[&str]| {
+        let machine = imported(objects, 8).file.resolve().unwrap();
+        let distance = machine
+            .topology
+            .distance(hitm_base::CpuId(0), hitm_base::CpuId(4));
+        machine.transfers[distance.index()].dirty
+    };
+    let packages = ["Package 0-3", "Package 4-7"];
+    let apart = dirty(&[&packages[..], &["NUMANode 0-3", "NUMANode 4-7"]].concat());
+    let inside = dirty(&[&packages[..], &["NUMANode 0-7"]].concat());
+    assert_eq!(inside, apart);
+    let caches = dirty(&["Package 0-7", "NUMANode 0-7", "L3Cache 0-3", "L3Cache 4-7"]);
+    assert!(caches < apart, "{caches:?} {apart:?}");
+    // Packages with several caches each stay as they are.
+    let caches = [
+        "L3Cache 0-1",
+        "L3Cache 2-3",
+        "L3Cache 4-5",
+        "L3Cache 6-7",
+        "NUMANode 0-7",
+    ];
+    let (counts, notes) = nested(&[&packages[..], &caches].concat(), 8);
+    assert!(counts.ends_with("2 NUMA nodes, 2 packages"), "{counts}");
+    assert_eq!(
+        notes,
+        ["NUMA nodes hold packages (2 in 1): each package is read with a node of its own"]
+    );
+}
+
+#[test]
+fn memory_beside_memory_is_noted() {
+    let (counts, notes) = nested(
+        &[
+            "Package 0-7",
+            "NUMANode 0-7",
+            "NUMANode 0-3",
+            "NUMANode 4-7",
+            "NUMANode 0-3",
+            "MemCache 0-3",
+        ],
+        8,
+    );
+    assert!(counts.ends_with("2 NUMA nodes, 1 package"), "{counts}");
+    assert_eq!(
+        notes,
+        [
+            "NUMA nodes without CPUs of their own (2 of 4): memory that is left out",
+            "memory-side caches (1) are left out"
+        ]
+    );
+    let (counts, notes) = nested(
+        &["Package 0-7", "L3Cache 0-7", "NUMANode 0-3", "NUMANode 4-7"],
+        8,
+    );
+    assert!(
+        counts.ends_with("2 last-level caches, 2 NUMA nodes, 1 package"),
+        "{counts}"
+    );
+    assert_eq!(
+        notes,
+        ["last-level caches span NUMA nodes (1 for 2): such a cache is split, one for each node"]
+    );
 }
 
 /// The message for XML that is no machine.
