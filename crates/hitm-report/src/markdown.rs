@@ -1,5 +1,7 @@
 //! Answers as Markdown, for comments on a change.
 
+mod report;
+
 use hitm_base::counted;
 use hitm_fields::Align;
 
@@ -8,6 +10,7 @@ use crate::compare::ProgramComparison;
 use crate::fields::{Field, Unit};
 use crate::text::compare::{FINDING_COLUMNS, TOTAL_COLUMNS, small_text};
 use crate::text::table::Shows;
+pub use report::report;
 
 /// Two programs compared.
 pub fn compare(compared: &ProgramComparison) -> Printout {

@@ -18,7 +18,7 @@ use hitm_recording::perf_data::{self, KernelSource};
 use hitm_recording::{Recording, is_of_c_library, missing_debug_hint, traffic};
 use hitm_report::baseline::{Comparison, Tolerance};
 use hitm_report::by::Filtered;
-use hitm_report::ci::Checked;
+use hitm_report::ci::{Checked, Findings};
 use hitm_report::gate::{Gate, failures};
 use hitm_report::pairs::{self, Pair};
 use hitm_report::pictures::Pictures;
@@ -26,7 +26,7 @@ use hitm_report::runs::Runs;
 use hitm_report::summary::{self, SummaryLine};
 use hitm_report::text::{PercentLimit, TextOptions};
 use hitm_report::{
-    By, Pattern, Report, ReportOptions, Selection, TypeReport, json, perf_c2c, text,
+    By, Pattern, Report, ReportOptions, Selection, TypeReport, json, markdown, perf_c2c, text,
 };
 
 use crate::commands::select::SelectArgs;
@@ -81,7 +81,7 @@ pub(crate) struct ReportArgs {
     /// Show the totals of all events as well
     #[arg(long, conflicts_with_all = ["type_name", "perf_c2c"])]
     events: bool,
-    /// Directory that source files of --format sarif, junit and github are relative to [default: this one]
+    /// Directory that source files of --format sarif, junit, github and markdown are relative to [default: this one]
     #[arg(long, value_name = "DIR")]
     source_root: Option<PathBuf>,
     /// Show one type instead, all its objects together: each line, member and instruction
@@ -115,6 +115,8 @@ enum ReportFormat {
     Junit,
     /// Annotations in the log of a GitHub workflow
     Github,
+    /// A comment on a change, short enough for GitHub's: what is lost, the findings, what to do about each
+    Markdown,
     /// A page with pictures, one file for any browser
     Html,
 }
@@ -142,7 +144,10 @@ impl ReportFormat {
         match self {
             ReportFormat::Text => Ok(Format::Text),
             ReportFormat::Json => Ok(Format::Json),
-            ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => Err(anyhow!(
+            ReportFormat::Sarif
+            | ReportFormat::Junit
+            | ReportFormat::Github
+            | ReportFormat::Markdown => Err(anyhow!(
                 "{what} has no findings for services: expected --format text or json"
             )),
             ReportFormat::Html => Err(anyhow!(
@@ -589,6 +594,11 @@ fn write(
             let html =
                 page::of_report(shown.file, shown.recording, report, &selection, has_text)?;
             page::write(&html, args.output.as_deref(), terminal)?;
+        }
+        ReportFormat::Markdown => {
+            let findings = Findings::of(checked);
+            let summary = summary().1;
+            terminal.out(&markdown::report(checked, &findings, &summary))?;
         }
         ReportFormat::Sarif | ReportFormat::Junit | ReportFormat::Github => {
             ci::show(checked, args.format, terminal)?;

@@ -58,14 +58,19 @@ const WATCHED_COLUMNS: &[Shows<Finding>] = &[
     stays(finding::written_in),
 ];
 
-/// The table of findings, without rows.
-fn table(report: &Report) -> FieldTable<Finding> {
+/// Columns of the table of findings.
+pub(crate) fn columns(report: &Report) -> &'static [Shows<Finding>] {
     let has_time = report.totals.thread_cycles > 0 && !report.is_sampled();
-    FieldTable::new(match (&report.watched, has_time) {
+    match (&report.watched, has_time) {
         (Some(_), _) => WATCHED_COLUMNS,
         (None, true) => COLUMNS,
         (None, false) => SAMPLED_COLUMNS,
-    })
+    }
+}
+
+/// The table of findings, without rows.
+fn table(report: &Report) -> FieldTable<Finding> {
+    FieldTable::new(columns(report))
 }
 
 impl Writer {

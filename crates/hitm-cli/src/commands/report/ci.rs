@@ -44,7 +44,8 @@ fn read(path: &Path, selection: &Selection) -> Result<Baseline> {
 /// The directory that places in the source are given relative to; only services need a whole path.
 pub(super) fn source_root(args: &ReportArgs) -> Result<SourceRoot> {
     let root = args.source_root.as_deref().unwrap_or(Path::new("."));
-    let root = match args.format.is_for_ci() {
+    let has_places = args.format.is_for_ci() || args.format == ReportFormat::Markdown;
+    let root = match has_places {
         true => std::path::absolute(root)
             .with_context(|| format!("cannot find the directory {}", root.display()))?,
         false => root.to_owned(),
