@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use hitm::sim::{LoadOptions, SEEDS_MAX, SimReport, Simulation};
+use hitm::sim::{LoadOptions, is_rt_app, SEEDS_MAX, SimReport, Simulation};
 use hitm::timeline;
 use hitm_files::output_file;
 use hitm_report::calls::CallTable;
-use hitm_report::sim::{SimTextOptions, simulation_json, simulation_text};
+use hitm_report::sim::{Output, SimTextOptions, simulation_json, simulation_text};
 
 use crate::commands::export::note_trace;
 use crate::commands::{PageFormat, page, text_options};
@@ -18,9 +18,9 @@ use crate::{Exit, Terminal};
 /// Options of `hitm sim`.
 #[derive(Debug, Args)]
 pub(crate) struct SimArgs {
-    /// The scenario: a file (docs/formats/scenario.md describes it), or one that comes with hitm, such as
-    /// 000-root-domain/ffmpeg
-    #[arg(value_name = "SCENARIO.toml")]
+    /// The scenario: a file (docs/formats/scenario.md describes it), one that comes with hitm, such as
+    /// 000-root-domain/ffmpeg, or a JSON file of rt-app as it is
+    #[arg(value_name = "SCENARIO.toml|APP.json")]
     scenario: PathBuf,
     /// The first seed, instead of the scenario's; the only one unless --seeds says otherwise
     #[arg(long, value_name = "N")]
@@ -114,7 +114,11 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
             let options = SimTextOptions {
                 text: text_options(terminal),
                 lines_max: args.top,
-                output: args.output,
+                output: match (is_rt_app(&args.scenario), args.output) {
+                    (true, _) => Output::First,
+                    (false, true) => Output::Below,
+                    (false, false) => Output::Hidden,
+                },
                 sampled: args.perf_c2c,
             };
             terminal.out(&simulation_text(&report, &options))?;

@@ -12,4 +12,4 @@ pub use json::{SCHEMA, reproduction_json, simulation_json};
 pub use markdown::reproduction_markdown;
 pub use sensitivity::{sensitivity_json, sensitivity_text};
 pub(crate) use text::figures;
-pub use text::{SimTextOptions, reproduction_text, simulation_text};
+pub use text::{Output, SimTextOptions, reproduction_text, simulation_text};

@@ -21,10 +21,21 @@ pub struct SimTextOptions {
     pub text: TextOptions,
     /// Lines of each variant to show with their rows.
     pub lines_max: usize,
-    /// True if the workloads' own output is shown.
-    pub output: bool,
+    /// Place of the workloads' own output.
+    pub output: Output,
     /// True if lines are also shown as `perf c2c` would have sampled them.
     pub sampled: bool,
+}
+
+/// Place of what workloads print themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// It is left out.
+    Hidden,
+    /// Below the figures.
+    Below,
+    /// Above all else: what the user of the workload's own file looks for.
+    First,
 }
 
 /// Functions of a variant that are shown.
@@ -209,12 +220,17 @@ impl Writer {
 
     fn variant(&mut self, variant: &VariantReport, options: &SimTextOptions) {
         self.title(&variant.label);
+        let outcome = variant.outcomes.first();
+        if let Some(outcome) = outcome.filter(|_| options.output == Output::First) {
+            self.workload_output(outcome);
+            self.out.blank();
+        }
         self.metrics(&variant.summaries);
-        let Some(outcome) = variant.outcomes.first() else {
+        let Some(outcome) = outcome else {
             return;
         };
         self.run(outcome);
-        if options.output {
+        if options.output == Output::Below {
             self.workload_output(outcome);
         }
         self.functions(outcome);

@@ -23,6 +23,16 @@ use super::naming::shipped_scenario;
 use super::types::layouts_of_types;
 use super::{Error, LoadOptions, Simulation, layouts_of};
 
+/// Ending of the name of rt-app's files.
+const RT_APP_ENDING: &str = "json";
+/// Machine on which an rt-app file runs that nobody names one for: that of `hitm record`.
+const RT_APP_MACHINE: &str = "broadwell-4s";
+
+/// Returns true for the name of an rt-app file.
+pub fn is_rt_app(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == RT_APP_ENDING)
+}
+
 impl Simulation {
     /// Reads the scenario at `path` and the files that it names; relative paths count from its
     /// folder.
@@ -35,7 +45,8 @@ impl Simulation {
         Simulation::of_text(&text, &path.display().to_string(), folder, options)
     }
 
-    /// Like [`Simulation::load`], for the name of a scenario that comes with hitm or for a path.
+    /// Like [`Simulation::load`], for the name of a scenario that comes with hitm or for a path; one that ends in
+    /// `.json` is rt-app's own file, as it is.
     ///
     /// # Errors
     /// As of [`Simulation::load`].
@@ -46,8 +57,26 @@ impl Simulation {
                 let origin = name.display().to_string();
                 Simulation::of_text(file.text, &origin, Path::new(""), options)
             }
+            None if is_rt_app(name) => Simulation::of_rt_app(name, options),
             None => Simulation::load(name, options),
         }
+    }
+
+    /// An rt-app file on the machine that recordings are priced on unless `options` name another one, on a kernel
+    /// with the defaults of a scenario and Linux's own load balancing.
+    fn of_rt_app(path: &Path, options: &LoadOptions) -> Result<Simulation, Error> {
+        let origin = path.display().to_string();
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let words = |text: &str| toml::Value::String(text.to_owned()).to_string();
+        let text = format!(
+            "schema = 1\nname = {name}\ndescription = \"rt-app's file, as it is\"\nsource = {name}\n\
+             [machine]\npreset = \"{RT_APP_MACHINE}\"\n[kernel]\nload_balancing = \"domains\"\n\
+             [[workload]]\nkind = \"rt-app\"\nfile = {file}\n",
+            name = words(&origin),
+            file = words(&file),
+        );
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Simulation::of_text(&text, &origin, folder, options)
     }
 
     /// Like [`Simulation::load`], for a text; `origin` is its name in errors, `folder` the base of

@@ -36,6 +36,7 @@ pub use hitm_sim::scenario::{
     WorkloadResult,
 };
 pub use layouts::layouts_of;
+pub use load::is_rt_app;
 pub(crate) use naming::run_name;
 pub use naming::{shipped_scenario, shipped_scenarios};
 pub use reproduce::{Reproduction, folders, reproduce};

@@ -1,8 +1,9 @@
 //! Figures of threads that rt-app files describe.
 
-use hitm_base::Cycles;
+use hitm_base::{Clock, Cycles};
 
 use super::{Running, TaskResult};
+use crate::kernel::TaskTotals;
 use crate::workload::figures::{Add, Figures, Window, figures};
 use crate::workload::metric::WorkloadResult;
 
@@ -32,6 +33,65 @@ impl Figures for Running {
             let most = tasks.iter().map(|task| task.late_max).max();
             add(LATE_US_MAX, window.micros(most.unwrap_or_default()));
         }
-        WorkloadResult::default()
+        WorkloadResult {
+            text: Some(self.text(window.clock)),
+            ..WorkloadResult::default()
+        }
     }
+}
+
+/// Columns of the table of tasks.
+const HEADS: [&str; 9] = [
+    "threads",
+    "run ms",
+    "timers",
+    "slack us",
+    "least",
+    "wakeups",
+    "wake-up us",
+    "most",
+    "migrations",
+];
+
+impl Running {
+    /// A table of the tasks over the whole run: means, and the worst of each.
+    fn text(&self, clock: Clock) -> String {
+        let micros = |cycles: f64| cycles * clock.nanos(Cycles(1)).0 / 1e3;
+        let results = self.results();
+        let width = results.iter().map(|task| task.name.chars().count());
+        let width = width.max().unwrap_or(0).max("task".len());
+        let heads = HEADS.map(|head| format!("  {head:>10}"));
+        let mut text = format!("{:<width$}{}\n", "task", heads.concat());
+        for (index, task) in results.iter().enumerate() {
+            let cells = cells(task, &self.totals(index), micros);
+            let cells = cells.map(|cell| format!("  {cell:>10}"));
+            text += &format!("{:<width$}{}\n", task.name, cells.concat());
+        }
+        text
+    }
+}
+
+/// One task's row; a dash where nothing was measured.
+fn cells(task: &TaskResult, threads: &[TaskTotals], micros: impl Fn(f64) -> f64) -> [String; 9] {
+    let sum = |value: fn(&TaskTotals) -> u64| threads.iter().map(value).sum::<u64>();
+    let wakeups = sum(|thread| thread.wakeups);
+    let run = sum(|thread| thread.run_time.0);
+    let waited = sum(|thread| thread.wake_latency_sum.0);
+    let longest = threads.iter().map(|thread| thread.wake_latency_max.0).max();
+    let one = |count: u64, cycles: f64| match count {
+        0 => "-".to_owned(),
+        _ => format!("{:.1}", micros(cycles)),
+    };
+    let mean = |count: u64, cycles: f64| one(count, cycles / count.max(1) as f64);
+    [
+        task.threads.to_string(),
+        format!("{:.3}", micros(run as f64) / 1e3),
+        task.timers.to_string(),
+        mean(task.timers, task.slack_sum_cycles as f64),
+        one(task.timers, task.slack_cycles_min as f64),
+        wakeups.to_string(),
+        mean(wakeups, waited as f64),
+        one(wakeups, longest.unwrap_or(0) as f64),
+        sum(|thread| thread.migrations).to_string(),
+    ]
 }

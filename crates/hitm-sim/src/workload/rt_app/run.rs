@@ -20,7 +20,7 @@ use super::groups::GroupPaths;
 use super::sync::Resources;
 use super::{Event, Loops, Phase, RtApp, SchedParams, Task, Timer, TimerMode};
 use crate::engine::SimError;
-use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec, Thread};
+use crate::kernel::{self, CpuMask, Kernel, Policy, TaskSpec, TaskTotals, Thread};
 use crate::workload::cyclic::any_of;
 
 /// Bytes that `mem` writes a cycle.
@@ -49,6 +49,10 @@ pub struct TaskResult {
     pub late_sum: Cycles,
     /// The largest such time.
     pub late_max: Cycles,
+    /// Time that was left until a timer was due when the thread came to it, over all; missed ones count below 0.
+    pub slack_sum_cycles: i64,
+    /// The least such time.
+    pub slack_cycles_min: i64,
 }
 
 /// A file that runs.
@@ -57,6 +61,8 @@ pub struct Running {
     app: RtApp,
     resources: Resources,
     results: RefCell<Vec<TaskResult>>,
+    /// The threads, each with the number of its task.
+    threads: RefCell<Vec<(usize, Rc<kernel::Task>)>>,
     /// Threads that have begun and not ended.
     live: RefCell<u64>,
 }
@@ -65,6 +71,13 @@ impl Running {
     /// Returns the results of the tasks so far, in the order of the file.
     pub fn results(&self) -> Vec<TaskResult> {
         self.results.borrow().clone()
+    }
+
+    /// Statistics of the threads of a task.
+    pub fn totals(&self, task: usize) -> Vec<TaskTotals> {
+        let threads = self.threads.borrow();
+        let own = threads.iter().filter(|(index, _)| *index == task);
+        own.map(|(_, thread)| thread.totals()).collect()
     }
 
     /// Makes the threads on a kernel, in `groups` and those that the file names beside them. The run
@@ -87,6 +100,7 @@ impl Running {
         let running = Rc::new(Running {
             resources: Resources::new(kernel, app, &counts)?,
             results: RefCell::new(app.tasks.iter().map(result).collect()),
+            threads: RefCell::default(),
             live: RefCell::new(0),
             app: app.clone(),
         });
@@ -108,9 +122,10 @@ impl Running {
                 };
                 let is_forked = thread >= u64::from(task.instances);
                 let shared = Rc::clone(&running);
-                kernel.spawn_in(group, &spec, move |thread| async move {
+                let thread = kernel.spawn_in(group, &spec, move |thread| async move {
                     shared.begin(&thread, index, is_forked).await;
                 })?;
+                running.threads.borrow_mut().push((index, thread));
                 number += 1;
             }
             *running.live.borrow_mut() += u64::from(task.instances);
@@ -206,12 +221,18 @@ impl Running {
             }
             due
         };
-        let is_missed = due <= thread.now();
+        let slack = due.0 as i64 - thread.now().0 as i64;
+        let is_missed = slack <= 0;
         if !is_missed {
             thread.sleep_until(due).await;
         }
         let late = thread.now().saturating_sub(due);
         let result = &mut self.results.borrow_mut()[index];
+        result.slack_cycles_min = match result.timers {
+            0 => slack,
+            _ => result.slack_cycles_min.min(slack),
+        };
+        result.slack_sum_cycles += slack;
         result.timers += 1;
         if is_missed {
             result.missed += 1;
