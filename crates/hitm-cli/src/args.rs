@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Columns of text, 80 to 1000 [default: COLUMNS, else the terminal's, else 120]
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(80..=1000))]
     pub(crate) width: Option<u16>,
+    /// Write neither progress nor notes to standard error, only errors; exit codes say the rest
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
 }
 
 impl Args {

@@ -65,6 +65,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>, terminal: &mut Terminal) ->
         Err(error) => return explain(&of_printable(&args, command, error), terminal),
     };
     terminal.set_width(args.width);
+    terminal.set_quiet(args.quiet);
+    progress::set_quiet(args.quiet);
     match commands::run(args.command, terminal) {
         Ok(exit) => exit,
         Err(error) => fail(&error, terminal),

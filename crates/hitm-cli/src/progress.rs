@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use hitm::sim::Progress;
@@ -12,6 +12,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 /// Time between two lines of a log.
 const LINE_PERIOD: Duration = Duration::from_secs(10);
+
+/// The user wants errors alone.
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Shows no progress, if the user wants errors alone.
+pub(crate) fn set_quiet(is_quiet: bool) {
+    IS_QUIET.store(is_quiet, Ordering::Relaxed);
+}
+
+/// Writes a line to a log, unless the user wants errors alone. A log that is gone stops no work.
+fn log(line: &str) {
+    if !IS_QUIET.load(Ordering::Relaxed) {
+        let _ = writeln!(io::stderr(), "hitm: {line}");
+    }
+}
 
 /// Work whose length nobody knows. Where no bar shows it, it writes a line now and then.
 pub(crate) struct Spinner {
@@ -48,13 +63,7 @@ impl Spinner {
         let elapsed = self.started.elapsed();
         if self.is_log && elapsed >= LINE_PERIOD * (self.line_count.get() + 1) {
             self.line_count.set(self.line_count.get() + 1);
-            // A log that is gone stops no work.
-            let _ = writeln!(
-                io::stderr(),
-                "hitm: {}: {text} ({} s)",
-                self.what,
-                elapsed.as_secs()
-            );
+            log(&format!("{}: {text} ({} s)", self.what, elapsed.as_secs()));
         }
         self.bar.set_message(text.into_owned());
     }
@@ -144,8 +153,7 @@ impl Bar {
         self.bar.set_position(done);
         if self.bar.is_hidden() && elapsed >= LINE_PERIOD * (self.line_count.get() + 1) {
             self.line_count.set(self.line_count.get() + 1);
-            // A log that is gone stops no work.
-            let _ = writeln!(io::stderr(), "hitm: {}", self.line(all));
+            log(&self.line(all));
         }
     }
 
@@ -250,8 +258,7 @@ impl Runs {
         // One of the threads writes the line that is due.
         if self.bar.is_hidden() && self.line_count.fetch_max(due, Ordering::Relaxed) < due {
             let (done, all) = (progress.done, progress.all);
-            // A log that is gone stops no work.
-            let _ = writeln!(io::stderr(), "hitm: runs: {done} of {all}, {text}");
+            log(&format!("runs: {done} of {all}, {text}"));
         }
         self.bar.set_length(progress.all as u64);
         self.bar.set_position(progress.done as u64);
@@ -277,7 +284,7 @@ impl Runs {
 
 /// Nothing is drawn where nobody looks.
 fn visible(bar: ProgressBar) -> ProgressBar {
-    if io::stderr().is_terminal() {
+    if io::stderr().is_terminal() && !IS_QUIET.load(Ordering::Relaxed) {
         bar
     } else {
         ProgressBar::hidden()

@@ -29,6 +29,10 @@ pub struct Terminal {
     err: Box<dyn Write>,
     color: bool,
     is_terminal: bool,
+    /// Notes are left out.
+    is_quiet: bool,
+    /// Recordings say what they are made with.
+    is_verbose: bool,
     /// Columns of text that the user chose.
     width: Option<usize>,
     /// Rows of the screen and what shows longer text; none where nobody looks at a screen.
@@ -51,6 +55,8 @@ impl Terminal {
             err,
             color,
             is_terminal: color,
+            is_quiet: false,
+            is_verbose: false,
             width: None,
             pager: None,
         }
@@ -67,6 +73,8 @@ impl Terminal {
             err: Box::new(io::stderr()),
             color: is_terminal && !refused,
             is_terminal,
+            is_quiet: false,
+            is_verbose: false,
             width: columns(),
             pager: is_terminal.then(screen_pager).flatten(),
         }
@@ -75,6 +83,21 @@ impl Terminal {
     /// Sets the columns of text, if the user chose them.
     pub(crate) fn set_width(&mut self, width: Option<u16>) {
         self.width = width.map(usize::from).or(self.width);
+    }
+
+    /// Leaves notes out, if the user wants that.
+    pub(crate) fn set_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
+    }
+
+    /// Lets recordings say what they are made with, if the user wants that.
+    pub(crate) fn set_verbose(&mut self, is_verbose: bool) {
+        self.is_verbose = is_verbose;
+    }
+
+    /// True if recordings say what they are made with.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.is_verbose
     }
 
     /// True if results may have colours.
@@ -148,8 +171,14 @@ impl Terminal {
             .and_then(|()| self.err.flush());
     }
 
-    /// Writes a message of one line to standard error: `hitm: message`.
+    /// Writes a message of one line to standard error: `hitm: message`; nothing where the user wants errors alone.
     pub(crate) fn note(&mut self, message: &str) {
+        if !self.is_quiet {
+            self.say(message);
+        }
+    }
+
+    fn say(&mut self, message: &str) {
         self.err(&messages::line(&format!("hitm: {message}")));
     }
 
@@ -160,9 +189,9 @@ impl Terminal {
             Some(VmError::Guest { problem, console }) => (problem.clone(), console.as_str()),
             _ => (with_causes(error), ""),
         };
-        self.note(&format!("error: {message}"));
+        self.say(&format!("error: {message}"));
         if !console.is_empty() {
-            self.note("the last lines of its console:");
+            self.say("the last lines of its console:");
             self.err(&messages::block("  | ", console));
         }
     }

@@ -30,9 +30,12 @@ pub(crate) struct RecordArgs {
     output: PathBuf,
     /// Record the program N times, one after the other, into a new folder; hitm report shows the run whose lost
     /// cycles are the median, and --baseline takes their spread as a tolerance
-    #[arg(long, value_name = "N", conflicts_with = "control",
+    #[arg(long, visible_alias = "repeat", value_name = "N", conflicts_with = "control",
           value_parser = clap::value_parser!(u8).range(i64::from(RUNS_MIN)..=i64::from(RUNS_MAX)))]
     runs: Option<u8>,
+    /// Say first which emulator, libraries and machine the recording is made with
+    #[arg(short, long)]
+    verbose: bool,
     /// The user-mode QEMU to use, instead of the one in PATH
     #[arg(long, value_name = "FILE")]
     qemu: Option<PathBuf>,
@@ -147,6 +150,7 @@ pub(super) fn run(args: RecordArgs, terminal: &mut Terminal) -> Result<Exit> {
         bail!("a recording begins with its program: `hitm live lines -p {pid}` looks at one that runs");
     }
     let run_count = args.runs;
+    terminal.set_verbose(args.verbose);
     let config = config(args)?;
     match run_count {
         Some(run_count) => runs::record_all(config, run_count, terminal),
@@ -211,9 +215,14 @@ pub(super) fn config(args: RecordArgs) -> Result<RecordConfig> {
 /// Records the program once, and says all that the recorder noticed but the file's summary.
 pub(super) fn record_one(config: &RecordConfig, what: &'static str, terminal: &mut Terminal) -> Result<Ended> {
     let spinner = Spinner::start(what);
+    let is_verbose = terminal.is_verbose();
     let ended = record(config, &mut |news| match news {
         News::Progress(progress) => spinner.say(&text(&progress)),
         News::Note(note) => spinner.aside(|| terminal.note(note)),
+        News::Tools(lines) if is_verbose => {
+            spinner.aside(|| lines.iter().for_each(|line| terminal.note(line)));
+        }
+        News::Tools(_) => {}
     })?;
     spinner.finish();
     for (program, count) in &ended.left_alone {

@@ -142,6 +142,8 @@ pub enum News<'a> {
     Progress(Progress),
     /// A sentence for the user.
     Note(&'a str),
+    /// The programs and files that the recording is made with, a line each, before it begins.
+    Tools(&'a [String]),
 }
 
 /// Reason for which nothing, or not everything, was recorded.
@@ -222,6 +224,7 @@ pub fn record(config: &RecordConfig, news: &mut dyn FnMut(News<'_>)) -> Result<E
         target,
         tools,
     };
+    news(News::Tools(&prepared.tools()));
     let result = run::run(&prepared, news);
     if let Err(RecordError::NotStarted { .. }) = result {
         // It may be QEMU that does not load the recorder.
@@ -249,6 +252,35 @@ fn cpus(config: &RecordConfig) -> Result<ProgramCpus, RecordError> {
 }
 
 impl Prepared<'_> {
+    /// The programs and files that take part.
+    fn tools(&self) -> [String; 4] {
+        let Tools {
+            qemu,
+            heap_observer,
+        } = &self.tools;
+        let observer = heap_observer.as_ref().map(|path| path.display().to_string());
+        let (machine, _) = &self.config.machine;
+        [
+            format!(
+                "program: {} ({})",
+                self.target.program.display(),
+                self.target.architecture.id()
+            ),
+            format!("emulator: {} ({})", qemu.path.display(), qemu.version),
+            format!(
+                "recorder: {}; heap observer: {}",
+                qemu.plugin.display(),
+                observer.unwrap_or_else(|| "none".to_owned())
+            ),
+            format!(
+                "machine: {}, {} of its CPUs for the program; window {} cycles",
+                machine.name,
+                self.cpus.online().len(),
+                self.config.window.0
+            ),
+        ]
+    }
+
     fn header(&self) -> Header {
         let config = self.config;
         let (machine, machine_toml) = &config.machine;
