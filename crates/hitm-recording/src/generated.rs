@@ -4,10 +4,12 @@
 //! SIZE NAME`, the numbers hexadecimal (tools/perf/Documentation/jit-interface.txt, Linux 6.1). Others
 //! write `jit-PID.dump` in the folder where they run. These files vanish, and PIDs are reused. So
 //! `hitm record` keeps what all of its processes wrote as one map beside the recording. The map names
-//! its recording.
+//! its recording. Names that a runtime's own tables told while it was recorded stand in it too ([`told`]).
 
 mod jitdump;
 mod keep;
+mod runtimes;
+pub mod told;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,9 +17,11 @@ use std::path::{Path, PathBuf};
 
 use hitm_files::input_file::NamedBy;
 use hitm_files::text_file;
+use hitm_trace::PROCESS_SHIFT;
 
-use crate::recording::Budget;
+use crate::recording::{Budget, CodeLabel, DataLabel};
 pub use keep::keep;
+use told::Tellings;
 
 /// Limit on the bytes of a map: those of the largest servers have some 20 MiB.
 const MAP_BYTES_MAX: u64 = 64 << 20;
@@ -27,6 +31,9 @@ const HEADER: &str = "# hitm: code that the program generated; bytes of the reco
 
 /// Start of a line of a kept map that says which file was not read, and why.
 const NOT_READ: &str = "# not read: ";
+
+/// Start of a line that has a sentence for the report's reader.
+const SAID: &str = "# said: ";
 
 /// Start of its line that says how many functions are left out.
 const LEFT_OUT: &str = "# left out: ";
@@ -67,7 +74,9 @@ pub struct GeneratedCode {
     /// By first address, without overlaps: the end, and the number of the name.
     functions: BTreeMap<u64, (u64, usize)>,
     names: Vec<String>,
-    /// Files that the recorder did not read.
+    /// Names that runtimes told.
+    told: Tellings,
+    /// Sentences about what is missing.
     notes: Vec<String>,
 }
 
@@ -85,25 +94,54 @@ impl GeneratedCode {
         let mut found = GeneratedCode::parse(&text, budget);
         for line in lines.take_while(|line| line.starts_with('#')) {
             if let Some(why) = line.strip_prefix(NOT_READ) {
-                found.notes.push(why.to_owned());
+                let sentence = format!("names of generated code were not read: {why}");
+                found.notes.push(sentence);
             }
+            found
+                .notes
+                .extend(line.strip_prefix(SAID).map(str::to_owned));
             let count = line.strip_prefix(LEFT_OUT).map(str::parse);
             budget.leave_out(FUNCTIONS, count.and_then(Result::ok).unwrap_or(0));
         }
         found
     }
 
-    /// Sentences about files that the recorder did not read.
+    /// Sentences about what the recorder could not read.
     pub(crate) fn notes(&self) -> impl Iterator<Item = String> + '_ {
-        self.notes
-            .iter()
-            .map(|why| format!("names of generated code were not read: {why}"))
+        self.notes.iter().cloned()
+    }
+
+    /// Label of the byte at an address, in an object of a runtime.
+    pub(crate) fn data(&self, address: u64) -> Option<DataLabel> {
+        self.told.data(address)
+    }
+
+    /// Functions that the instruction at an address is in, the innermost first; none if no name is known.
+    pub(crate) fn frames(&self, address: u64) -> Vec<CodeLabel> {
+        let told = self.told.code(address);
+        match self.at(address) {
+            Some(name) if told.is_empty() => vec![runtimes::label(name)],
+            _ => told,
+        }
+    }
+
+    /// What to start a program with, whose runtime names its functions only if it is asked to.
+    pub(crate) fn hint(&self, number: u32, program: &str) -> Option<&'static str> {
+        let first = u64::from(number) << PROCESS_SHIFT;
+        let mut own = self
+            .functions
+            .range(first..first.saturating_add(1 << PROCESS_SHIFT));
+        let runtime = runtimes::of_program(program)?;
+        own.next().is_none().then_some(runtime.hint)
     }
 
     /// Like [`GeneratedCode::of_text`], within a budget.
     pub(crate) fn parse(text: &str, budget: &mut Budget) -> GeneratedCode {
         const ENTRY_BYTES: usize = size_of::<(u64, u64, usize)>() + size_of::<String>();
-        let mut found = GeneratedCode::default();
+        let mut found = GeneratedCode {
+            told: Tellings::parse(text, budget),
+            ..GeneratedCode::default()
+        };
         for (start, size, name) in text.lines().filter_map(function) {
             let end = start.checked_add(size).filter(|end| *end > start);
             if let Some(end) = end

@@ -19,7 +19,7 @@ pub(crate) mod statistics;
 mod traffic;
 mod typed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -331,6 +331,12 @@ impl Recording {
         found.extend(self.losses());
         found.extend(self.moved_slabs());
         found.extend(self.generated.notes());
+        let hints = self.processes.iter().filter_map(|process| {
+            let start = &process.start;
+            self.generated.hint(start.process, &start.program)
+        });
+        let hints: BTreeSet<&str> = hints.collect();
+        found.extend(hints.into_iter().map(str::to_owned));
         found.extend(self.budget.describe());
         if self.accesses_without_row > 0 {
             found.push(format!(

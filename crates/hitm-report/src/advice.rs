@@ -6,6 +6,8 @@
 //! on line boundaries; lock smaller chunks; assert the placement at compile time. True sharing has
 //! no layout remedy, and the sentence says so.
 
+mod java;
+
 use hitm_base::{counted, grouped};
 use hitm_coherence::sharing::{FIGHT_SHARE_DIVISOR, Fight, FightKind, Sharing, Verdict};
 use hitm_recording::SyncKind;
@@ -119,6 +121,9 @@ impl Advisor<'_> {
     fn separate_writers(&self) -> String {
         let bytes = self.bytes_of(FightKind::is_curable_by_layout);
         let objects = self.names.objects_in(bytes);
+        if let Some(how) = self.separate_in_java(&objects, bytes) {
+            return how;
+        }
         let straddling = objects.iter().find(|object| object.straddles);
         match (objects.as_slice(), straddling) {
             ([], _) => say::align_parts(),
@@ -202,6 +207,10 @@ impl Advisor<'_> {
     fn move_hot_writer(&self) -> String {
         let read_mostly = self.sharing.read_mostly;
         let bytes = self.bytes_of(|kind| kind == FightKind::ReadMostlyWithHotWriter);
+        let objects = self.names.objects_in(self.sharing.written | bytes);
+        if let Some(how) = self.separate_in_java(&objects, self.sharing.written | bytes) {
+            return how;
+        }
         let written = self.things_in(self.sharing.written & !read_mostly);
         let written: Vec<&str> = written.iter().map(String::as_str).collect();
         let read = self.names.members_in(bytes & read_mostly);

@@ -5,6 +5,7 @@
 pub(crate) mod compare;
 pub(crate) mod explain;
 pub(crate) mod fix;
+pub(crate) mod java;
 pub(crate) mod layout;
 pub(crate) mod line;
 pub(crate) mod summary;
@@ -38,6 +39,7 @@ mod tests {
         let mut text = String::new();
         for (of, all) in [
             ("line", super::line::ALL),
+            ("java", super::java::ALL),
             ("layout", super::layout::ALL),
             ("summary", super::summary::ALL),
             ("explain", super::explain::ALL),

@@ -23,7 +23,7 @@ pub use waited::{LockSleep, Spin};
 pub use waits::Doubt;
 use waits::Sleep;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::machine::MachineCost;
 use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr, ThreadId};
@@ -478,6 +478,12 @@ impl Group {
         self.weave
             .advance(&mut |access, outcome| output.access(access, outcome));
         self.output.commit();
+    }
+
+    /// Lines that were handed over between threads, the first 65,536 of them: all, or since they were last
+    /// cleared.
+    pub fn handed_over(&mut self) -> &mut BTreeSet<LineAddr> {
+        self.output.handed_over()
     }
 
     /// Lines that one thread has used alone for long, since the last call, and that no other thread has used at a

@@ -1,5 +1,7 @@
 //! The output of a weave: records, in the order in which they are priced, into a ring.
 
+use std::collections::BTreeSet;
+
 use hitm_base::{Access, AccessOp, CodeAddr, Cycles, LineAddr, Outcome, ThreadId};
 use hitm_trace::ring::{Producer, PushError};
 use hitm_trace::{Counter, End, EndReason, PATH_CALLERS_MAX, Record, ThreadExit, Totals};
@@ -9,6 +11,8 @@ use crate::calls::Paths;
 
 /// Lines whose runs are watched at a time; a power of two.
 const WATCHED_LINES: usize = 4096;
+/// Lines that are remembered as handed over: those of a runtime's objects get names.
+const HANDED_OVER_MAX: usize = 1 << 16;
 
 /// The latest run of accesses to one line by one thread.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +46,8 @@ pub struct Output {
     runs: Box<[Run]>,
     /// Shared lines that may go back to one thread, since they were last taken.
     lonely: Vec<Lonely>,
+    /// Lines that were handed over between threads.
+    handed_over: BTreeSet<LineAddr>,
     /// Addresses are a kernel's, cut to 48 bits: they are written in full.
     is_kernel: bool,
     stored: u64,
@@ -67,6 +73,7 @@ impl Output {
             wait,
             runs: vec![run; WATCHED_LINES].into(),
             lonely: Vec::new(),
+            handed_over: BTreeSet::new(),
             is_kernel: false,
             stored: 0,
             reprivatised: 0,
@@ -109,6 +116,9 @@ impl Output {
                 self.push_on_path(&mut paths, &written, outcome);
                 self.paths = Some(paths);
             }
+        }
+        if outcome.source.is_contention() && self.handed_over.len() < HANDED_OVER_MAX {
+            self.handed_over.insert(access.line());
         }
         self.watch(access);
     }
@@ -153,6 +163,11 @@ impl Output {
     /// Counts lines that were given back to one thread.
     pub(crate) fn count_reprivatised(&mut self, count: u64) {
         self.reprivatised += count;
+    }
+
+    /// Lines that were handed over between threads, as far as there is room, in order; and room for others.
+    pub(crate) fn handed_over(&mut self) -> &mut BTreeSet<LineAddr> {
+        &mut self.handed_over
     }
 
     pub(crate) fn take_lonely(&mut self) -> Vec<Lonely> {

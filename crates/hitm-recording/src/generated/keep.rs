@@ -14,7 +14,10 @@ use hitm_files::ours;
 use hitm_files::output_file::{self, OutputError};
 use hitm_trace::PROCESS_SHIFT;
 
-use super::{Function, HEADER, LEFT_OUT, MAP_BYTES_MAX, NOT_READ, function, jitdump, kept_path};
+use super::told::{Lines, Told};
+use super::{
+    Function, HEADER, LEFT_OUT, MAP_BYTES_MAX, NOT_READ, SAID, function, jitdump, kept_path,
+};
 
 /// Limit on the bytes of a jitdump, which has the code itself.
 const DUMP_BYTES_MAX: u64 = 1 << 30;
@@ -23,12 +26,16 @@ const NAME_BYTES_MAX: usize = 4096;
 /// Files of which a map says that they were not read.
 const NOTES_MAX: usize = 16;
 
-/// Keeps the functions that processes generated. `programs` has the number of the program that each
-/// PID ran last.
+/// Keeps the functions that processes generated, and what their runtimes `told`, by the number of the program.
+/// `programs` has the number of the program that each PID ran last.
 ///
 /// # Errors
 /// Those of writing the map.
-pub fn keep(programs: &BTreeMap<u32, u32>, recording: &Path) -> Result<(), OutputError> {
+pub fn keep(
+    programs: &BTreeMap<u32, u32>,
+    told: &BTreeMap<u32, Told>,
+    recording: &Path,
+) -> Result<(), OutputError> {
     let Ok(of_recording) = fs::metadata(recording) else {
         return Ok(());
     };
@@ -48,6 +55,9 @@ pub fn keep(programs: &BTreeMap<u32, u32>, recording: &Path) -> Result<(), Outpu
             let take = &mut |function| kept.add(*number, &function);
             read_dump(file, take)
         });
+    }
+    for (number, told) in told {
+        kept.tell(*number, told);
     }
     match kept.is_empty() {
         true => Ok(()),
@@ -72,11 +82,43 @@ fn write(path: &Path, text: &str) -> Result<(), OutputError> {
 #[derive(Default)]
 struct Kept {
     functions: String,
+    told: Lines,
     left_out: u64,
     notes: Vec<String>,
+    said: Vec<String>,
 }
 
 impl Kept {
+    /// Adds what the runtime of a process told. Functions come behind those of its map, and count.
+    fn tell(&mut self, process: u32, told: &Told) {
+        for (code, name) in &told.functions {
+            let name = name.clone();
+            let (start, size) = (code.start, code.end.saturating_sub(code.start));
+            self.add(process, &Function { start, size, name });
+        }
+        let is_inside = |end: Option<u64>| end.is_some_and(|end| end <= 1 << PROCESS_SHIFT);
+        for object in &told.objects {
+            match self.has_room() && is_inside(object.start.checked_add(object.size)) {
+                true => self.told.add_object(process, object),
+                false => self.left_out += 1,
+            }
+        }
+        for (code, frames) in &told.places {
+            match self.has_room() && is_inside(Some(code.end)) && code.start < code.end {
+                true => self.told.add_place(process, code, frames),
+                false => self.left_out += 1,
+            }
+        }
+        let room = NOTES_MAX.saturating_sub(self.said.len());
+        self.said.extend(told.notes.iter().take(room).cloned());
+    }
+
+    /// Returns true while the map is below its limit, with room for a line.
+    fn has_room(&self) -> bool {
+        const LINE_BYTES_MAX: usize = 1 << 20;
+        self.functions.len() + self.told.text.len() + LINE_BYTES_MAX <= MAP_BYTES_MAX as usize
+    }
+
     /// Reads a file, if it is there, or notes why not.
     fn read(
         &mut self,
@@ -105,14 +147,19 @@ impl Kept {
         let name = &name[..end.unwrap_or(0)];
         let start = function.start | u64::from(process) << PROCESS_SHIFT;
         let line = format!("{start:x} {size:x} {name}\n");
-        match is_inside && self.functions.len() + line.len() <= MAP_BYTES_MAX as usize {
+        let bytes = self.functions.len() + self.told.text.len() + line.len();
+        match is_inside && bytes <= MAP_BYTES_MAX as usize {
             true => self.functions.push_str(&line),
             false => self.left_out += 1,
         }
     }
 
     fn is_empty(&self) -> bool {
-        self.functions.is_empty() && self.notes.is_empty() && self.left_out == 0
+        let lines = [&self.functions, &self.told.text];
+        let notes = [&self.notes, &self.said];
+        lines.iter().all(|text| text.is_empty())
+            && notes.iter().all(|notes| notes.is_empty())
+            && self.left_out == 0
     }
 
     /// The map of a recording of so many bytes.
@@ -122,10 +169,14 @@ impl Kept {
             let note = note.escape_debug();
             text.push_str(&format!("{NOT_READ}{note}\n"));
         }
+        for said in &self.said {
+            let said = said.replace('\n', " ");
+            text.push_str(&format!("{SAID}{said}\n"));
+        }
         if self.left_out > 0 {
             text.push_str(&format!("{LEFT_OUT}{}\n", self.left_out));
         }
-        text + &self.functions
+        text + &self.functions + &self.told.text
     }
 }
 
@@ -190,7 +241,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let recording = directory.path().join("a.hitm");
             fs::write(&recording, "12345").unwrap();
-            keep(&BTreeMap::from([(self.0, 2)]), &recording).unwrap();
+            keep(&BTreeMap::from([(self.0, 2)]), &BTreeMap::new(), &recording).unwrap();
             let mut budget = Budget::default();
             let code = GeneratedCode::beside(&recording, 5, &mut budget);
             let said = code.notes().chain(budget.describe()).collect();

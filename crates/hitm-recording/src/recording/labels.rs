@@ -86,8 +86,13 @@ impl CodeLabel {
         CodeLabel::join(&self.file, self.line)
     }
 
-    /// Returns true for source that comes with a language, as Rust's and C++'s libraries.
+    /// Returns true for source that comes with a language, as Rust's, C++'s and Java's libraries.
     pub fn is_of_language(&self) -> bool {
+        let of_java = ["java/", "javax/", "jdk/", "sun/"];
+        let is_java = self.file.ends_with(".java");
+        if is_java && of_java.iter().any(|package| self.file.starts_with(package)) {
+            return true;
+        }
         // The latter as rustc names them where they are inlined.
         let parts = [
             "/rustc/",

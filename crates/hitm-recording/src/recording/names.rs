@@ -24,6 +24,7 @@ use super::labels::{CodeLabel, DataLabel};
 use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
 use super::shared::is_shared;
 use super::typed::MemoryTypes;
+use crate::generated::told::JAVA_HEAP;
 use crate::kernel_files::{KERNEL_PATH, KernelFiles};
 use crate::kernel_names::KernelNames;
 use crate::perf_data::ExtraNames;
@@ -179,18 +180,18 @@ impl<'a> AddressNames<'a> {
     /// The functions that the instruction at `code` is in, the innermost first: one at least.
     fn frames(&self, code: CodeAddr) -> Vec<CodeLabel> {
         let of_kernel = self.kernel.as_ref().and_then(|kernel| kernel.code(code.0));
-        let known = || {
-            let generated = || self.recording.generated.at(code.0).map(str::to_owned);
-            self.extra.code(code.0).or_else(generated)
-        };
         let without_source = || {
-            known().map(|function| CodeLabel {
+            self.extra.code(code.0).map(|function| CodeLabel {
                 function,
                 ..CodeLabel::default()
             })
         };
         if let Some(label) = of_kernel.or_else(without_source) {
             return vec![label];
+        }
+        let generated = self.recording.generated.frames(code.0);
+        if !generated.is_empty() {
+            return generated;
         }
         let name = self.symbolizer.borrow_mut().code(code.0);
         let location = name.location;
@@ -227,6 +228,9 @@ impl<'a> AddressNames<'a> {
                 },
                 ..DataLabel::default()
             });
+        }
+        if let Some(label) = self.recording.generated.data(addr) {
+            return Some(label);
         }
         if let Some(object) = self.objects.heap_at(addr) {
             return Some(self.heap_label(object, addr, size));
@@ -360,6 +364,14 @@ impl<'a> AddressNames<'a> {
     pub fn is_of_runtime(&self, addr: u64, code: CodeAddr) -> bool {
         let path = self.file_of(code);
         if is_one_of(path, LANGUAGE_FILES) || self.is_of_go_runtime(code) {
+            return true;
+        }
+        // Counts of how often code runs, which code that is compiled for a start keeps.
+        let block = self.objects.heap_at(addr);
+        let memory = block.and_then(|block| memory_of_hotspot(&self.site_of(block)));
+        if memory.is_some_and(|memory| memory != JAVA_HEAP)
+            && self.recording.generated.data(addr).is_none()
+        {
             return true;
         }
         let of_file = || self.symbolizer.borrow_mut().data(addr, 1).path;
@@ -523,6 +535,9 @@ impl<'a> AddressNames<'a> {
     /// Kind of the object that holds the byte at `addr`, where its own name says more: heap blocks of one
     /// allocation site, and descriptors of pages, are of one kind.
     pub fn kind(&self, addr: u64) -> Option<String> {
+        if let Some(label) = self.recording.generated.data(addr) {
+            return Some(label.object);
+        }
         if let Some(label) = self.typed_label(addr, 1, String::new) {
             return Some(label.object);
         }
@@ -690,11 +705,11 @@ const HOTSPOT: &[&str] = &["os::", "VirtualSpace::", "G1PageBasedVirtualSpace::"
 
 /// Memory of HotSpot, by beginnings of the names of functions that give it out.
 const HOTSPOT_MEMORY: &[(&str, &str)] = &[
-    ("G1Regions", "Java heap"),
-    ("MutableSpace::", "Java heap"),
-    ("PSVirtualSpace::", "Java heap"),
-    ("DefNewGeneration::", "Java heap"),
-    ("TenuredGeneration::", "Java heap"),
+    ("G1Regions", JAVA_HEAP),
+    ("MutableSpace::", JAVA_HEAP),
+    ("PSVirtualSpace::", JAVA_HEAP),
+    ("DefNewGeneration::", JAVA_HEAP),
+    ("TenuredGeneration::", JAVA_HEAP),
     ("metaspace::", "metaspace (classes and profiles of methods)"),
     ("CodeHeap::", "compiled code of Java"),
 ];

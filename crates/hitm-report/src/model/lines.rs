@@ -4,6 +4,7 @@ use hitm_base::LineAddr;
 use hitm_coherence::sharing::{FightKind, Verdict};
 use hitm_coherence::stats::HoldPlan;
 use hitm_fields::fields;
+use hitm_recording::generated::told::{JAVA_HEAP, JAVA_STATICS};
 
 use super::counts::{AccessCounts, Counted, Counts, HitmCounts};
 use super::rows::RowReport;
@@ -186,5 +187,17 @@ fields! {
         pub straddles: bool => label "straddles";
         /// Bytes of the accessed element, where only the way threads use the object says that it is an array.
         pub element_size_bytes: Option<u64>;
+    }
+}
+
+impl ObjectUse {
+    /// Returns true for an object of a Java machine.
+    pub(crate) fn is_java(&self) -> bool {
+        self.origin == JAVA_HEAP || self.has_statics()
+    }
+
+    /// Returns true for the static fields of a Java class.
+    pub(crate) fn has_statics(&self) -> bool {
+        self.origin == JAVA_STATICS
     }
 }

@@ -26,9 +26,9 @@ pub use action::Action;
 pub use caveats::Caveats;
 pub use host::{Host, Status};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hitm_base::Cycles;
+use hitm_base::{Cycles, LineAddr};
 use hitm_trace::EndReason;
 
 use self::doubts::Doubts;
@@ -102,6 +102,17 @@ impl Session {
         }
     }
 
+    /// Number and pid of the running process that says something; none if there is none.
+    pub fn process_of(&self, incoming: &Incoming) -> Option<(u32, u32)> {
+        let process = self.processes.named(incoming.process)?;
+        Some((process, self.processes.pid(process)))
+    }
+
+    /// Lines that were handed over ([`Group::handed_over`]).
+    pub fn handed_over(&mut self) -> &mut BTreeSet<LineAddr> {
+        self.group.handed_over()
+    }
+
     /// The threads and their clocks.
     pub fn group(&self) -> &Group {
         &self.group
@@ -170,8 +181,7 @@ impl Session {
 
     /// The pid of the running process that says something; 0 if there is none.
     fn pid_of(&self, incoming: &Incoming) -> u32 {
-        let process = self.processes.named(incoming.process);
-        process.map_or(0, |process| self.processes.pid(process))
+        self.process_of(incoming).map_or(0, |(_, pid)| pid)
     }
 
     /// Answers a request: its thread continues. Words of the answer that are not given are 0.

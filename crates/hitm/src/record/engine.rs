@@ -5,21 +5,25 @@
 //! requests from the board and does what the session asks for; it has the clocks, and looks at /proc.
 
 mod home;
+mod java;
 mod names;
 mod proc;
 mod watch;
 
 pub(super) use watch::Stalled;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hitm_recording::generated::told::Told;
 use hitm_trace::EndReason;
 use hitm_weave::board::{Board, Incoming};
 use hitm_weave::session::{Account, Action, Host, Session};
 
 use self::home::Home;
+use self::java::Machines;
 use self::proc::{Names, Seen};
 use self::watch::Watch;
 use super::Stall;
@@ -57,6 +61,9 @@ pub(super) struct Engine {
     names: Names,
     home: Home,
     watch: Watch,
+    java: Machines,
+    /// Names that the runtimes of ended processes told, by number.
+    told: BTreeMap<u32, Told>,
     began: Instant,
     /// Time of the next look for the dead.
     next_look_for_dead: Instant,
@@ -78,14 +85,16 @@ impl Engine {
             names: Names::default(),
             home: Home::new(),
             watch: Watch::new(stall),
+            java: Machines::new(),
+            told: BTreeMap::new(),
             began: Instant::now(),
             next_look_for_dead: Instant::now(),
             shared,
         }
     }
 
-    /// Serves until the recording is over.
-    pub(super) fn run(mut self) -> Account {
+    /// Serves until the recording is over. Returns the names that runtimes told, too.
+    pub(super) fn run(mut self) -> (Account, BTreeMap<u32, Told>) {
         let mut looked_at = Instant::now();
         self.come_home();
         while !self.session.is_over() {
@@ -106,7 +115,7 @@ impl Engine {
         }
         self.board.end_time(host_nanos());
         self.board.end();
-        self.session.into_account()
+        (self.session.into_account(), self.told)
     }
 
     /// Asks the session, and does what it wants.
@@ -124,6 +133,7 @@ impl Engine {
         if let Some(message) = incoming.message() {
             self.watch.note(message.request);
         }
+        self.look_at_java(incoming);
         self.ask(|session, host| session.serve(incoming, host));
         self.ask(|session, _| session.go_on());
     }
@@ -146,6 +156,7 @@ impl Engine {
         self.ask(|session, _| session.lose(losses));
         self.look_for_dead();
         self.look_at_home();
+        self.look_for_moved_objects();
         self.watch();
         let now = self.began.elapsed();
         self.ask(|session, host| session.look(now, host));

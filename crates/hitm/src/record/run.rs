@@ -14,6 +14,7 @@ use hitm_base::Cycles;
 use hitm_coherence::directory::Capacity;
 use hitm_files::limits;
 use hitm_recording::generated;
+use hitm_recording::generated::told::Told;
 use hitm_trace::Caveat;
 use hitm_trace::ring::{Consumer, ProducerState};
 use hitm_trace::{EndReason, Loss};
@@ -41,6 +42,9 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 const STOP_PATIENCE: Duration = Duration::from_secs(1);
 /// After a request to stop, time in which programs may end. Then they are killed.
 const END_PATIENCE: Duration = Duration::from_millis(1800);
+
+/// The engine's findings about processes, and names that runtimes told.
+type Findings = (Account, BTreeMap<u32, Told>);
 
 /// Outcome of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -130,7 +134,7 @@ pub(super) fn run(
         control: &mut control,
     };
     let followed = recorded.follow(&mut region.consumer, &mut sink, news);
-    let (status, account) = followed.map_err(system("wait for the program"))?;
+    let (status, (account, told)) = followed.map_err(system("wait for the program"))?;
     let not_started = || RecordError::NotStarted {
         qemu: tools.qemu.path.clone(),
         status: format!("{status}{}", limits::memory_hint()),
@@ -139,7 +143,7 @@ pub(super) fn run(
         return Err(not_started());
     }
     let progress = sink.finish()?;
-    generated::keep(&account.programs, &config.output)?;
+    generated::keep(&account.programs, &told, &config.output)?;
     // QEMU loads the recorder before it makes room for the program; a program that ran took time.
     let has_time = progress.time > Cycles::ZERO || config.begin != Begin::AtOnce;
     if !has_time && !status.success() && status.code().is_some() {
@@ -162,7 +166,7 @@ fn engine(
     prepared: &Prepared<'_>,
     region: &Region,
     shared: &Arc<Shared>,
-) -> std::io::Result<(JoinHandle<Account>, Switch)> {
+) -> std::io::Result<(JoinHandle<Findings>, Switch)> {
     let config = prepared.config;
     let (machine, _) = &config.machine;
     let weave = Weave::new(machine.clone(), Capacity::Finite);
@@ -185,7 +189,7 @@ fn engine(
 }
 
 /// Ends the engine of a program that could not be started.
-fn end_early(shared: &Shared, consumer: &mut Consumer, engine: &JoinHandle<Account>) {
+fn end_early(shared: &Shared, consumer: &mut Consumer, engine: &JoinHandle<Findings>) {
     let ended = EndReason::Exited { status: 0 };
     *shared.first_end.lock().expect("no holder panics") = Some(ended);
     while !engine.is_finished() {
@@ -236,7 +240,7 @@ struct Recorded<'a> {
     child: Child,
     /// Exit status of the first process, once it has ended.
     status: Option<ExitStatus>,
-    engine: JoinHandle<Account>,
+    engine: JoinHandle<Findings>,
     shared: Arc<Shared>,
     /// Programs end with their recording.
     ends_programs: bool,
@@ -251,7 +255,7 @@ impl Recorded<'_> {
         consumer: &mut Consumer,
         sink: &mut Sink,
         news: &mut dyn FnMut(News<'_>),
-    ) -> std::io::Result<(ExitStatus, Account)> {
+    ) -> std::io::Result<(ExitStatus, Findings)> {
         let mut stop = Stop::default();
         let mut reported_at = Instant::now();
         let mut stalled = None;
@@ -264,7 +268,7 @@ impl Recorded<'_> {
             if let (Some(status), true) = (self.status, is_over) {
                 sink.drain(consumer);
                 return match self.engine.join() {
-                    Ok(account) => Ok((status, account)),
+                    Ok(findings) => Ok((status, findings)),
                     Err(panic) => std::panic::resume_unwind(panic),
                 };
             }

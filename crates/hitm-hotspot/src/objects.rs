@@ -1,0 +1,289 @@
+//! Objects: found by their headers, from an address in them backwards.
+//!
+//! A header is a mark word and the object's class, compressed to 32 bits or whole. No other word of an object is
+//! a valid mark before a word that is a loaded class. An object further from its start than
+//! [`SEARCHED_BYTES`] is not found: the elements of a large array.
+
+use std::rc::Rc;
+
+use crate::classes::{Classes, Field, Fields};
+use crate::{HotspotError, JavaMachine};
+
+/// Bytes before an address in which its object may begin.
+const SEARCHED_BYTES: u64 = 1 << 20;
+/// Objects begin at multiples of this.
+const ALIGNMENT: u64 = 8;
+/// Upper bits of a mark without a pointer in it: they are unused (markWord.hpp).
+const MARK_UNUSED: u64 = !0 << 39;
+/// Length of user addresses, in bits.
+const ADDRESS_BITS: u32 = 47;
+
+/// An object that holds an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JavaObject {
+    /// Address of its header.
+    pub start: u64,
+    /// Its bytes.
+    pub size: u64,
+    /// Its class, `java.util.concurrent.atomic.AtomicLong`; `long[]` for an array; the class whose static fields it
+    /// holds.
+    pub class: Rc<str>,
+    /// True if it holds the static fields of `class`.
+    pub is_static: bool,
+    /// Its fields by offset; none for an array.
+    pub fields: Rc<[Field]>,
+    /// Of an array, its elements.
+    pub elements: Option<Elements>,
+}
+
+/// Elements of an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Elements {
+    /// Place of the first one in the object.
+    pub offset: u64,
+    /// Bytes of each.
+    pub size: u64,
+}
+
+/// The way in which headers tell an object's class.
+#[derive(Debug, Clone, Copy)]
+struct ClassWords {
+    at: u64,
+    /// Base and shift; none for whole addresses.
+    compressed: Option<(u64, u32)>,
+}
+
+impl JavaMachine<'_> {
+    /// The objects that hold some addresses, in the order of the addresses; each once.
+    ///
+    /// # Errors
+    /// Tables that lack what is needed. Memory that is no object is passed over.
+    pub fn objects(
+        &self,
+        addresses: impl IntoIterator<Item = u64>,
+    ) -> Result<Vec<JavaObject>, HotspotError> {
+        if self.tables.flag(&self.view, "UseZGC")? == Some(true) {
+            return Err(HotspotError::Mapped);
+        }
+        let words = self.class_words()?;
+        let heap = self.heap_range()?;
+        self.with_classes(|classes| {
+            let mut found: Vec<JavaObject> = Vec::new();
+            for address in addresses {
+                let is_known = |object: &JavaObject| {
+                    address
+                        .checked_sub(object.start)
+                        .is_some_and(|into| into < object.size)
+                };
+                if !heap.contains(&address) || found.last().is_some_and(is_known) {
+                    continue;
+                }
+                // What cannot be read is no object.
+                found.extend(self.object_at(classes, words, address).unwrap_or(None));
+            }
+            Ok(found)
+        })
+    }
+
+    /// The addresses that are reserved for objects.
+    fn heap_range(&self) -> Result<std::ops::Range<u64>, HotspotError> {
+        let at = self
+            .heap()?
+            .wrapping_add(self.tables.offset("CollectedHeap", "_reserved")?);
+        let member = |name| {
+            let offset = self.tables.offset("MemRegion", name)?;
+            self.view.word(at.wrapping_add(offset))
+        };
+        let (start, words) = (member("_start")?, member("_word_size")?);
+        Ok(start..start.saturating_add(words.saturating_mul(8)))
+    }
+
+    fn class_words(&self) -> Result<ClassWords, HotspotError> {
+        let (tables, view) = (&self.tables, &self.view);
+        if tables.flag(view, "UseCompactObjectHeaders")? == Some(true) {
+            return Err(HotspotError::Missing("objects with compact headers".into()));
+        }
+        if tables.flag(view, "UseCompressedClassPointers")? == Some(false) {
+            return Ok(ClassWords {
+                at: tables.offset("oopDesc", "_metadata._klass")?,
+                compressed: None,
+            });
+        }
+        let variable = |name| tables.variable("CompressedKlassPointers", name);
+        let base = view.word(variable("_narrow_klass._base")?)?;
+        let shift = view.int(variable("_narrow_klass._shift")?)?;
+        Ok(ClassWords {
+            at: tables.offset("oopDesc", "_metadata._compressed_klass")?,
+            compressed: Some((base, shift as u32)),
+        })
+    }
+
+    fn object_at(
+        &self,
+        classes: &Classes,
+        words: ClassWords,
+        address: u64,
+    ) -> Result<Option<JavaObject>, HotspotError> {
+        let mut start = address & !(ALIGNMENT - 1);
+        let last = start.saturating_sub(SEARCHED_BYTES);
+        while start > last {
+            if is_mark(self.view.word(start)?) {
+                let class = self.class_of(words, start)?;
+                if classes.all.contains(&class) {
+                    let object = self.object(classes, words, start, class)?;
+                    let holds = |object: &JavaObject| address - start < object.size;
+                    return Ok(Some(object).filter(holds));
+                }
+            }
+            start -= ALIGNMENT;
+        }
+        Ok(None)
+    }
+
+    fn class_of(&self, words: ClassWords, object: u64) -> Result<u64, HotspotError> {
+        let at = object.wrapping_add(words.at);
+        Ok(match words.compressed {
+            None => self.view.word(at)?,
+            Some((base, shift)) => {
+                let narrow = u64::from(self.view.int(at)? as u32);
+                base.wrapping_add(narrow.checked_shl(shift).unwrap_or(0))
+            }
+        })
+    }
+
+    fn object(
+        &self,
+        classes: &Classes,
+        words: ClassWords,
+        start: u64,
+        class: u64,
+    ) -> Result<JavaObject, HotspotError> {
+        let layout = self
+            .view
+            .int(class.wrapping_add(self.tables.offset("Klass", "_layout_helper")?))?;
+        if layout < 0 {
+            return self.array(classes, words, start, class);
+        }
+        if Some(class) == classes.mirror {
+            return self.statics(classes, start);
+        }
+        Ok(JavaObject {
+            start,
+            size: (layout as u64) & !(ALIGNMENT - 1),
+            class: self.class_name(classes, class)?,
+            is_static: false,
+            fields: self.fields(classes, class, false)?,
+            elements: None,
+        })
+    }
+
+    /// An array: its class tells the bytes of its header, and the logarithm of those of an element.
+    fn array(
+        &self,
+        classes: &Classes,
+        words: ClassWords,
+        start: u64,
+        class: u64,
+    ) -> Result<JavaObject, HotspotError> {
+        let layout = self
+            .view
+            .int(class.wrapping_add(self.tables.offset("Klass", "_layout_helper")?))?
+            as u32;
+        let (offset, size) = (u64::from(layout >> 16 & 0xff), 1 << (layout & 7));
+        // The length fills the space behind a compressed class.
+        let length_at = words
+            .at
+            .wrapping_add(if words.compressed.is_some() { 4 } else { 8 });
+        let length = self.view.int(start.wrapping_add(length_at))?;
+        let bytes = offset + u64::from(length.max(0) as u32) * size;
+        let none: Fields = Rc::from([]);
+        Ok(JavaObject {
+            start,
+            size: bytes.next_multiple_of(ALIGNMENT),
+            class: array_name(&self.class_name(classes, class)?).into(),
+            is_static: false,
+            fields: none,
+            elements: Some(Elements { offset, size }),
+        })
+    }
+
+    /// The object that stands for a class, with the static fields of that class.
+    fn statics(&self, classes: &Classes, start: u64) -> Result<JavaObject, HotspotError> {
+        let place = |name| {
+            self.view
+                .int(self.tables.variable("java_lang_Class", name)?)
+        };
+        let words = self
+            .view
+            .int(start.wrapping_add(place("_oop_size_offset")? as u64))?;
+        let of = self
+            .view
+            .word(start.wrapping_add(place("_klass_offset")? as u64))?;
+        let is_class = classes.all.contains(&of);
+        Ok(JavaObject {
+            start,
+            size: u64::from(words.max(0) as u32) * 8,
+            class: match is_class {
+                true => self.class_name(classes, of)?,
+                false => "java.lang.Class".into(),
+            },
+            is_static: is_class,
+            fields: match is_class {
+                true => self.fields(classes, of, true)?,
+                false => Rc::from([]),
+            },
+            elements: None,
+        })
+    }
+}
+
+/// Returns true for the first word of an object: unlocked, with or without a hash; or locked, with a pointer.
+fn is_mark(word: u64) -> bool {
+    match word & 3 {
+        1 => word & MARK_UNUSED == 0,
+        0 | 2 => word > 3 && word >> ADDRESS_BITS == 0,
+        _ => false,
+    }
+}
+
+/// Name of an array's class as the language has it: `[[J` as `long[][]`, `[Ljava.lang.String;` as `java.lang.String[]`.
+fn array_name(class: &str) -> String {
+    let element = class.trim_start_matches('[');
+    let brackets = "[]".repeat(class.len() - element.len());
+    let name = match element {
+        "J" => "long",
+        "I" => "int",
+        "S" => "short",
+        "B" => "byte",
+        "C" => "char",
+        "Z" => "boolean",
+        "D" => "double",
+        "F" => "float",
+        other => other
+            .strip_prefix('L')
+            .unwrap_or(other)
+            .trim_end_matches(';'),
+    };
+    format!("{name}{brackets}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_have_the_names_of_the_language() {
+        let names = ["[J", "[[I", "[Ljava.lang.String;", "[LHits$Counter;"];
+        let wanted = ["long[]", "int[][]", "java.lang.String[]", "Hits$Counter[]"];
+        assert_eq!(names.map(array_name), wanted);
+    }
+
+    #[test]
+    fn marks_are_unlocked_or_have_a_pointer() {
+        // Unlocked, with a hash, inflated, locked on a stack; forwarded, nothing, text.
+        let marks = [1, 0x25_1a_b3_c4_01, 0x7f12_3456_7802, 0x7f12_3456_7890];
+        assert_eq!(marks.map(is_mark), [true; 4]);
+        let others = [0x7f12_3456_7803, 0, 0x6c6c_6f77_206f_6c6d];
+        assert_eq!(others.map(is_mark), [false; 3]);
+    }
+}
