@@ -171,14 +171,22 @@ pub(crate) fn is_atomic(function: &str) -> bool {
         || function.starts_with("__sync_")
 }
 
-/// Returns true for a function of a runtime: of Go's, which names functions by their package, or one that starts a
-/// thread or a program.
+/// Returns true for a function of a runtime: of Go's, which names functions by their package, of V8's builtins, of
+/// CPython's interpreter, or one that starts a thread or a program.
 pub(crate) fn is_of_runtime(function: &str) -> bool {
     let packages = [
         "runtime.",
         "internal/runtime/",
         "runtime/internal/",
         "sync/atomic.",
+        "Builtins_",
+        "Builtin:",
+        "_Py",
+        "PyCOND_",
+        "PyEval_",
+        "PyMUTEX_",
+        "PyObject_",
+        "py_trampoline_",
     ];
     let starts = ["start_thread", "clone", "clone3", "_start"];
     packages.iter().any(|package| function.starts_with(package))

@@ -103,17 +103,21 @@ fn fields_statics_and_elements_have_their_names() {
     for options in [&[][..], &["-XX:+UseSerialGC", "-XX:-UseCompressedClassPointers"]] {
         let report = report_of(folder, options, "fields");
         let fields = line(&report, "app.Counts");
+        // The object may begin in one line and end in the next.
         let names = members(fields);
-        for wanted in ["app.Counts.left", "app.Counts.right"] {
-            assert!(names.contains(&wanted), "{names:?}");
-        }
+        let used = ["app.Counts.left", "app.Counts.right"].map(|name| names.contains(&name));
+        assert!(used[0] || used[1], "{names:?}");
         let advice = fields["advice"].as_str().expect("text");
-        let wanted = "app.Counts.left, app.Counts.right (fields of app.Counts): @Contended or a class each";
+        let wanted = match used {
+            [true, true] => "app.Counts.left, app.Counts.right (fields of app.Counts): @Contended or a class each",
+            [true, false] => "app.Counts.left (field of app.Counts): @Contended or a class of its own",
+            _ => "app.Counts.right (field of app.Counts): @Contended or a class of its own",
+        };
         assert!(advice.starts_with(wanted), "{advice}");
         assert_eq!(fields["objects"][0]["origin"], "Java heap");
         let sources = fields["rows"].as_array().expect("rows").iter();
         let mut sources = sources.filter_map(|row| row["source"].as_str());
-        assert!(sources.any(|source| source.starts_with("app/Counts.java:")), "{fields:#}");
+        assert!(sources.any(|source| source.contains("Counts.java:")), "{fields:#}");
     }
     let report = report_of(folder, &[], "statics");
     let names = members(line(&report, "app.Counts"));

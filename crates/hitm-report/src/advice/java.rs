@@ -45,10 +45,12 @@ impl Advisor<'_> {
         };
         names.dedup();
         let names: Vec<String> = names.into_iter().map(brief).collect();
-        let (names, class) = (names.join(", "), brief(&object.name));
-        let apart = match object.has_statics() {
-            true => say::statics(names, class),
-            false => say::fields(names, class),
+        let (is_one, names, class) = (names.len() == 1, names.join(", "), brief(&object.name));
+        let apart = match (object.has_statics(), is_one) {
+            (true, true) => say::static_field(names, class),
+            (true, false) => say::statics(names, class),
+            (false, true) => say::field(names, class),
+            (false, false) => say::fields(names, class),
         };
         match read.is_empty() {
             true => apart,

@@ -3,9 +3,15 @@
 use super::sentences;
 
 sentences! {
-    /// A field that is written, or fields that different threads write.
+    /// A field that is written.
+    field(field, class) = "{field} (field of {class}): @Contended or a class of its own (the machine heeds @Contended \
+                           with -XX:-RestrictContended)";
+    /// Fields that different threads write.
     fields(fields, class) = "{fields} (fields of {class}): @Contended or a class each (the machine heeds @Contended with \
                              -XX:-RestrictContended)";
+    /// A static field.
+    static_field(field, class) = "{field} (static field of {class}): @Contended or a class of its own (the machine \
+                                  heeds @Contended with -XX:-RestrictContended)";
     /// Static fields.
     statics(fields, class) = "{fields} (static fields of {class}): @Contended or a class each (the machine heeds \
                               @Contended with -XX:-RestrictContended)";
