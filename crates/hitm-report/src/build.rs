@@ -33,6 +33,7 @@ use calls::CallPaths;
 use findings::FindingBuilder;
 use functions::Functions;
 use judged::Judged;
+pub(crate) use judged::gives_back;
 use lines::LineBuilder;
 pub(crate) use locks::LineLock;
 pub(crate) use objects::LineNames;
@@ -57,6 +58,8 @@ pub struct RunFacts<'a> {
     pub threads: Vec<ThreadFacts>,
     /// Time that threads waited for one another.
     pub waits: Vec<Waits>,
+    /// Time asleep at words at which no other thread sleeps, for a lock or for work.
+    pub parked: Cycles,
     /// Virtual time of the end, from that of the beginning on.
     pub end: Cycles,
     /// Accesses that were counted but not stored, because only one thread had touched the line.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hitm_base::{CodeAddr, ThreadId};
+use hitm_base::{CodeAddr, Cycles, ThreadId};
 use hitm_coherence::stats::LineStats;
 use hitm_recording::{
     AddressNames, CodeLabel, DataLabel, KnownAs, Recording, SyncObject, TypePlace,
 };
-use hitm_trace::EndReason;
+use hitm_trace::{EndReason, PARKED_CYCLES};
 
 use crate::{
     MachineSummary, Names, ProcessSummary, Report, ReportOptions, RunFacts, SampledEvent,
@@ -223,6 +223,7 @@ fn facts(recording: &Recording) -> RunFacts<'_> {
         seed: recording.header.seed,
         threads: threads.collect(),
         waits: recording.waits().copied().collect(),
+        parked: Cycles(recording.counter(PARKED_CYCLES)),
         end: recording.end_time(),
         private_access_count: totals.accesses.saturating_sub(totals.stored_accesses),
         // What the recorder says it wrote and the file does not have.

@@ -11,6 +11,7 @@ use hitm_recording::SyncKind;
 use hitm_trace::{WaitKind, Waits};
 
 use crate::allocators::is_of_allocator;
+use crate::build::gives_back;
 use crate::model::share;
 use crate::names::brief;
 use crate::sentences::line as say;
@@ -33,6 +34,9 @@ fields! {
         pub spinning_cycles: u64 => cycles "spinning";
         /// Cycles in which threads slept for locks.
         pub asleep_cycles: u64 => cycles "asleep";
+        /// Cycles in which threads slept at words of their own, for a lock or for work, which nothing tells apart; no
+        /// part of the others.
+        pub parked_cycles: u64 => cycles "parked";
         /// spinning_cycles and asleep_cycles as a part of whole_cycles.
         run_share => share "run", |waiting| waiting.run_share();
         /// Threads that got on with their work at a time: those that ran and did not spin, on average over the run.
@@ -66,6 +70,10 @@ fields! {
         pub waiters: Vec<String> => name "in";
         /// Functions that changed the word, the most frequent first; at most three.
         pub releasers: Vec<String> => words "changed in";
+        /// Threads that changed the word.
+        pub releasing_thread_count: u64 => count "changed by";
+        /// The one that did so most often, if it was for at least half of the changes; null otherwise.
+        pub releasing_thread: Option<String> => words "most often by";
         /// True if it is something of the C library's or of a language's runtime.
         pub is_of_runtime: bool;
     }
@@ -124,16 +132,21 @@ impl Waiting {
         thread_cycles: u64,
     ) -> Waiting {
         let mut sums: BTreeMap<(WaitKind, String), Sum> = BTreeMap::new();
-        let mut waiting = Waiting::default();
+        let mut waiting = Waiting {
+            parked_cycles: facts.parked.0,
+            ..Waiting::default()
+        };
         let mut known: BTreeMap<u64, String> = BTreeMap::new();
+        let halves = Halves::of(names, &facts.waits);
         for one in &facts.waits {
             let of_kind = match one.kind {
                 WaitKind::Spinning => &mut waiting.spinning_cycles,
                 WaitKind::Asleep => &mut waiting.asleep_cycles,
             };
             *of_kind = of_kind.saturating_add(one.cycles.0);
-            let name = known.entry(one.word);
-            let name = name.or_insert_with(|| name_of(names, one.word)).clone();
+            let word = halves.first(one);
+            let name = known.entry(word);
+            let name = name.or_insert_with(|| name_of(names, word)).clone();
             sums.entry((one.kind, name)).or_default().add(one);
         }
         waiting.whole_cycles = thread_cycles.saturating_add(waiting.asleep_cycles);
@@ -165,6 +178,41 @@ impl Sum {
     }
 }
 
+/// Bytes in which a condition variable of glibc has the two words at which threads sleep in turn; its read-write
+/// locks have theirs so, too.
+const PAIR_BYTES: u64 = 8;
+
+/// Words at which threads sleep for one object that has two of them, where nothing says what lies there.
+pub(crate) struct Halves(BTreeSet<u64>);
+
+impl Halves {
+    pub(crate) fn of(names: &dyn Names, waits: &[Waits]) -> Halves {
+        let asleep = waits.iter().filter(|one| one.kind == WaitKind::Asleep);
+        let words: BTreeSet<u64> = asleep.map(|one| one.word).collect();
+        let has_two = |pair: &u64| words.range(*pair..*pair + PAIR_BYTES).count() > 1;
+        // A type tells two small locks side by side apart.
+        let is_unknown = |pair: &u64| {
+            let mut here = words.range(*pair..*pair + PAIR_BYTES);
+            here.all(|word| {
+                let label = names.data(*word, 1).unwrap_or_default();
+                label.member.is_empty() || label.member.starts_with('+')
+            })
+        };
+        let pairs = words.iter().map(|word| word - word % PAIR_BYTES);
+        let pairs = pairs.filter(|pair| has_two(pair) && is_unknown(pair));
+        Halves(pairs.collect())
+    }
+
+    /// The word that stands for the object.
+    pub(crate) fn first(&self, one: &Waits) -> u64 {
+        let pair = one.word - one.word % PAIR_BYTES;
+        match one.kind == WaitKind::Asleep && self.0.contains(&pair) {
+            true => pair,
+            false => one.word,
+        }
+    }
+}
+
 /// The lock or the object at a word; empty for the sum of all that were too many.
 fn name_of(names: &dyn Names, word: u64) -> String {
     if word == 0 {
@@ -189,17 +237,22 @@ fn rows(
     // Stable: rows of equal cost stay in the order of their names.
     named.sort_by_key(|(_, sum)| std::cmp::Reverse((sum.cycles, sum.wait_count)));
     let others = named.split_off(named.len().min(WAITING_ROWS_MAX));
-    let row = |(kind, name): (Option<WaitKind>, String), sum: &Sum| WaitRow {
-        kind,
-        name,
-        address: sum.words.first().map_or(0, |word| names.shown(*word)),
-        wait_count: sum.wait_count,
-        cycles: sum.cycles,
-        run_share: share(sum.cycles, waiting.whole_cycles),
-        thread_count: sum.threads.len() as u64,
-        waiters: most(names, &sum.codes),
-        releasers: most(names, &writers(statistics, sum)),
-        is_of_runtime: is_of_runtime(names, sum),
+    let row = |(kind, name): (Option<WaitKind>, String), sum: &Sum| {
+        let writers = Writers::of(statistics, names, sum);
+        WaitRow {
+            kind,
+            name,
+            address: sum.words.first().map_or(0, |word| names.shown(*word)),
+            wait_count: sum.wait_count,
+            cycles: sum.cycles,
+            run_share: share(sum.cycles, waiting.whole_cycles),
+            thread_count: sum.threads.len() as u64,
+            waiters: most(names, &sum.codes),
+            releasers: most(names, &writers.codes),
+            releasing_thread_count: writers.threads.len() as u64,
+            releasing_thread: writers.main_thread(names),
+            is_of_runtime: is_of_runtime(names, sum),
+        }
     };
     let mut rows: Vec<WaitRow> = named
         .into_iter()
@@ -230,22 +283,52 @@ fn is_of_runtime(names: &dyn Names, sum: &Sum) -> bool {
         .is_some_and(|(word, (code, _))| names.is_of_runtime(*word, *code))
 }
 
-/// Instructions that changed a word, and how often, other than those that waited for it.
-fn writers(statistics: &Statistics, sum: &Sum) -> BTreeMap<CodeAddr, u64> {
-    let mut found = BTreeMap::new();
-    for word in &sum.words {
-        let Some(stats) = statistics.lines.get(&LineAddr::of(*word)) else {
-            continue;
-        };
-        let offset = (word % hitm_base::LINE_SIZE) as u8;
-        for (key, row) in &stats.rows {
-            let covers = key.offset <= offset && offset < key.offset + key.size;
-            if covers && key.op != AccessOp::Load && !sum.codes.contains_key(&key.code) {
-                *found.entry(key.code).or_default() += row.sources.total();
-            }
+/// Instructions and threads that changed a word, and how often.
+#[derive(Default)]
+struct Writers {
+    codes: BTreeMap<CodeAddr, u64>,
+    threads: BTreeMap<ThreadId, u64>,
+}
+
+impl Writers {
+    /// Those other than the instructions that waited for it: of a lock those that give it back, if their names say so.
+    fn of(statistics: &Statistics, names: &dyn Names, sum: &Sum) -> Writers {
+        let all = Writers::by(statistics, sum, |_| true);
+        let codes = all.codes.keys().copied();
+        let releases = codes.filter(|code| gives_back(&names.code(*code).function));
+        let releases: BTreeSet<CodeAddr> = releases.collect();
+        match releases.is_empty() {
+            true => all,
+            false => Writers::by(statistics, sum, |code| releases.contains(&code)),
         }
     }
-    found
+
+    fn by(statistics: &Statistics, sum: &Sum, is_one: impl Fn(CodeAddr) -> bool) -> Writers {
+        let mut found = Writers::default();
+        for word in &sum.words {
+            let Some(stats) = statistics.lines.get(&LineAddr::of(*word)) else {
+                continue;
+            };
+            let offset = (word % hitm_base::LINE_SIZE) as u8;
+            for (key, row) in &stats.rows {
+                let covers = key.offset <= offset && offset < key.offset + key.size;
+                let is_change = key.op != AccessOp::Load && !sum.codes.contains_key(&key.code);
+                if covers && is_change && is_one(key.code) {
+                    let count = row.sources.total();
+                    *found.codes.entry(key.code).or_default() += count;
+                    *found.threads.entry(key.thread).or_default() += count;
+                }
+            }
+        }
+        found
+    }
+
+    /// The thread that made at least half of the changes.
+    fn main_thread(&self, names: &dyn Names) -> Option<String> {
+        let all: u64 = self.threads.values().sum();
+        let most = self.threads.iter().max_by_key(|(_, count)| **count)?;
+        (2 * most.1 >= all).then(|| names.thread(*most.0))
+    }
 }
 
 /// The functions with the most of something.

@@ -148,9 +148,9 @@ impl<'a> Judged<'a> {
 }
 
 /// Returns true for a function that gives a lock back, by its name.
-fn gives_back(function: &str) -> bool {
+pub(crate) fn gives_back(function: &str) -> bool {
     let function = function.to_ascii_lowercase();
-    ["unlock", "release", "sem_post"]
+    ["unlock", "release", "sem_post", "up_read", "up_write"]
         .iter()
         .any(|part| function.contains(part))
 }

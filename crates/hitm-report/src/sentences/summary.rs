@@ -78,6 +78,14 @@ sentences! {
     handed_over(all, ways) = "{all} ({ways})";
     /// Waits, their length, and what they leave.
     waiters(threads, wait, waits, mean, get_on) = "{threads} {wait} for it, {waits} of {mean} cycles{get_on}.";
+    /// The thread that ends waits.
+    until(thread, within) = ", until {thread} changes it{within}";
+    /// The one of several that does so most often.
+    until_mostly(thread, threads, within) = ", until one of {threads} changes it{within}, mostly {thread}";
+    /// Several that do so alike.
+    until_one(threads, within) = ", until one of {threads} changes it{within}";
+    /// The function in which it does.
+    changes_in(function) = " in {function}";
     /// Threads that neither wait nor are idle.
     get_on(busy, all) = "; {busy} of {all} get on at a time";
     /// Lines that one thread touches alone.

@@ -118,13 +118,25 @@ pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
         false => String::new(),
     };
     say::waiters(
-        counted(wait.thread_count, "thread"),
+        report.who().counted(wait.thread_count),
         match wait.thread_count {
             1 => "waits",
             _ => "wait",
         },
         counted(wait.wait_count, "time"),
         figure(wait_row::cycles_mean),
-        get_on,
+        made_to_wait(report, wait) + &get_on,
     )
+}
+
+/// Who lets the waiters go on, and where: `, until one of 4 threads changes it in unlock`.
+fn made_to_wait(report: &Report, wait: &WaitRow) -> String {
+    let within = wait.releasers.first();
+    let within = within.map_or(String::new(), |function| say::changes_in(function));
+    match (&wait.releasing_thread, wait.releasing_thread_count) {
+        (_, 0) => String::new(),
+        (Some(thread), 1) => say::until(thread, within),
+        (Some(thread), count) => say::until_mostly(thread, report.who().counted(count), within),
+        (None, count) => say::until_one(report.who().counted(count), within),
+    }
 }

@@ -6,6 +6,7 @@ use super::table::FieldTable;
 use crate::WORTH_SHARE_MIN;
 use crate::fields::{Field, wait_row, waiting};
 use crate::glossary::TO_WAIT;
+use crate::model::share;
 use crate::waiting::{WaitRow, Waiting};
 
 /// Rows that text shows, and the least part of the threads' time that each needs.
@@ -26,7 +27,8 @@ const COLUMNS: &[Field<WaitRow>] = &[
 
 impl Writer {
     pub(super) fn waiting(&mut self, waiting: &Waiting) {
-        if waiting.run_share() < WORTH_SHARE_MIN {
+        let has_parked = share(waiting.parked_cycles, waiting.whole_cycles) >= WORTH_SHARE_MIN;
+        if waiting.run_share() < WORTH_SHARE_MIN && !has_parked {
             return;
         }
         self.title(&format!("Waiting: {}", TO_WAIT.clause()));
@@ -39,6 +41,13 @@ impl Writer {
             figure(waiting::run_share)
         );
         self.sentence(Style::Plain, &text);
+        if has_parked {
+            let text = format!(
+                "  {} cycles asleep at words of single threads, for locks or for work: no part of these",
+                figure(waiting::parked_cycles)
+            );
+            self.sentence(Style::Plain, &text);
+        }
         let mut table = FieldTable::new(COLUMNS);
         let rows = waiting.rows.iter();
         let rows = rows.filter(|row| row.kind.is_some() && row.run_share >= ROW_SHARE_MIN);

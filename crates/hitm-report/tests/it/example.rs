@@ -343,6 +343,7 @@ fn build(
         seed: 1,
         threads: threads.collect(),
         waits,
+        parked: Cycles(0),
         end: Cycles(1_000_000),
         private_access_count: 1_234_567,
         lost_access_count: 0,

@@ -6,7 +6,7 @@ use hitm_base::{CodeAddr, Cycles, DataSource, ThreadId};
 use hitm_report::{Finding, Report, ReportOptions};
 use hitm_trace::{WaitKind, Waits};
 
-use crate::example::{LOCK, OPTIONS, Run, Touch, report, with_waits};
+use crate::example::{LOCK, OPTIONS, PACKED, Run, Touch, report, with_waits};
 
 fn told(report: &Report) -> String {
     let line = |one: &Finding| {
@@ -85,6 +85,31 @@ fn waits_for_a_lock_belong_to_its_line() {
         2 0x600000: spinning, 0 + 0 lines, 0 lost, 90000 waited, Some(1), packed.c:50 account_add
     "#]]
     .assert_eq(&told(&report));
+}
+
+/// A condition variable has two futexes in eight bytes; two locks that a type tells apart are two.
+#[test]
+fn threads_sleep_at_the_two_words_of_a_condition_variable_for_one_thing() {
+    let waits = |word: u64| Waits {
+        thread: ThreadId((word / 4 % 2) as u32),
+        kind: WaitKind::Asleep,
+        word,
+        code: CodeAddr(0x401510),
+        count: 5,
+        cycles: Cycles(90_000),
+    };
+    const CONDITION: u64 = 0x404028;
+    let words = [CONDITION, CONDITION + 4, PACKED, PACKED + 4];
+    let report = with_waits(&Run::default().statistics(), 4, words.map(waits).to_vec());
+    let row = |name: &str| {
+        let found = report.waiting.rows.iter().find(|row| row.name == name);
+        found.map(|row| (row.wait_count, row.cycles, row.thread_count))
+    };
+    assert_eq!(row("0x404028"), Some((10, 180_000, 2)));
+    assert_eq!(row("f.w"), Some((5, 90_000, 1)));
+    assert_eq!(row("f.x"), Some((5, 90_000, 1)));
+    let of_it = report.findings.iter().find(|one| one.name == "0x404028");
+    assert_eq!(of_it.map(|one| one.waited_cycles), Some(180_000));
 }
 
 /// The picture of a line has its writers by eighths.

@@ -61,13 +61,15 @@ impl Group {
         let exits: Vec<ThreadExit> = (0..self.members.len())
             .map(|slot| self.exit(slot))
             .collect();
+        let ends = self.members.iter().filter_map(|member| member.ends_at);
+        let parked_cycles = self.waited.parked_cycles(&ends.collect());
         let counters = &self.counters;
         let named = [
             ("forked_children_not_recorded", counters.forked_children),
             ("exec_calls", counters.exec_calls),
             ("barrier_timeouts", counters.timed_out_parks),
             ("threads_waited_for_in_vain", counters.given_up),
-            (PARKED_CYCLES, self.waited.parked_cycles()),
+            (PARKED_CYCLES, parked_cycles),
             ("accesses_outside_user_space", counters.out_of_range),
         ];
         let counters = named

@@ -184,11 +184,13 @@ impl Waited {
         sum.slept += parked.time;
     }
 
-    /// Cycles asleep at words that no other thread sleeps at, of which nothing says if they were for a lock.
-    pub(super) fn parked_cycles(&self) -> u64 {
+    /// Cycles asleep at words that no other thread sleeps at, of which nothing says if they were for a lock; without
+    /// those at which threads wake others when they end.
+    pub(super) fn parked_cycles(&self, ends: &BTreeSet<u64>) -> u64 {
         let of_one = |place: &Place| {
             let users = self.futexes.get(&(place.word & FUTEX_MASK));
-            users.is_some_and(|users| users.sleepers.len() == 1 && !users.is_lock())
+            let is_own = users.is_some_and(|users| users.sleepers.len() == 1 && !users.is_lock());
+            is_own && !ends.contains(&place.word)
         };
         let asleep = self.sums.iter();
         let asleep = asleep.filter(|(place, _)| place.kind == WaitKind::Asleep && of_one(place));
@@ -431,7 +433,8 @@ mod tests {
         waited.slept(Slot(2), &slept(own(Slot(2)), 700, true));
         let asleep = |thread| (thread, WaitKind::Asleep, WORD, 200);
         assert_eq!(news(&mut waited), [asleep(0), asleep(1)]);
-        assert_eq!(waited.parked_cycles(), 700);
+        assert_eq!(waited.parked_cycles(&BTreeSet::new()), 700);
+        assert_eq!(waited.parked_cycles(&BTreeSet::from([own(Slot(2))])), 0);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::FindingBuilder;
 use crate::build::Judged;
 use crate::handed::HandedRow;
 use crate::model::{FindingKind, share};
+use crate::waiting::Halves;
 use crate::{Names, WORTH_SHARE_MIN};
 
 /// Part of the threads' time from which on lines that are handed over, of objects that nobody fights over, are worth a
@@ -205,9 +206,10 @@ impl<'a> FindingBuilder<'a> {
     }
 
     pub(super) fn add_waits(&self, groups: &mut BTreeMap<Key, Group<'a>>) {
+        let halves = Halves::of(self.names, self.waits);
         let mut words: BTreeMap<u64, Vec<&'a Waits>> = BTreeMap::new();
         for one in self.waits.iter().filter(|one| one.word != 0) {
-            words.entry(one.word).or_default().push(one);
+            words.entry(halves.first(one)).or_default().push(one);
         }
         let mut homes: BTreeMap<LineAddr, Key> = BTreeMap::new();
         for (key, group) in groups.iter() {
@@ -227,8 +229,21 @@ impl<'a> FindingBuilder<'a> {
             let home = home.filter(|home| {
                 home.object == key.object && home.is_of_runtime == key.is_of_runtime
             });
-            let key = home.cloned().unwrap_or(key);
-            groups.entry(key).or_default().waits.extend(waits);
+            let home = home.cloned().unwrap_or_else(|| key.clone());
+            // So are the lines of this part alone, of an object that straddles lines.
+            let apart = match home == key {
+                true => None,
+                false => groups.remove(&key),
+            };
+            let group = groups.entry(home.clone()).or_default();
+            group.waits.extend(waits);
+            if let Some(apart) = apart {
+                homes.extend(apart.lines.iter().map(|one| (one.line, home.clone())));
+                group.lines.extend(apart.lines);
+                group.waits.extend(apart.waits);
+                let lost = |one: &&Judged<'_>| Reverse(one.stats.contention_stall);
+                group.lines.sort_by_key(lost);
+            }
         }
         let whole = self.waiting.whole_cycles;
         let is_worth = |group: &Group<'_>| share(group.cost(), whole) >= WORTH_SHARE_MIN;
