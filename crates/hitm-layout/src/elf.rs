@@ -35,6 +35,8 @@ impl Segment {
 /// A section that debug information or symbols may come from.
 #[derive(Debug, Clone)]
 pub(crate) struct Section {
+    /// Its number in the file.
+    pub(crate) index: usize,
     pub(crate) name: String,
     pub(crate) range: Range<usize>,
     /// Address at which it is loaded, 0 when it is not.
@@ -57,6 +59,8 @@ pub(crate) struct Elf {
     pub(crate) bytes: Bytes,
     pub(crate) name: String,
     pub(crate) architecture: Architecture,
+    /// An object file that is not linked yet, or a kernel's module.
+    pub(crate) is_relocatable: bool,
     pub(crate) build_id: Option<Vec<u8>>,
     pub(crate) segments: Vec<Segment>,
     pub(crate) sections: Vec<Section>,
@@ -71,24 +75,22 @@ const PAGE: u64 = 4096;
 impl Elf {
     /// Parses an executable or shared library.
     pub(crate) fn parse(bytes: Bytes, name: &str) -> Result<Elf, Error> {
-        let architecture = check_header(&bytes, name)?;
-        Elf::read(bytes, name, architecture)
+        let header = Header::of(&bytes, name)?;
+        if header.is_relocatable {
+            let expected = "an executable or shared library (type 2 or 3)";
+            let found = format!("type {}", elf::ET_REL);
+            return Err(Error::not_supported(name, expected, found));
+        }
+        Elf::read(bytes, name, header)
     }
 
-    /// Parses a file that only carries debug information: its type says nothing.
+    /// Parses a file that may only carry debug information, or is not linked yet.
     pub(crate) fn parse_debug(bytes: Bytes, name: &str) -> Result<Elf, Error> {
-        let architecture = check_header(&bytes, name).or_else(|error| {
-            let relocatable = bytes.get(16) == Some(&(elf::ET_REL as u8));
-            if relocatable {
-                Ok(Architecture::X86_64)
-            } else {
-                Err(error)
-            }
-        })?;
-        Elf::read(bytes, name, architecture)
+        let header = Header::of(&bytes, name)?;
+        Elf::read(bytes, name, header)
     }
 
-    fn read(bytes: Bytes, name: &str, architecture: Architecture) -> Result<Elf, Error> {
+    fn read(bytes: Bytes, name: &str, header: Header) -> Result<Elf, Error> {
         let file = ElfFile64::<LittleEndian>::parse(&*bytes);
         let file =
             file.map_err(|cause| Error::damaged(name, "ELF header or section table", cause))?;
@@ -118,7 +120,8 @@ impl Elf {
         Ok(Elf {
             bytes,
             name: name.to_owned(),
-            architecture,
+            architecture: header.architecture,
+            is_relocatable: header.is_relocatable,
             build_id,
             segments,
             sections,
@@ -193,28 +196,41 @@ impl Elf {
     }
 }
 
-/// Checks the first 64 bytes, so that a foreign file gets an answer that names what it is.
-fn check_header(bytes: &[u8], name: &str) -> Result<Architecture, Error> {
-    let refuse = |expected, found: String| Error::not_supported(name, expected, found);
-    if bytes.len() < 64 || !bytes.starts_with(&elf::ELFMAG) {
-        return Err(Error::foreign(name, "an ELF file", bytes));
+/// Facts of the first 64 bytes.
+#[derive(Debug, Clone, Copy)]
+struct Header {
+    architecture: Architecture,
+    is_relocatable: bool,
+}
+
+impl Header {
+    /// Checks the header, so that a foreign file gets an answer that names what it is.
+    fn of(bytes: &[u8], name: &str) -> Result<Header, Error> {
+        let refuse = |expected, found: String| Error::not_supported(name, expected, found);
+        if bytes.len() < 64 || !bytes.starts_with(&elf::ELFMAG) {
+            return Err(Error::foreign(name, "an ELF file", bytes));
+        }
+        if bytes[4] != elf::ELFCLASS64 || bytes[5] != elf::ELFDATA2LSB {
+            let found = format!("class {}, data encoding {}", bytes[4], bytes[5]);
+            return Err(refuse("64-bit little-endian ELF (class 2, data 1)", found));
+        }
+        let header = elf::FileHeader64::<LittleEndian>::parse(bytes)
+            .map_err(|cause| refuse("an ELF header", cause.to_string()))?;
+        let kind = header.e_type(LittleEndian);
+        if ![elf::ET_REL, elf::ET_EXEC, elf::ET_DYN].contains(&kind) {
+            let expected = "an object file, executable or shared library (type 1, 2 or 3)";
+            return Err(refuse(expected, format!("type {kind}")));
+        }
+        let machine = header.e_machine(LittleEndian);
+        let architecture = Architecture::of_elf(machine).ok_or_else(|| {
+            let found = format!("machine {machine}");
+            refuse("x86-64 or aarch64 (machine 62 or 183)", found)
+        })?;
+        Ok(Header {
+            architecture,
+            is_relocatable: kind == elf::ET_REL,
+        })
     }
-    if bytes[4] != elf::ELFCLASS64 || bytes[5] != elf::ELFDATA2LSB {
-        let found = format!("class {}, data encoding {}", bytes[4], bytes[5]);
-        return Err(refuse("64-bit little-endian ELF (class 2, data 1)", found));
-    }
-    let header = elf::FileHeader64::<LittleEndian>::parse(bytes)
-        .map_err(|cause| refuse("an ELF header", cause.to_string()))?;
-    let kind = header.e_type(LittleEndian);
-    if kind != elf::ET_EXEC && kind != elf::ET_DYN {
-        let expected = "an executable or shared library (type 2 or 3)";
-        return Err(refuse(expected, format!("type {kind}")));
-    }
-    let machine = header.e_machine(LittleEndian);
-    Architecture::of_elf(machine).ok_or_else(|| {
-        let found = format!("machine {machine}");
-        refuse("x86-64 or aarch64 (machine 62 or 183)", found)
-    })
 }
 
 fn read_section<'data>(section: &impl ObjectSection<'data>, file_size: usize) -> Option<Section> {
@@ -224,6 +240,7 @@ fn read_section<'data>(section: &impl ObjectSection<'data>, file_size: usize) ->
     let size = usize::try_from(compressed.compressed_size).ok()?;
     let end = start.checked_add(size).filter(|end| *end <= file_size)?;
     Some(Section {
+        index: section.index().0,
         name,
         range: start..end,
         address: section.address(),
@@ -241,6 +258,7 @@ mod tests {
             bytes: Bytes::from(Vec::new()),
             name: String::from("test"),
             architecture: Architecture::X86_64,
+            is_relocatable: false,
             build_id: None,
             segments,
             sections: Vec::new(),

@@ -68,8 +68,18 @@ impl ObjectFile {
     /// Parses the headers of an ELF file: 64-bit, little-endian, x86-64 or aarch64. `name` is used
     /// in messages, and to look for separate debug information beside the file.
     pub fn parse(bytes: Bytes, name: &str) -> Result<ObjectFile, Error> {
-        Ok(ObjectFile {
-            elf: Elf::parse(bytes, name)?,
+        Ok(ObjectFile::of_elf(Elf::parse(bytes, name)?))
+    }
+
+    /// Parses the headers of a file that is asked for types alone: it may be an object file that is not
+    /// linked yet, or a kernel's module, whose code and data have no addresses.
+    pub fn parse_types(bytes: Bytes, name: &str) -> Result<ObjectFile, Error> {
+        Ok(ObjectFile::of_elf(Elf::parse_debug(bytes, name)?))
+    }
+
+    fn of_elf(elf: Elf) -> ObjectFile {
+        ObjectFile {
+            elf,
             debug_elf: None,
             supplement: None,
             symbols: None,
@@ -78,7 +88,7 @@ impl ObjectFile {
             operands: OperandIndex::default(),
             split_looked_for: false,
             diagnostics: Diagnostics::default(),
-        })
+        }
     }
 
     /// The name that was given to [`ObjectFile::parse`].

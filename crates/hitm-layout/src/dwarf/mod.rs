@@ -9,6 +9,7 @@ mod code;
 mod decl;
 mod die;
 mod locals;
+mod relocate;
 mod root;
 mod sections;
 mod sources;

@@ -9,6 +9,7 @@ use gimli::{EndianSlice, LittleEndian, SectionId};
 use object::CompressionFormat;
 use object::read::CompressedData;
 
+use super::relocate::Relocator;
 use crate::Bytes;
 use crate::elf::{Elf, Section};
 
@@ -70,6 +71,7 @@ impl DebugSections {
         let mut room = (elf.bytes.len() as u64)
             .saturating_mul(MAX_EXPANSION)
             .saturating_add(MIN_ROOM);
+        let relocator = Relocator::of(elf);
         let mut place = |id: &SectionId| {
             let name = match naming {
                 Naming::Main => Some(id.name()),
@@ -85,10 +87,10 @@ impl DebugSections {
                 .filter(|section| section.name == name || section.name == gnu_name);
             let found: Vec<&Section> = match naming {
                 // A linked file has one of each; a relocatable one has a section for each type unit.
-                Naming::Main => found.take(1).collect(),
-                Naming::Split => found.collect(),
+                Naming::Main if !elf.is_relocatable => found.take(1).collect(),
+                Naming::Main | Naming::Split => found.collect(),
             };
-            place_of(elf, &found, &mut room).unwrap_or_else(|problem| {
+            place_of(elf, &found, relocator.as_ref(), &mut room).unwrap_or_else(|problem| {
                 problems.push(format!("section {name} left out: {problem}"));
                 Place::Missing
             })
@@ -148,12 +150,17 @@ impl Parts {
     }
 }
 
-/// Place of the bytes of sections of one name, one after the other. What is decompressed is taken
-/// off `room`.
-fn place_of(elf: &Elf, sections: &[&Section], room: &mut u64) -> Result<Place, String> {
+/// Place of the bytes of sections of one name, one after the other, with their relocations. What is
+/// decompressed or copied is taken off `room`.
+fn place_of(
+    elf: &Elf,
+    sections: &[&Section],
+    relocator: Option<&Relocator<'_>>,
+    room: &mut u64,
+) -> Result<Place, String> {
     let mut joined = match sections {
         [] => return Ok(Place::Missing),
-        [only] if only.compression == CompressionFormat::None => {
+        [only] if only.compression == CompressionFormat::None && relocator.is_none() => {
             return Ok(Place::InFile(only.range.clone()));
         }
         _ => Vec::new(),
@@ -167,7 +174,10 @@ fn place_of(elf: &Elf, sections: &[&Section], room: &mut u64) -> Result<Place, S
         *room = room
             .checked_sub(claimed)
             .ok_or_else(|| format!("{} compressed bytes claim to be {claimed}", data.len()))?;
-        let bytes = decompress(section.compression, data, claimed)?;
+        let mut bytes = decompress(section.compression, data, claimed)?;
+        if let Some(relocator) = relocator {
+            relocator.apply(section.index, bytes.to_mut())?;
+        }
         if joined.is_empty() {
             joined = bytes.into_owned();
         } else {

@@ -16,7 +16,8 @@ pub enum TypesFile {
 }
 
 impl TypesFile {
-    /// Parses a file: BTF, an ELF file with BTF, or one with DWARF. BTF is preferred in an ELF file that has both.
+    /// Parses a file: BTF, an ELF file with BTF, or one with DWARF, linked or not. BTF is preferred in an ELF file
+    /// that has both, unless it is a module's and there is no base.
     /// `base` is the base of split BTF, such as a module's; `load` reads files with the rest of its debug information.
     ///
     /// # Errors
@@ -27,12 +28,19 @@ impl TypesFile {
         name: &str,
         load: &mut dyn FnMut(&str) -> Result<Bytes, Unread>,
     ) -> Result<TypesFile, StructsError> {
+        let is_elf = bytes.starts_with(b"\x7fELF");
         let is_btf = BtfFile::is_raw(&bytes) || BtfFile::is_in_elf(&bytes);
-        if is_btf || !bytes.starts_with(b"\x7fELF") {
-            let file = BtfFile::parse(bytes, base, name)?;
-            return Ok(TypesFile::Btf(Box::new(file)));
+        if is_btf || !is_elf {
+            match BtfFile::parse(bytes.clone(), base, name) {
+                Ok(file) => return Ok(TypesFile::Btf(Box::new(file))),
+                // A module's BTF needs its kernel's; its DWARF, if it has any, is whole.
+                Err(error) => match ObjectFile::parse_types(bytes.clone(), name) {
+                    Ok(file) if is_elf && file.has_debug_info() => {}
+                    _ => return Err(error.into()),
+                },
+            }
         }
-        let mut file = ObjectFile::parse(bytes, name)?;
+        let mut file = ObjectFile::parse_types(bytes, name)?;
         file.attach_debug_files(load);
         if !file.has_debug_info() {
             return Err(StructsError::NoTypes {

@@ -70,11 +70,15 @@ fn printed(output: &str) -> Vec<(String, Printed)> {
 /// Compares all structures that the fixture prints. Answers how many members were compared.
 fn compare(fixture: &Fixture, context: &str) -> usize {
     let path = fixture.program.to_str().unwrap();
-    let mut file = ObjectFile::parse(load(path).unwrap(), path).unwrap();
+    let file = ObjectFile::parse(load(path).unwrap(), path).unwrap();
+    compare_file(file, &fixture.run(), context)
+}
+
+/// Compares all structures of an output of a fixture with those of a file.
+fn compare_file(mut file: ObjectFile, output: &str, context: &str) -> usize {
     file.attach_debug_files(&mut load);
-    let output = fixture.run();
     let mut compared = 0;
-    for (name, mut wanted) in printed(&output) {
+    for (name, mut wanted) in printed(output) {
         let layout = file.struct_layout(&name);
         let layout = layout.unwrap_or_else(|error| {
             panic!("{context}: {error}: {:?}", file.diagnostics());
@@ -91,7 +95,7 @@ fn compare(fixture: &Fixture, context: &str) -> usize {
         check_declarations(&layout, &format!("{context}: {name}"));
         compared += found.len();
     }
-    compared += compare_variants(&mut file, &output, context);
+    compared += compare_variants(&mut file, output, context);
     assert_eq!(file.diagnostics(), [], "{context}");
     compared
 }
@@ -196,6 +200,18 @@ fn number_at(bytes: &[u8], bit_offset: u64, bit_size: u64) -> u128 {
     u128::from_le_bytes(wide)
 }
 
+/// Compares an object file that is not linked with what its program prints.
+fn compare_object(object: &Fixture, program: &Fixture, context: &str) -> usize {
+    let path = object.program.to_str().unwrap();
+    let bytes = load(path).unwrap();
+    assert!(
+        ObjectFile::parse(bytes.clone(), path).is_err(),
+        "{context}: it has no addresses"
+    );
+    let file = ObjectFile::parse_types(bytes, path).unwrap();
+    compare_file(file, &program.run(), context)
+}
+
 /// Returns true if a compiler is there and takes the flags.
 fn takes(compiler: &str, flags: &[&str]) -> bool {
     let directory = tempfile::tempdir().unwrap();
@@ -229,7 +245,14 @@ fn compare_all(compiler: &str, source: &str, flags: &[&str]) -> BTreeMap<usize, 
                     let all: Vec<&str> = flags.iter().chain(&format).copied().collect();
                     let fixture = Fixture::compile(compiler, source, &all);
                     let context = format!("{compiler} {}", all.join(" "));
-                    *counts.entry(compare(&fixture, &context)).or_default() += 1;
+                    let members = compare(&fixture, &context);
+                    *counts.entry(members).or_default() += 1;
+                    for unlinked in [&["-c"][..], &["-r", "-nostdlib"]] {
+                        let all: Vec<&str> = all.iter().chain(unlinked).copied().collect();
+                        let object = Fixture::compile(compiler, source, &all);
+                        let context = format!("{context} {}", unlinked.join(" "));
+                        assert_eq!(compare_object(&object, &fixture, &context), members);
+                    }
                 }
             }
         }
