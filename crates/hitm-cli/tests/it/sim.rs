@@ -441,7 +441,7 @@ trace = "requests.txt"
 threads = 2
 
 [run]
-duration = "200ms"
+duration = "400ms"
 "#;
 
 /// Runs `hitm sim` on a service with these requests.
@@ -455,7 +455,7 @@ fn served(scenario: &str, requests: &str, args: &[&str]) -> Output {
 
 #[test]
 fn a_service_under_a_quota_has_cpu_stat_and_the_causes_of_its_latency() {
-    let requests = "# two at once, then one\n5ms 15ms\n5ms 15ms\n150ms 1ms\n";
+    let requests = "# two at once, then one\n5ms 30ms\n5ms 30ms\n150ms 1ms\n";
     let output = served(QUOTA, requests, &["--format", "json"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -474,7 +474,7 @@ fn a_service_under_a_quota_has_cpu_stat_and_the_causes_of_its_latency() {
         };
         assert_eq!(of("requests.requests"), 3.0);
         assert_eq!(of("requests.unfinished"), 0.0);
-        // 30 of 20 ms: one period is not enough, and stops at least one of the two.
+        // 60 of 20 ms, on two CPUs: two periods are not enough.
         assert!(of("app.nr_throttled") >= 1.0);
         assert!(of("requests.throttled_requests") > 30.0);
         let parts = [
@@ -492,7 +492,7 @@ fn a_service_under_a_quota_has_cpu_stat_and_the_causes_of_its_latency() {
         let mean = of("requests.latency_us_mean");
         assert!((parts - mean).abs() < 1e-6 * mean, "{parts} and {mean}");
         assert!(
-            (31e3..32e3).contains(&of("pod.usage_usec")),
+            (61e3..62e3).contains(&of("pod.usage_usec")),
             "{}",
             of("pod.usage_usec")
         );
@@ -569,14 +569,14 @@ fn mistakes_of_groups_and_traces_have_their_place() {
     }
 }
 
-/// Two FIFO threads that stay runnable on CPU 0 and sleepers on all others: chains of interrupts visit the one CPU
-/// that is overloaded.
+/// Three FIFO threads for two CPUs and sleepers on all others: chains of interrupts visit the one CPU that is
+/// overloaded.
 #[test]
 fn a_storm_of_interrupts_names_its_cpu() {
     let scenario = r#"
 schema = 1
 name = "storm"
-description = "Sleepers on seven CPUs pull from the one that is overloaded"
+description = "Sleepers on six CPUs pull from the one that is overloaded"
 source = "made up for this test"
 [machine]
 preset = "genoa-384"
@@ -584,13 +584,13 @@ cpus = 8
 [[workload]]
 kind = "hogs"
 name = "bound"
-cpus = "5"
-threads = 2
+cpus = "5-6"
+threads = 3
 policy = "fifo"
 priority = 1
 [[workload]]
 kind = "cyclic"
-cpus = "0-4,6-7"
+cpus = "0-4,7"
 pinned = true
 priority = 50
 sleep = "100us"
