@@ -60,7 +60,14 @@ fn the_tests_of_a_crate_are_recorded_commented_and_gated() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let folder = folder.path();
     project(folder, "8");
-    let args = ["cargo", "found", "false-sharing", "--test", "count", "--offline"];
+    let args = [
+        "cargo",
+        "found",
+        "false-sharing",
+        "--test",
+        "count",
+        "--offline",
+    ];
     let packed = action(folder, &args);
     assert_eq!(packed.status.code(), Some(1), "{packed:?}");
     let text = comment(folder);
@@ -85,7 +92,10 @@ fn a_test_that_fails_ends_the_job_with_its_own_code() {
     let unknown = action(folder.path(), &["make", "found", "none"]);
     assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
     let said = String::from_utf8_lossy(&unknown.stderr).into_owned();
-    assert!(said.contains("found make, expected cargo, ctest, go, pytest or program"), "{said}");
+    assert!(
+        said.contains("found make, expected cargo, ctest, go, pytest or program"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -107,5 +117,9 @@ fn a_program_and_go_tests_are_recorded_too() {
     fs::remove_dir_all(folder.join("found")).expect("it is there");
     let run = action(folder, &["go", "found", "false-sharing", "./..."]);
     assert_eq!(run.status.code(), Some(0), "{run:?}");
-    assert!(comment(folder).starts_with("### counts.test\n"), "{}", comment(folder));
+    assert!(
+        comment(folder).starts_with("### counts.test\n"),
+        "{}",
+        comment(folder)
+    );
 }

@@ -87,7 +87,10 @@ fn line<'r>(report: &'r Value, object: &str) -> &'r Value {
 
 fn members(line: &Value) -> Vec<&str> {
     let rows = line["rows"].as_array().expect("rows");
-    let mut members: Vec<&str> = rows.iter().filter_map(|row| row["member"].as_str()).collect();
+    let mut members: Vec<&str> = rows
+        .iter()
+        .filter_map(|row| row["member"].as_str())
+        .collect();
     members.sort_unstable();
     members.dedup();
     members
@@ -100,7 +103,10 @@ fn fields_statics_and_elements_have_their_names() {
         return;
     }
     let folder = folder.path();
-    for options in [&[][..], &["-XX:+UseSerialGC", "-XX:-UseCompressedClassPointers"]] {
+    for options in [
+        &[][..],
+        &["-XX:+UseSerialGC", "-XX:-UseCompressedClassPointers"],
+    ] {
         let report = report_of(folder, options, "fields");
         let fields = line(&report, "app.Counts");
         // The object may begin in one line and end in the next.
@@ -109,15 +115,22 @@ fn fields_statics_and_elements_have_their_names() {
         assert!(used[0] || used[1], "{names:?}");
         let advice = fields["advice"].as_str().expect("text");
         let wanted = match used {
-            [true, true] => "app.Counts.left, app.Counts.right (fields of app.Counts): @Contended or a class each",
-            [true, false] => "app.Counts.left (field of app.Counts): @Contended or a class of its own",
+            [true, true] => {
+                "app.Counts.left, app.Counts.right (fields of app.Counts): @Contended or a class each"
+            }
+            [true, false] => {
+                "app.Counts.left (field of app.Counts): @Contended or a class of its own"
+            }
             _ => "app.Counts.right (field of app.Counts): @Contended or a class of its own",
         };
         assert!(advice.starts_with(wanted), "{advice}");
         assert_eq!(fields["objects"][0]["origin"], "Java heap");
         let sources = fields["rows"].as_array().expect("rows").iter();
         let mut sources = sources.filter_map(|row| row["source"].as_str());
-        assert!(sources.any(|source| source.contains("Counts.java:")), "{fields:#}");
+        assert!(
+            sources.any(|source| source.contains("Counts.java:")),
+            "{fields:#}"
+        );
     }
     let report = report_of(folder, &[], "statics");
     let names = members(line(&report, "app.Counts"));
@@ -144,5 +157,8 @@ fn what_has_no_name_says_why() {
     let notes = report["diagnostics"].as_array().expect("notes");
     let notes: Vec<&str> = notes.iter().filter_map(Value::as_str).collect();
     let of_heap = notes.iter().find(|note| note.contains("Java heap"));
-    assert!(of_heap.is_some_and(|note| note.contains("-XX:+UseG1GC")), "{notes:?}");
+    assert!(
+        of_heap.is_some_and(|note| note.contains("-XX:+UseG1GC")),
+        "{notes:?}"
+    );
 }

@@ -16,7 +16,12 @@ fn quiet_says_nothing_and_verbose_says_what_it_records_with() {
     let quiet = said(&["record", "-q", "-o", "a.hitm"]);
     assert!(!quiet.contains("hitm:"), "{quiet}");
     let verbose = said(&["record", "-v", "-o", "b.hitm"]);
-    for wanted in ["hitm: program: ", "hitm: emulator: ", "hitm: recorder: ", "hitm: machine: "] {
+    for wanted in [
+        "hitm: program: ",
+        "hitm: emulator: ",
+        "hitm: recorder: ",
+        "hitm: machine: ",
+    ] {
         assert!(verbose.contains(wanted), "{verbose}");
     }
     let repeated = said(&["record", "--repeat", "2", "-o", "runs"]);
@@ -25,7 +30,11 @@ fn quiet_says_nothing_and_verbose_says_what_it_records_with() {
     // Errors are said, and a gate has its exit code.
     let gate = ["-q", "report", "-i", "a.hitm", "--fail-on", "cycles=0"];
     let gate = programs::run(folder, &gate);
-    assert_eq!((gate.status.code(), gate.stderr.len()), (Some(1), 0), "{gate:?}");
+    assert_eq!(
+        (gate.status.code(), gate.stderr.len()),
+        (Some(1), 0),
+        "{gate:?}"
+    );
     let missing = programs::run(folder, &["report", "-q", "-i", "none.hitm"]);
     assert_eq!(missing.status.code(), Some(2));
     assert!(!missing.stderr.is_empty());

@@ -26,7 +26,8 @@ fn a_file_of_rt_app_runs_as_it_is() {
     let text = String::from_utf8(run.stdout).expect("UTF-8");
     let row = |name: &str| -> Vec<String> {
         let mut rows = text.lines().map(str::split_whitespace);
-        let found = rows.find_map(|mut row| (row.next() == Some(name)).then(|| row.collect::<Vec<_>>()));
+        let found =
+            rows.find_map(|mut row| (row.next() == Some(name)).then(|| row.collect::<Vec<_>>()));
         let found = found.unwrap_or_else(|| panic!("no {name} in {text}"));
         found.into_iter().map(str::to_owned).collect()
     };
@@ -39,8 +40,14 @@ fn a_file_of_rt_app_runs_as_it_is() {
     assert!((-1_100.0..-1_000.0).contains(&late), "{text}");
     assert_eq!(row("pool")[3], "-");
     // The table comes before everything else that was measured.
-    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no {what} in {text}"));
-    assert!(at("slack us") < at("Metric") && at("Metric") < at("root_domain"), "{text}");
+    let at = |what: &str| {
+        text.find(what)
+            .unwrap_or_else(|| panic!("no {what} in {text}"))
+    };
+    assert!(
+        at("slack us") < at("Metric") && at("Metric") < at("root_domain"),
+        "{text}"
+    );
     let again = sim(&["--set", "machine.cpus=8"]);
     assert_eq!(String::from_utf8(again.stdout).expect("UTF-8"), text);
 }
@@ -48,7 +55,11 @@ fn a_file_of_rt_app_runs_as_it_is() {
 #[test]
 fn a_bad_file_of_rt_app_says_where() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    fs::write(folder.path().join("app.json"), "{\"tasks\": {\"a\": {\"runs\": 1}}}").expect("a file");
+    fs::write(
+        folder.path().join("app.json"),
+        "{\"tasks\": {\"a\": {\"runs\": 1}}}",
+    )
+    .expect("a file");
     let run = programs::run(folder.path(), &["sim", "app.json"]);
     assert_eq!(run.status.code(), Some(2), "{run:?}");
     let said = String::from_utf8_lossy(&run.stderr).into_owned();

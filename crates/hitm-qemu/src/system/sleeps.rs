@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn places_in_code() {
         let functions = SleepFunctions {
-            waits: vec![WAITS..WAITS + 0x100],
+            waits: std::iter::once(WAITS..WAITS + 0x100).collect(),
             schedulers: vec![SCHEDULE],
             switch: Some(SWITCH),
         };

@@ -118,8 +118,8 @@ impl<'a> Functions<'a> {
         let all = self.all(code, chain);
         let functions: Vec<&Function> = all.iter().flat_map(|one| one.iter()).collect();
         let own = functions.iter().position(|one| one.is_own())?;
-        let named = functions[..own].iter().filter(|one| !one.name.is_empty());
-        named.last().map(|one| one.name.clone())
+        let mut named = functions[..own].iter().filter(|one| !one.name.is_empty());
+        named.next_back().map(|one| one.name.clone())
     }
 
     /// All functions that were running, each once.

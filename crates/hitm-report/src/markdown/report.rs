@@ -37,7 +37,9 @@ pub fn report(checked: &Checked<'_>, findings: &Findings<'_>, summary: &[Summary
         }
     }
     if left_out > 0 {
-        out.line(&format!("- {left_out} more findings do not fit into a comment."));
+        out.line(&format!(
+            "- {left_out} more findings do not fit into a comment."
+        ));
     }
     small_print(&mut out, &findings.notes);
     out
@@ -73,7 +75,11 @@ fn item(told: &Told<'_>) -> String {
     };
     match told.subject {
         Subject::Finding(finding) => {
-            format!("{}. {breaks}{name}{place}: {}", finding.number, escaped(&finding.fix))
+            format!(
+                "{}. {breaks}{name}{place}: {}",
+                finding.number,
+                escaped(&finding.fix)
+            )
         }
         Subject::Member(_) => format!("- {breaks}{name}{place}: {}", escaped(&told.message)),
     }

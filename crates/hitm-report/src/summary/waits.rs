@@ -132,7 +132,7 @@ pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
 /// Who lets the waiters go on, and where: `, until one of 4 threads changes it in unlock`.
 fn made_to_wait(report: &Report, wait: &WaitRow) -> String {
     let within = wait.releasers.first();
-    let within = within.map_or(String::new(), |function| say::changes_in(function));
+    let within = within.map_or(String::new(), say::changes_in);
     match (&wait.releasing_thread, wait.releasing_thread_count) {
         (_, 0) => String::new(),
         (Some(thread), 1) => say::until(thread, within),

@@ -258,7 +258,9 @@ impl Prepared<'_> {
             qemu,
             heap_observer,
         } = &self.tools;
-        let observer = heap_observer.as_ref().map(|path| path.display().to_string());
+        let observer = heap_observer
+            .as_ref()
+            .map(|path| path.display().to_string());
         let (machine, _) = &self.config.machine;
         [
             format!(

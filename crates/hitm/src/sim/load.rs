@@ -30,7 +30,8 @@ const RT_APP_MACHINE: &str = "broadwell-4s";
 
 /// Returns true for the name of an rt-app file.
 pub fn is_rt_app(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == RT_APP_ENDING)
+    path.extension()
+        .is_some_and(|ending| ending == RT_APP_ENDING)
 }
 
 impl Simulation {

@@ -189,7 +189,7 @@ fn without_nodes<'w, 't>(words: &'w [&'t str]) -> &'w [&'t str] {
         let node = word.split_once('{').map(|(node, _)| node);
         node.is_some_and(|node| !node.is_empty() && is_number(node))
     };
-    if let Some(first) = words.iter().position(|word| has_brace(&word)) {
+    if let Some(first) = words.iter().position(has_brace) {
         return &words[..first];
     }
     let plain = words.iter().rev().take_while(|word| is_number(word));

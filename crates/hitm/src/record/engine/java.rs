@@ -111,9 +111,8 @@ impl Java {
         let read = found.and_then(|machine| {
             machine.compiled(&mut |compiled| {
                 let places = compiled.places.into_iter();
-                let places = places.map(|place| {
-                    (place.code, place.frames.into_iter().map(label).collect())
-                });
+                let places =
+                    places.map(|place| (place.code, place.frames.into_iter().map(label).collect()));
                 told.places.extend(places);
                 told.functions.push((compiled.code, compiled.name));
             })?;
@@ -176,7 +175,9 @@ fn object(found: JavaObject) -> Object {
         class: (&*found.class).into(),
         is_static: found.is_static,
         fields: found.fields.iter().map(part).collect(),
-        elements: found.elements.map(|elements| (elements.offset, elements.size)),
+        elements: found
+            .elements
+            .map(|elements| (elements.offset, elements.size)),
     }
 }
 
@@ -201,7 +202,8 @@ impl Engine {
                 }
             }
             Request::ProcessExit if !self.java.is_empty() => {
-                let known = of(self).and_then(|(number, _)| Some((number, self.java.remove(&number)?)));
+                let known =
+                    of(self).and_then(|(number, _)| Some((number, self.java.remove(&number)?)));
                 if let Some((number, mut java)) = known {
                     self.see_moved(number, &mut java);
                     let lines = self.handed_over(number);
