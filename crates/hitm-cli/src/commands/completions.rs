@@ -102,7 +102,7 @@ fn completer(arg: &Arg) -> Option<ArgValueCompleter> {
             let names = preset_names().map(str::to_owned);
             names.chain(["host".to_owned()]).collect()
         })),
-        ("SCENARIO.toml", _) => Some(names_or_files(|| hitm::sim::shipped_scenarios().collect())),
+        ("SCENARIO.toml|APP.json", _) => Some(names_or_files(|| hitm::sim::shipped_scenarios().collect())),
         (name, _) if name.contains("FILE") || name.ends_with(".toml") || name == "PROGRAM" => {
             Some(ArgValueCompleter::new(PathCompleter::any()))
         }

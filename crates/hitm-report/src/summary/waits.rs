@@ -10,6 +10,7 @@ use crate::fields::{Field, Unit, Value, wait_row, waiting};
 use crate::model::share;
 use crate::names::brief;
 use crate::sentences::summary as say;
+use crate::skip::SkippedFunctions;
 use crate::waiting::{WaitRow, kind_text};
 use crate::{Report, WORTH_SHARE_MIN};
 
@@ -129,9 +130,11 @@ pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
     )
 }
 
-/// Who lets the waiters go on, and where: `, until one of 4 threads changes it in unlock`.
+/// Who lets the waiters go on, and where: `, until one of 4 threads changes it in serve`. A function that only unlocks
+/// says nothing.
 fn made_to_wait(report: &Report, wait: &WaitRow) -> String {
-    let within = wait.releasers.first();
+    let locks = SkippedFunctions::default();
+    let within = wait.releasers.iter().find(|name| !locks.contains(name));
     let within = within.map_or(String::new(), say::changes_in);
     match (&wait.releasing_thread, wait.releasing_thread_count) {
         (_, 0) => String::new(),
