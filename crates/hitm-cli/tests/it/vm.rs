@@ -84,6 +84,7 @@ fn a_recorded_machine_is_named_and_priced_in_another_layout() {
     layout(&session);
     page_cache(&session);
     program_of_the_host(&session);
+    sleeps(&session);
     failures(&session);
 }
 
@@ -295,6 +296,48 @@ fn program_of_the_host(session: &Session<'_>) {
     assert!(
         of_machine["program_hitm_count"].as_u64() > Some(0),
         "{of_machine}"
+    );
+}
+
+/// Part of the threads' time, 0 to 1, that sleeps may differ from the kernel's own count: a thread that was woken is
+/// asleep until it has a CPU, and threads lose CPUs to others, too.
+const TOLERANCE: f64 = 0.05;
+
+/// Threads sleep for the lock of their memory map, as long as the kernel says itself.
+fn sleeps(session: &Session<'_>) {
+    let source = session.directory.join("guest_waits.c");
+    std::fs::write(&source, include_str!("guest_waits.c")).expect("a temporary file");
+    let program = build(
+        session.directory,
+        "guest_waits",
+        &source,
+        &["-pthread".to_owned()],
+    );
+    let program = program.to_str().expect("the path is UTF-8");
+    let output = session.machine(&["-o", "sleeps.hitm"], &["--", program, "rwsem", "4", "30"]);
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    let line = said.lines().find(|line| line.starts_with("rwsem: "));
+    let numbers = line.unwrap_or_default().split(' ');
+    let numbers: Vec<f64> = numbers.filter_map(|word| word.parse().ok()).collect();
+    let [asleep_ns, all_ns] = numbers[..] else {
+        panic!("{said}");
+    };
+    let report = session.json(&["report", "-i", "sleeps.hitm"]);
+    let waiting = &report["waiting"];
+    let khz = report["run"]["clock_khz"].as_f64().expect("a clock");
+    let rows = waiting["rows"].as_array().expect("rows");
+    let of_lock = rows.iter().filter(|row| {
+        let name = row["name"].as_str().unwrap_or_default();
+        row["kind"] == "asleep" && name.ends_with(".mmap_lock")
+    });
+    let cycles: f64 = of_lock.filter_map(|row| row["cycles"].as_f64()).sum();
+    let found = cycles * 1e6 / khz / all_ns;
+    let expected = asleep_ns / all_ns;
+    assert!(expected > 0.2, "they hardly sleep: {said}");
+    assert!(
+        (found - expected).abs() < TOLERANCE,
+        "asleep {found:.3}, expected {expected:.3}: {waiting:#}"
     );
 }
 

@@ -12,7 +12,7 @@ use crate::programs;
 
 /// Kinds of locks, the word that threads wait for, and how they do most of the time: who tries without pause to
 /// write waits for its line.
-const LOCKS: [(&str, &str, &str); 13] = [
+const LOCKS: [(&str, &str, &str); 14] = [
     ("test_and_set", "word", "lines"),
     ("test_and_test_and_set", "word", "spinning"),
     ("back_off", "word", "lines"),
@@ -25,6 +25,7 @@ const LOCKS: [(&str, &str, &str); 13] = [
     ("pthread_spin", "spinlock", "spinning"),
     ("pthread_mutex", "mutex", "asleep"),
     ("posix_semaphore", "semaphore", "asleep"),
+    ("parking_lot", "parking", "asleep"),
     ("interpreter", "gil.free", "asleep"),
 ];
 

@@ -1,10 +1,13 @@
 /* Ways to wait: four threads take turns at a lock of one kind, and work under it on what nobody else uses.
  * `work` has the same work and no lock. */
+#define _GNU_SOURCE
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { THREADS = 4, TURNS = 30, WORK = 4000 };
@@ -33,6 +36,16 @@ static _Alignas(64) struct {
     pthread_cond_t jobs;
     int count, is_over;
 } pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+
+static _Alignas(64) int parking;
+static _Alignas(64) struct {
+    int is_taken;
+    struct sleeper *first, **last;
+} queue = {0, NULL, &queue.first};
+static struct sleeper {
+    _Alignas(64) int sleeps;
+    struct sleeper *next;
+} sleepers[THREADS];
 
 static void work(void) {
     for (volatile int done = 0; done < WORK; done++) {
@@ -162,6 +175,61 @@ static void posix_semaphore(long me) {
     sem_post(&semaphore);
 }
 
+enum { HELD = 1, HAS_SLEEPERS = 2 };
+
+static int changes(int *place, int from, int to) {
+    return __atomic_compare_exchange_n(place, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static void take_queue(void) {
+    while (!changes(&queue.is_taken, 0, 1)) {
+    }
+}
+
+static void sleep_for_parking(struct sleeper *me) {
+    take_queue();
+    int is_held = LOAD(&parking) == (HELD | HAS_SLEEPERS);
+    if (is_held) {
+        STORE(&me->sleeps, 1);
+        me->next = NULL;
+        *queue.last = me;
+        queue.last = &me->next;
+    }
+    STORE(&queue.is_taken, 0);
+    while (is_held && LOAD(&me->sleeps))
+        syscall(SYS_futex, &me->sleeps, FUTEX_WAIT_PRIVATE, 1, NULL);
+}
+
+static void wake_one(void) {
+    take_queue();
+    struct sleeper *first = queue.first;
+    queue.first = first ? first->next : NULL;
+    if (!queue.first)
+        queue.last = &queue.first;
+    STORE(&parking, queue.first ? HAS_SLEEPERS : 0);
+    STORE(&queue.is_taken, 0);
+    if (!first)
+        return;
+    STORE(&first->sleeps, 0);
+    syscall(SYS_futex, &first->sleeps, FUTEX_WAKE_PRIVATE, 1);
+}
+
+/* As parking_lot has it: each thread sleeps at a word of its own, and a queue elsewhere says who is next. */
+static void parking_lot(long me) {
+    for (;;) {
+        int state = LOAD(&parking);
+        if (!(state & HELD)) {
+            if (changes(&parking, state, state | HELD))
+                break;
+        } else if ((state & HAS_SLEEPERS) || changes(&parking, state, state | HAS_SLEEPERS)) {
+            sleep_for_parking(&sleepers[me]);
+        }
+    }
+    work();
+    if (!changes(&parking, HELD, 0))
+        wake_one();
+}
+
 /* As interpreters have it: the lock is a flag, and a condition variable says when it is free. */
 static void interpreter(long me) {
     (void)me;
@@ -209,6 +277,7 @@ static const struct {
     {"pthread_spin", pthread_spin},
     {"pthread_mutex", pthread_mutex},
     {"posix_semaphore", posix_semaphore},
+    {"parking_lot", parking_lot},
     {"interpreter", interpreter},
     {"pool", pool_thread},
     {"idle", idle},
