@@ -307,12 +307,7 @@ const TOLERANCE: f64 = 0.05;
 fn sleeps(session: &Session<'_>) {
     let source = session.directory.join("guest_waits.c");
     std::fs::write(&source, include_str!("guest_waits.c")).expect("a temporary file");
-    let program = build(
-        session.directory,
-        "guest_waits",
-        &source,
-        &["-pthread".to_owned()],
-    );
+    let program = build(session.directory, "guest_waits", &source, &[]);
     let program = program.to_str().expect("the path is UTF-8");
     let output = session.machine(&["-o", "sleeps.hitm"], &["--", program, "rwsem", "4", "30"]);
     let said = text(&output);
