@@ -105,14 +105,13 @@ fn observe(group: &Group, kind: &str, threads: u32, pin: bool) -> Option<Seen> {
         say_not_run("hitm live locks: holders", &missing);
         return None;
     }
+    // A starved hitm reads the program's mappings too late for the variable's name: the word is the one that was waited
+    // for most with a known holder.
     let locks = report["locks"].as_array().expect("locks").iter();
-    let mut known = locks.filter(|lock| {
-        let object = lock["object"].as_str();
-        object.is_some_and(|object| object.starts_with("mutex")) && lock["holders"].is_object()
-    });
-    let lock = known
-        .next()
-        .unwrap_or_else(|| panic!("no lock: {report:#}"));
+    let known = locks.filter(|lock| lock["class"] == "futex" && lock["holders"].is_object());
+    let running = |lock: &&Value| lock["holders"]["running_ns"].as_u64();
+    let lock = known.max_by_key(running);
+    let lock = lock.unwrap_or_else(|| panic!("no lock: {report:#}"));
     let (found, throttled) = found(&lock["holders"]);
     Some(Seen {
         truth: truth(&printed.stdout),
