@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::programs;
 
@@ -192,5 +192,4 @@ members = [
     );
     let apart = lines(&answer, &["RequestsTotal", "CronJobRuns"]);
     assert_ne!(apart[0], apart[1]);
-    assert_ne!(json!(null), answer["candidates"][0]["cycles"]);
 }
