@@ -86,10 +86,10 @@ pub struct HolderEvent {
     /// The address of a word of the process: the one that the thread waits for, or had to do with last; where it wakes
     /// a thread of its process, the one that this waits for.
     pub word: Option<u64>,
-    /// Where the word could be read: the number of the owner of the lock there, in the PID namespace of its process. Zero
+    /// If the word could be read: the number of the owner of the lock there, in the PID namespace of its process. Zero
     /// for none. A word that is no lock's has any number.
     pub owner: Option<u32>,
-    /// Where the thread leaves its CPU: its CPU time since it got it, in nanoseconds.
+    /// Of a thread that leaves its CPU: its CPU time since it got it, in nanoseconds.
     pub ran_ns: u64,
     /// The other thread, where there is one.
     pub other: Other,

@@ -58,7 +58,7 @@ pub struct Lock {
     pub working_samples: u64,
     /// Waits by the kernel's tracepoints; none where they were not recorded.
     pub traced: Option<Traced>,
-    /// Where its holders were while others waited; none where that was not recorded.
+    /// Places of its holders while others waited; none where that was not recorded.
     pub holders: Option<LockHolders>,
     /// Callers, longest wait first.
     pub callers: Vec<LockCaller>,

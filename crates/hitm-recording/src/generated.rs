@@ -125,7 +125,7 @@ impl GeneratedCode {
         }
     }
 
-    /// What to start a program with, whose runtime names its functions only if it is asked to.
+    /// The option to start a program with, whose runtime names its functions only if it is asked to.
     pub(crate) fn hint(&self, number: u32, program: &str) -> Option<&'static str> {
         let first = u64::from(number) << PROCESS_SHIFT;
         let mut own = self

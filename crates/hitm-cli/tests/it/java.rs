@@ -67,9 +67,10 @@ fn compile(folder: &Path) -> bool {
 
 /// Records the program; returns its report.
 fn report_of(folder: &Path, options: &[&str], what: &str) -> Value {
-    // Methods are compiled when they are hot, not when the compiler's thread gets a CPU.
-    let java = ["record", "-q", "-o", "java.hitm", "--", "java", "-Xbatch"];
-    let java = [&java[..], options].concat();
+    let record = ["record", "-q", "-o", "java.hitm", "--", "java"];
+    // A loop is compiled after so many rounds, not when the compiler's thread gets a CPU.
+    let compiled = ["-Xbatch", "-XX:Tier3BackEdgeThreshold=2000"];
+    let java = [&record[..], &compiled, options].concat();
     let args = [&java[..], &["-cp", ".", "app.Counts", what, "60000"]].concat();
     let run = programs::run(folder, &args);
     assert!(run.status.success(), "{run:?}");

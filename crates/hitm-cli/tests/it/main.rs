@@ -155,6 +155,8 @@ fn help_is_a_result() {
 
             Options:
                   --width <N>  Columns of text, 80 to 1000 [default: COLUMNS, else the terminal's, else 120]
+              -q, --quiet      Write neither progress nor notes to standard error, only errors; exit codes say
+                               the rest
               -h, --help       Print help
               -V, --version    Print version
 
@@ -237,6 +239,8 @@ fn no_command_is_wrong_usage() {
 
             Options:
                   --width <N>  Columns of text, 80 to 1000 [default: COLUMNS, else the terminal's, else 120]
+              -q, --quiet      Write neither progress nor notes to standard error, only errors; exit codes say
+                               the rest
               -h, --help       Print help
               -V, --version    Print version
 

@@ -43,7 +43,7 @@ pub(crate) struct Local<At> {
     pub(crate) end: u64,
     pub(crate) place: LocalPlace,
     pub(crate) of_type: At,
-    /// Where the variable is declared, if it is.
+    /// The variable's entry, if it has one.
     pub(crate) variable: Option<At>,
 }
 

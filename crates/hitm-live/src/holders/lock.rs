@@ -11,7 +11,7 @@ const CHANGES_MAX: usize = 4096;
 /// Identity of a lock: its process, zero for the kernel, and its address.
 pub(super) type Key = (u32, u64);
 
-/// Who has a lock.
+/// The thread that has a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Holder {
     Unknown,

@@ -42,7 +42,7 @@ pub(super) struct Stretch {
 /// A thread, from its first event on.
 #[derive(Debug)]
 pub(super) struct Thread {
-    /// When each state began.
+    /// Begin of each state.
     states: VecDeque<(u64, State)>,
     /// Faults at moments.
     marks: VecDeque<(u64, Faults)>,

@@ -8,12 +8,12 @@ use crate::recording::{HolderTimes, LiveHeld, LiveRecording, LiveTaker};
 /// Takers and other locks that are kept for each lock.
 const ROWS_MAX: usize = 5;
 
-/// Where a lock's holders were while others waited for it.
+/// Places of a lock's holders while others waited for it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LockHolders {
     /// Times of the waiters.
     pub times: HolderTimes,
-    /// Who had the CPU of a preempted holder, longest first.
+    /// Processes that had the CPU of a preempted holder, longest first.
     pub takers: Vec<LiveTaker>,
     /// Locks that a sleeping holder waited for itself, longest first.
     pub chain: Vec<HolderChain>,

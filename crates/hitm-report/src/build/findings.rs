@@ -37,6 +37,10 @@ const PART_BYTES: u8 = 8;
 /// Waits are told beside fights from this part (one in ...) of the cost on.
 const WAIT_SHARE_DIVISOR: u64 = 10;
 
+/// Of what a runtime keeps for itself, this part (one in ...) of the cost decides its place: who wrote the program can do
+/// less about it. Assumed 2 (1 to 4).
+const RUNTIME_COST_DIVISOR: u64 = 2;
+
 /// Everything that findings are made of.
 pub(super) struct FindingBuilder<'a> {
     pub(super) names: &'a dyn Names,
@@ -64,7 +68,14 @@ impl<'a> FindingBuilder<'a> {
         self.add_handed(&mut groups);
         let mut groups: Vec<(Key, Group<'a>)> = groups.into_iter().collect();
         // Stable: what costs the same stays in the order of names.
-        groups.sort_by_key(|(_, group)| Reverse(group.cost()));
+        groups.sort_by_key(|(key, group)| {
+            let divisor = if key.is_of_runtime {
+                RUNTIME_COST_DIVISOR
+            } else {
+                1
+            };
+            Reverse(group.cost() / divisor)
+        });
         let is_shown = |place: usize| place < self.shown_max;
         let findings = groups.iter().enumerate();
         let findings = findings.map(|(place, (key, group))| {

@@ -1,4 +1,4 @@
-//! Where a lock's holders were while others waited.
+//! Places of a lock's holders while others waited.
 
 use std::cmp::Reverse;
 

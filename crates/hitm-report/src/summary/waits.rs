@@ -130,7 +130,7 @@ pub(super) fn reason(report: &Report, wait: &WaitRow) -> String {
     )
 }
 
-/// Who lets the waiters go on, and where: `, until one of 4 threads changes it in serve`. A function that only unlocks
+/// The thread that lets the waiters go on, and the function in which it does: `, until one of 4 threads changes it in serve`. A function that only unlocks
 /// says nothing.
 fn made_to_wait(report: &Report, wait: &WaitRow) -> String {
     let locks = SkippedFunctions::default();

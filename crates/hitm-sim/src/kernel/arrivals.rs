@@ -42,7 +42,7 @@ impl Kernel {
         all.push(source);
     }
 
-    /// What is due of a source has arrived on this CPU. Interrupts are off.
+    /// All that is due of a source has arrived on this CPU. Interrupts are off.
     pub(super) async fn deliver(&self, id: ArrivalsId) {
         let source = Rc::clone(&self.arrivals.borrow()[id.0]);
         while let Some(at) = source.next_at() {

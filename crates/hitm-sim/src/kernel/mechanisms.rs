@@ -35,7 +35,7 @@ hitm_base::words! {
         /// `update_sg_lb_stats` reads four lines of each run queue that a newly idle CPU looks at, not
         /// only the one with the number of fair tasks.
         NewidleWalk = "newidle-walk",
-        /// What a queue has left of a slice is lost at the end of the period that it was taken in
+        /// The rest of a queue's slice is lost at the end of the period that it was taken in
         /// (`expire_cfs_rq_runtime`, 4.18 to 5.3).
         ExpiringSlices = "expiring-slices",
     }

@@ -196,7 +196,7 @@ impl Kernel {
         self.rq_locks.get()
     }
 
-    /// What others put on each CPU so far.
+    /// Load that others put on each CPU so far.
     pub fn cpu_loads(&self) -> Vec<CpuLoad> {
         self.rqs.iter().map(|rq| rq.load.get()).collect()
     }

@@ -16,7 +16,7 @@ use crate::workload::metric::WorkloadResult;
 /// `cpu.weight`.
 const WEIGHTS: RangeInclusive<u64> = 1..=10_000;
 const USUAL_WEIGHT: u64 = 100;
-/// What metrics that belong to no workload begin with.
+/// Beginnings of metrics that belong to no workload.
 const TAKEN: [&str; 5] = ["time", "sched", "wakeup", "root_domain", "cpu"];
 
 /// A task group of a scenario.

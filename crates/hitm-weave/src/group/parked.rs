@@ -1,7 +1,7 @@
 //! Locks whose sleepers have a futex each: parking_lot's.
 //!
 //! Such a lock's waiter marks the lock's word by a locked operation, queues itself, and sleeps at a word of its own.
-//! Who gives the lock back wakes it there. Then it tries the lock again. So the lock is the word that a thread changed
+//! The thread that gives the lock back wakes it there. Then it tries the lock again. So the lock is the word that a thread changed
 //! by a locked operation shortly before its sleep, and that is the first of those that it changes so again afterwards.
 //! Queues have locks of their own, which are used before the sleep only; the sleeper's own word shares its line with
 //! no lock.
@@ -47,7 +47,7 @@ pub(super) enum Found {
     Lock(u64),
     /// It was for none.
     None,
-    /// What the thread does next decides.
+    /// The thread's next step decides.
     Later,
 }
 

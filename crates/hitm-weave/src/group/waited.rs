@@ -4,7 +4,7 @@
 //! and then wakes the next one. A pool's idle threads, and one that joins others, are woken by those that
 //! never slept there. Nothing else tells them apart from outside of the program.
 //!
-//! Where each sleeper has a futex of its own, the sleep is one for the lock that the thread then tries again
+//! If each sleeper has a futex of its own, the sleep is one for the lock that the thread then tries again
 //! ([`super::parked`]), by the same rule. Others are summed up: they may be for a lock or for work.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -214,7 +214,7 @@ impl Waited {
         sum.slept += slept.time;
     }
 
-    /// What is known of a futex; none if there are too many.
+    /// Knowledge of a futex; none if there are too many.
     fn users_of(&mut self, futex: u64) -> Option<&mut Users> {
         let word = futex & FUTEX_MASK;
         if self.futexes.len() >= FUTEXES_MAX && !self.futexes.contains_key(&word) {

@@ -34,7 +34,7 @@ impl FindingBuilder<'_> {
     }
 
     /// The library's functions that the program called for the accesses to a group's lines and words, those of most
-    /// accesses first.
+    /// accesses first; none where most accesses are made otherwise, as by code that a runtime generates.
     fn called(&self, group: &Group<'_>) -> Vec<String> {
         let words = group.words().into_iter().map(LineAddr::of);
         let lines: BTreeSet<LineAddr> = group
@@ -43,33 +43,35 @@ impl FindingBuilder<'_> {
             .map(|one| one.line)
             .chain(words)
             .collect();
-        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
-        let known = lines
-            .iter()
-            .filter_map(|line| Some((*line, self.statistics.lines.get(line)?)));
+        let mut counts: BTreeMap<Option<String>, u64> = BTreeMap::new();
+        let lines = lines.iter();
+        let known = lines.filter_map(|line| Some((*line, self.statistics.lines.get(line)?)));
         for (line, stats) in known {
             for (key, row) in &stats.rows {
                 for (chain, part) in self.statistics.calls.parts_of_row(line, key, row) {
                     let chain = chain.unwrap_or_default();
-                    if let Some(name) = self.functions.called_by_program(key.code, chain) {
-                        let count = counts.entry(name).or_default();
-                        *count = count.saturating_add(part.access_count);
-                    }
+                    let name = self.functions.called_by_program(key.code, chain);
+                    let count = counts.entry(name).or_default();
+                    *count = count.saturating_add(part.access_count);
                 }
             }
         }
-        let mut counts: Vec<(String, u64)> = counts.into_iter().collect();
+        let others = counts.remove(&None).unwrap_or(0);
+        let mut counts: Vec<(String, u64)> = counts
+            .into_iter()
+            .filter_map(|(name, count)| Some((name?, count)))
+            .collect();
+        if counts.iter().map(|(_, count)| *count).sum::<u64>() < others {
+            return Vec::new();
+        }
         // Stable: functions of equal counts stay in the order of their names.
         counts.sort_by_key(|(_, count)| Reverse(*count));
         // A place in a library without symbols says less than what it was called for.
         if counts.iter().any(|(name, _)| !is_unnamed(name)) {
             counts.retain(|(name, _)| !is_unnamed(name));
         }
-        counts
-            .into_iter()
-            .take(NAMED_MAX)
-            .map(|(name, _)| name)
-            .collect()
+        let names = counts.into_iter().map(|(name, _)| name);
+        names.take(NAMED_MAX).collect()
     }
 }
 

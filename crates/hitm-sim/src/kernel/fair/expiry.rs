@@ -13,7 +13,7 @@ use crate::kernel::functions as f;
 use crate::kernel::mechanisms::Mechanism;
 
 impl Kernel {
-    /// What is left of a slice is lost when the period has ended that it was taken in; true when that
+    /// The rest of a slice is lost when the period has ended that it was taken in; true when that
     /// leaves the queue nothing.
     pub(super) async fn expire_cfs_rq_runtime(&self, cfs: CfsId) -> bool {
         if !self.has(Mechanism::ExpiringSlices) {

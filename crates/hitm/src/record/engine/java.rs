@@ -103,7 +103,7 @@ impl Java {
         JavaMachine::attach(memory, self.exports.ok_or_else(missing)?)
     }
 
-    /// What its tables tell: the objects on some lines, and all compiled code.
+    /// Names by its tables: the objects on some lines, and all compiled code.
     fn tell(&mut self, lines: &[LineAddr]) -> Told {
         let mut told = Told::default();
         let memory = ProcessMemory(self.pid);
