@@ -16,11 +16,14 @@ impl Advisor<'_> {
         if !objects.iter().all(|object| object.is_java()) {
             return None;
         }
+        // Elements that several threads write meet whatever lies beside their array.
+        let writers = |one: &&ObjectUse| self.names.groups_of_writers(one, self.sharing.written);
+        let mut arrays = objects.iter().copied().filter(|object| object.is_array);
+        if let Some(array) = arrays.find(|one| others.is_empty() || writers(one).len() > 1) {
+            let size = array.element_size_bytes.unwrap_or(1).clamp(1, LINE_SIZE);
+            return Some(say::elements(brief(&array.name), LINE_SIZE / size));
+        }
         Some(match others {
-            [] if first.is_array => {
-                let size = first.element_size_bytes.unwrap_or(1).clamp(1, LINE_SIZE);
-                say::elements(brief(&first.name), LINE_SIZE / size)
-            }
             [] => self.fields(first, bytes),
             _ if others.iter().all(|one| one.name == first.name) => {
                 say::objects_of(brief(&first.name), objects.len())

@@ -1,8 +1,9 @@
 //! Locks whose sleepers have a futex each: parking_lot's.
 //!
 //! Such a lock's waiter marks the lock's word by a locked operation, queues itself, and sleeps at a word of its own.
-//! The thread that gives the lock back wakes it there. Then it tries the lock again. So the lock is the word that a thread changed
-//! by a locked operation shortly before its sleep, and that is the first of those that it changes so again afterwards.
+//! The thread that gives the lock back wakes it there. Then it tries the lock again. So the lock is the word that a
+//! thread changed by a locked operation shortly before its sleep, and that is the first of those that it changes so
+//! again afterwards.
 //! Queues have locks of their own, which are used before the sleep only; the sleeper's own word shares its line with
 //! no lock.
 //!
@@ -89,6 +90,11 @@ impl Parked {
         })
     }
 
+    /// Returns true if a word may be the lock of a queue: it is the last that the thread changed before its sleep.
+    pub(super) fn may_be_queue(&self, word: u64) -> bool {
+        self.before[BEFORE - 1] == word
+    }
+
     /// Looks at what the thread did after its sleep.
     pub(super) fn look(&mut self, events: &[ThreadEvent]) -> Found {
         let first = events.len().min(LOOKED_AT);
@@ -139,6 +145,15 @@ mod tests {
     fn the_lock_is_tried_again_and_its_queue_is_not() {
         let of_lock = found(&[LOCK, BUCKET, BUCKET], &[&[], &[OWN + 8, LOCK]]);
         assert_eq!(of_lock, [Found::Later, Found::Lock(LOCK)]);
+    }
+
+    #[test]
+    fn the_last_word_before_a_sleep_may_be_its_queues() {
+        let mut last = LastLocked::default();
+        last.note(&events(&[LOCK, BUCKET]));
+        let parked =
+            Parked::new(OWN, CodeAddr(0x50), Cycles(100), &last).expect("it is none nearby");
+        assert!(parked.may_be_queue(BUCKET) && !parked.may_be_queue(LOCK));
     }
 
     #[test]

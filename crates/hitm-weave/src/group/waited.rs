@@ -161,6 +161,9 @@ impl Waited {
         if !users.is_some_and(is_own) {
             return;
         }
+        // Who finds the lock taken again sleeps without a mark on it, and changes its queue's lock alone.
+        let known = self.locks.get(&parked.futex).copied();
+        let lock = known.filter(|_| parked.may_be_queue(lock)).unwrap_or(lock);
         let Some(users) = self.users_of(lock) else {
             return;
         };
