@@ -4,6 +4,7 @@
 //! a valid mark before a word that is a loaded class. An object further from its start than
 //! [`SEARCHED_BYTES`] is not found: the elements of a large array.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use crate::classes::{Classes, Field, Fields};
@@ -69,6 +70,8 @@ impl JavaMachine<'_> {
         let heap = self.heap_range()?;
         self.with_classes(|classes| {
             let mut found: Vec<JavaObject> = Vec::new();
+            // No object begins at or before this address and holds a later one.
+            let mut passed = 0;
             for address in addresses {
                 let is_known = |object: &JavaObject| {
                     address
@@ -78,15 +81,22 @@ impl JavaMachine<'_> {
                 if !heap.contains(&address) || found.last().is_some_and(is_known) {
                     continue;
                 }
+                let first = match passed < address {
+                    true => passed.max(address.saturating_sub(SEARCHED_BYTES)),
+                    false => address.saturating_sub(SEARCHED_BYTES),
+                };
                 // What cannot be read is no object.
-                found.extend(self.object_at(classes, words, address).unwrap_or(None));
+                match self.object_at(classes, words, first..address) {
+                    Ok(Some(object)) => found.push(object),
+                    Ok(None) | Err(_) => passed = address,
+                }
             }
             Ok(found)
         })
     }
 
     /// The addresses that are reserved for objects.
-    fn heap_range(&self) -> Result<std::ops::Range<u64>, HotspotError> {
+    fn heap_range(&self) -> Result<Range<u64>, HotspotError> {
         let at = self
             .heap()?
             .wrapping_add(self.tables.offset("CollectedHeap", "_reserved")?);
@@ -118,15 +128,16 @@ impl JavaMachine<'_> {
         })
     }
 
+    /// The object that begins behind the first of these addresses and holds the last.
     fn object_at(
         &self,
         classes: &Classes,
         words: ClassWords,
-        address: u64,
+        searched: Range<u64>,
     ) -> Result<Option<JavaObject>, HotspotError> {
+        let address = searched.end;
         let mut start = address & !(ALIGNMENT - 1);
-        let last = start.saturating_sub(SEARCHED_BYTES);
-        while start > last {
+        while start > searched.start {
             if is_mark(self.view.word(start)?) {
                 let class = self.class_of(words, start)?;
                 if classes.all.contains(&class) {
