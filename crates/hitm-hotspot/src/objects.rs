@@ -173,7 +173,8 @@ impl JavaMachine<'_> {
             .view
             .int(class.wrapping_add(self.tables.offset("Klass", "_layout_helper")?))?;
         if layout < 0 {
-            return self.array(classes, words, start, class);
+            let array_class = self.class_name(classes, class)?;
+            return self.array(words, start, &array_class, layout as u32);
         }
         if Some(class) == classes.mirror {
             return self.statics(classes, start);
@@ -191,15 +192,11 @@ impl JavaMachine<'_> {
     /// An array: its class tells the bytes of its header, and the logarithm of those of an element.
     fn array(
         &self,
-        classes: &Classes,
         words: ClassWords,
         start: u64,
-        class: u64,
+        class: &str,
+        layout: u32,
     ) -> Result<JavaObject, HotspotError> {
-        let layout = self
-            .view
-            .int(class.wrapping_add(self.tables.offset("Klass", "_layout_helper")?))?
-            as u32;
         let (offset, size) = (u64::from(layout >> 16 & 0xff), 1 << (layout & 7));
         // The length fills the space behind a compressed class.
         let length_at = words
@@ -211,7 +208,7 @@ impl JavaMachine<'_> {
         Ok(JavaObject {
             start,
             size: bytes.next_multiple_of(ALIGNMENT),
-            class: array_name(&self.class_name(classes, class)?).into(),
+            class: array_name(class).into(),
             is_static: false,
             fields: none,
             elements: Some(Elements { offset, size }),

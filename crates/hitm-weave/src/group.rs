@@ -480,8 +480,8 @@ impl Group {
         self.output.commit();
     }
 
-    /// Lines that were handed over between threads, the first 65,536 of them: all, or since they were last
-    /// cleared.
+    /// Lines that were handed over between threads since the first call, the first 65,536 of them; whoever has taken
+    /// some out makes room for others.
     pub fn handed_over(&mut self) -> &mut BTreeSet<LineAddr> {
         self.output.handed_over()
     }

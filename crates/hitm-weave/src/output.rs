@@ -46,8 +46,8 @@ pub struct Output {
     runs: Box<[Run]>,
     /// Shared lines that may go back to one thread, since they were last taken.
     lonely: Vec<Lonely>,
-    /// Lines that were handed over between threads.
-    handed_over: BTreeSet<LineAddr>,
+    /// Lines that were handed over between threads, since somebody asked for them.
+    handed_over: Option<BTreeSet<LineAddr>>,
     /// Addresses are a kernel's, cut to 48 bits: they are written in full.
     is_kernel: bool,
     stored: u64,
@@ -73,7 +73,7 @@ impl Output {
             wait,
             runs: vec![run; WATCHED_LINES].into(),
             lonely: Vec::new(),
-            handed_over: BTreeSet::new(),
+            handed_over: None,
             is_kernel: false,
             stored: 0,
             reprivatised: 0,
@@ -117,8 +117,11 @@ impl Output {
                 self.paths = Some(paths);
             }
         }
-        if outcome.source.is_contention() && self.handed_over.len() < HANDED_OVER_MAX {
-            self.handed_over.insert(access.line());
+        if let Some(handed_over) = &mut self.handed_over
+            && outcome.source.is_contention()
+            && handed_over.len() < HANDED_OVER_MAX
+        {
+            handed_over.insert(access.line());
         }
         self.watch(access);
     }
@@ -165,9 +168,10 @@ impl Output {
         self.reprivatised += count;
     }
 
-    /// Lines that were handed over between threads, as far as there is room, in order; and room for others.
+    /// Lines that were handed over between threads since the first call, as far as there is room, in order; and room
+    /// for others.
     pub(crate) fn handed_over(&mut self) -> &mut BTreeSet<LineAddr> {
-        &mut self.handed_over
+        self.handed_over.get_or_insert_default()
     }
 
     pub(crate) fn take_lonely(&mut self) -> Vec<Lonely> {

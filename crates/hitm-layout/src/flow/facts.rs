@@ -161,13 +161,7 @@ impl Facts {
             .iter()
             .filter(|fact| (fact.begin..fact.end).contains(&address));
         here.find_map(|fact| {
-            let base = match fact.base {
-                Base::CallFrame => 0,
-                Base::Register(register) => match state.get(followed(register)?) {
-                    Value::Stack(base) => base,
-                    _ => return None,
-                },
-            };
+            let base = place_of(fact.base, state)?;
             let into = at.checked_sub(base.checked_add(fact.offset)?)?;
             let into = u64::try_from(into).ok()?;
             match fact.holds {
@@ -207,8 +201,18 @@ fn fact_of(register: u16, to: TypeId, addend: i64, is_by_reference: bool) -> Opt
     })
 }
 
-/// The register with DWARF's number, if it is followed.
-pub(super) fn followed(register: u16) -> Option<Reg> {
+/// Place of a base on the stack, from the call frame's; none where the register has no place there.
+pub(super) fn place_of(base: Base, state: &State) -> Option<i64> {
+    match base {
+        Base::CallFrame => Some(0),
+        Base::Register(register) => match state.get(followed(register)?) {
+            Value::Stack(base) => Some(base),
+            _ => None,
+        },
+    }
+}
+
+fn followed(register: u16) -> Option<Reg> {
     let reg = Reg::try_from(register).ok()?;
     (reg < ZERO).then_some(reg)
 }

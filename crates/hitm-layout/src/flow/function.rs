@@ -5,14 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::{Facts, followed};
+use super::facts::{Facts, place_of};
 use super::insn::{Convention, Effect, Insn, Next, Own, Place, Reg, ZERO};
 use super::numbers::{moved, numbers, scaled, stepped};
 use super::state::{Pointer, State, Value, join, join_parts};
 use super::target::Target;
 use super::types::{Part, Types, array_at, bytes_of};
 use super::{AccessedType, Argument, FunctionTypes};
-use crate::dwarf::{Base, FunctionLocals};
+use crate::dwarf::FunctionLocals;
 use crate::types::TypeId;
 
 /// Most passes over all instructions of a function. Ten are rare: registers change what they point
@@ -246,14 +246,7 @@ impl<'f, T: Types> Analysis<'f, T> {
         let Target::Stack(at) = target else {
             return None;
         };
-        let base = match self.locals.frame? {
-            Base::CallFrame => 0,
-            Base::Register(register) => match state.get(followed(register)?) {
-                Value::Stack(base) => base,
-                _ => return None,
-            },
-        };
-        at.checked_sub(base)
+        at.checked_sub(place_of(self.locals.frame?, state)?)
     }
 
     fn call(&mut self, index: usize, state: &mut State) {

@@ -198,8 +198,7 @@ impl FlowIndex {
     /// The function that the instruction at a virtual address is in, and the place on its stack that the instruction
     /// accesses: bytes from the base of its frame.
     pub(crate) fn on_frame(&mut self, source: FlowSource<'_>, vaddr: u64) -> Option<(DieRef, i64)> {
-        let at = source.code.function(&source.dwarf.view(), vaddr)?;
-        let function = self.function(source, vaddr)?;
+        let (at, function) = self.function_with_entry(source, vaddr)?;
         Some((at, *function.frame.get(&vaddr)?))
     }
 
@@ -210,9 +209,7 @@ impl FlowIndex {
         source: FlowSource<'_>,
         vaddr: u64,
     ) -> Option<(DieRef, Vec<i64>)> {
-        let call = vaddr.checked_sub(1)?;
-        let at = source.code.function(&source.dwarf.view(), call)?;
-        let function = self.function(source, call)?;
+        let (at, function) = self.function_with_entry(source, vaddr.checked_sub(1)?)?;
         Some((at, function.passed.get(&vaddr)?.clone()))
     }
 
@@ -224,10 +221,19 @@ impl FlowIndex {
     }
 
     fn function(&mut self, source: FlowSource<'_>, vaddr: u64) -> Option<Arc<FunctionTypes>> {
+        Some(self.function_with_entry(source, vaddr)?.1)
+    }
+
+    /// The types of the function at a virtual address, and the entry of its debug information.
+    fn function_with_entry(
+        &mut self,
+        source: FlowSource<'_>,
+        vaddr: u64,
+    ) -> Option<(DieRef, Arc<FunctionTypes>)> {
         let view = source.dwarf.view();
         let at = source.code.function(&view, vaddr)?;
         if let Some(known) = self.functions.get(&at) {
-            return Some(known.clone());
+            return Some((at, known.clone()));
         }
         // A damaged function has no types.
         let locals = FunctionLocals::read(&view, at).unwrap_or_default();
@@ -243,7 +249,7 @@ impl FlowIndex {
             variables: source.variables,
         };
         let found = Analysis::new(types, &locals, code).run();
-        Some(self.keep(at, found))
+        Some((at, self.keep(at, found)))
     }
 }
 

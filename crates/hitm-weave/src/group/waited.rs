@@ -77,6 +77,19 @@ struct Place {
     code: u64,
 }
 
+impl Place {
+    /// Asleep for a word, from an instruction on.
+    const fn asleep(slot: Slot, word: u64, code: CodeAddr) -> Place {
+        Place {
+            slot: slot.0,
+            kind: WaitKind::Asleep,
+            word,
+            queue: None,
+            code: code.0,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Sum {
     count: u64,
@@ -143,13 +156,7 @@ impl Waited {
         // Who looks again after a while has not been let go.
         users.sleeps += u64::from(slept.is_woken);
         users.sleepers.insert(slot);
-        let sum = self.sum(Place {
-            slot: slot.0,
-            kind: WaitKind::Asleep,
-            word: slept.futex,
-            queue: None,
-            code: slept.code.0,
-        });
+        let sum = self.sum(Place::asleep(slot, slept.futex, slept.code));
         sum.count += 1;
         sum.slept += slept.time;
     }
@@ -172,17 +179,10 @@ impl Waited {
         if self.locks.len() < FUTEXES_MAX || self.locks.contains_key(&parked.futex) {
             self.locks.insert(parked.futex, lock);
         }
-        let at = |word| Place {
-            slot: slot.0,
-            kind: WaitKind::Asleep,
-            word,
-            queue: None,
-            code: parked.code.0,
-        };
-        let own = self.sum(at(parked.futex));
+        let own = self.sum(Place::asleep(slot, parked.futex, parked.code));
         own.count = own.count.saturating_sub(1);
         own.slept = own.slept.saturating_sub(parked.time);
-        let sum = self.sum(at(lock));
+        let sum = self.sum(Place::asleep(slot, lock, parked.code));
         sum.count += 1;
         sum.slept += parked.time;
     }
@@ -206,13 +206,7 @@ impl Waited {
             return;
         };
         users.is_kernels = true;
-        let sum = self.sum(Place {
-            slot: slot.0,
-            kind: WaitKind::Asleep,
-            word: slept.lock,
-            queue: None,
-            code: slept.code.0,
-        });
+        let sum = self.sum(Place::asleep(slot, slept.lock, slept.code));
         sum.count += 1;
         sum.slept += slept.time;
     }

@@ -199,6 +199,8 @@ impl Engine {
                     && let Some(pid) = names::as_seen_here(pid)
                 {
                     self.java.entry(number).or_insert_with(|| Java::new(pid));
+                    // From here on they are collected: nothing is in a Java heap yet.
+                    self.session.handed_over();
                 }
             }
             Request::ProcessExit if !self.java.is_empty() => {
