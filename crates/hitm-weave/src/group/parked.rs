@@ -3,9 +3,10 @@
 //! Such a lock's waiter marks the lock's word by a locked operation, queues itself, and sleeps at a word of its own.
 //! The thread that gives the lock back wakes it there. Then it tries the lock again. So the lock is the word that a
 //! thread changed by a locked operation shortly before its sleep, and that is the first of those that it changes so
-//! again afterwards.
-//! Queues have locks of their own, which are used before the sleep only; the sleeper's own word shares its line with
-//! no lock.
+//! again afterwards. The sleeper's own word shares its line with no lock.
+//!
+//! Queues have locks of their own, which are the last that a thread changes before its sleep. Threads that queue up for
+//! work, as idle ones of Go do, change nothing else.
 //!
 //! A thread that changes words near its own by locked operations waits for a condition variable there, or for whoever
 //! unparks it: the locks that it gives back before and takes again afterwards are not what it waits for.

@@ -168,9 +168,13 @@ impl Waited {
         if !users.is_some_and(is_own) {
             return;
         }
-        // Who finds the lock taken again sleeps without a mark on it, and changes its queue's lock alone.
-        let known = self.locks.get(&parked.futex).copied();
-        let lock = known.filter(|_| parked.may_be_queue(lock)).unwrap_or(lock);
+        // Who finds the lock taken again sleeps without a mark on it, and changes its queue's lock alone. So does a
+        // thread that queues up for work, and waits for no lock.
+        let lock = match self.locks.get(&parked.futex) {
+            Some(known) if parked.may_be_queue(lock) => *known,
+            None if parked.may_be_queue(lock) => return,
+            _ => lock,
+        };
         let Some(users) = self.users_of(lock) else {
             return;
         };
