@@ -18,9 +18,10 @@ build: setup
 pgo: build
 	$(CARGO) xtask pgo
 
-# The end-to-end tests record real programs with what this builds: overflow of an integer is an error in it.
+# The end-to-end tests record real programs with what this builds: overflow of an integer is an error in it. Tests are
+# compiled beside the last crates, which wait for each other.
 test: setup
-	$(CARGO) build --workspace
+	$(CARGO) build --workspace --lib --bins --tests
 	$(CARGO) test --workspace --no-fail-fast
 	scripts/test-python
 

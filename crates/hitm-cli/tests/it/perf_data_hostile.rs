@@ -239,8 +239,7 @@ fn samples_that_all_differ_take_little_memory() {
         assert!(file.len() < 12 << 20, "{name}: {} bytes", file.len());
         std::fs::write(directory.join("x.data"), file).expect("a temporary file");
         for args in [
-            &["report", "-i", "x.data"][..],
-            &["report", "-i", "x.data", "--format", "json"],
+            &["report", "-i", "x.data", "--format", "json"][..],
             &["report", "-i", "x.data", "--by", "function"],
         ] {
             let ended = run(directory, args);

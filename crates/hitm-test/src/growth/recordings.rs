@@ -46,7 +46,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "instructions that touch one line",
-        size: 5000,
+        size: 2500,
         make: instructions,
         readers: &[
             REPORT, JSON, PAGE, SARIF, JUNIT, C2C, BY, WHATIF, DIFF, FOLDED, FIREFOX, PERFETTO, CSV,
@@ -54,7 +54,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "threads of a recording",
-        size: 2000,
+        size: 1200,
         make: threads,
         readers: &[
             REPORT, JSON, PAGE, SARIF, C2C, BY, WHATIF, DIFF, DIFF_PAGE, FOLDED, FIREFOX, PERFETTO,
@@ -63,7 +63,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "processes of a recording",
-        size: 1000,
+        size: 500,
         make: processes,
         readers: &[
             REPORT, JSON, PAGE, C2C, BY, WHATIF, DIFF, FOLDED, PERFETTO, CSV, PERF_DATA,
@@ -103,7 +103,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "call chains",
-        size: 4000,
+        size: 2500,
         make: call_chains,
         readers: &[
             REPORT, JSON, PAGE, BY, WHATIF, DIFF, FOLDED, FIREFOX, CSV, PERF_DATA,
@@ -117,13 +117,13 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "counters of a recording",
-        size: 20_000,
+        size: 6000,
         make: counters,
         readers: &[REPORT, CALLS],
     },
     Input {
         number: "names of a thread",
-        size: 20_000,
+        size: 10_000,
         make: names,
         readers: &[REPORT, WHATIF, PERFETTO, PERF_DATA],
     },
@@ -135,7 +135,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "functions with inlined calls that accesses are in",
-        size: 4000,
+        size: 1500,
         make: named_functions,
         readers: &[REPORT, FOLDED, BY],
     },
@@ -147,7 +147,7 @@ pub(super) const INPUTS: &[Input] = &[
     },
     Input {
         number: "inlined calls within each other that accesses are in",
-        size: 1000,
+        size: 200,
         make: nested_calls,
         readers: &[REPORT, FOLDED],
     },

@@ -77,7 +77,7 @@ impl Bench {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let folder = directory.path();
         let source = programs::root().join("examples/false_sharing.c");
-        for (name, count) in [("x", "30000"), ("y", "20000")] {
+        for (name, count) in [("x", "3000"), ("y", "2000")] {
             let program = programs::build(folder, name, &source, &[]);
             programs::record(folder, &program, &[count.to_owned()]);
         }
