@@ -205,6 +205,14 @@ impl FirstTouch {
         })
     }
 
+    /// Returns true if another thread has used the line of `addr` since `me` had it alone.
+    pub(crate) fn is_anothers(&self, addr: u64, me: Toucher) -> bool {
+        self.cell(addr / LINE_SIZE).is_some_and(|cell| {
+            let cell = cell.load(Ordering::Relaxed);
+            cell != 0 && cell & TAG != me.tag()
+        })
+    }
+
     /// The address in the object that processes share, if `addr` is in one.
     pub(crate) fn shared_addr(&self, addr: u64) -> Option<u64> {
         self.shared.at(addr)

@@ -78,29 +78,17 @@ pub(crate) unsafe fn read_mapped(addr: u64) -> u64 {
 /// It has used `size` bytes there.
 pub(crate) unsafe fn value_at(addr: u64, size: u64) -> u64 {
     let at = host_addr(addr) as *const u8;
+    let mut value = [0; 8];
     // SAFETY: the guest has readable memory there, or its own access would have failed. Others may write there:
     // whichever bytes are read, they are compared and no more.
-    value_of(size, |value| unsafe {
-        at.copy_to_nonoverlapping(value.as_mut_ptr(), value.len())
-    })
-}
-
-/// The same, whether the guest still has memory there or not.
-pub(crate) fn value_now(addr: u64, size: u64) -> Option<u64> {
-    let bytes = read(addr, size.min(8) as usize)?;
-    Some(value_of(size, |value| value.copy_from_slice(&bytes)))
-}
-
-/// The number that the first bytes make, at most eight, which `read` fills in.
-fn value_of(size: u64, read: impl FnOnce(&mut [u8])) -> u64 {
-    let mut value = [0; 8];
-    read(&mut value[..size.min(8) as usize]);
+    unsafe { at.copy_to_nonoverlapping(value.as_mut_ptr(), size.min(8) as usize) };
     u64::from_le_bytes(value)
 }
 
 /// The word at `addr`.
 pub(crate) fn read_word(addr: u64) -> Option<u64> {
-    value_now(addr, 8)
+    let bytes = read(addr, 8)?;
+    Some(u64::from_le_bytes(bytes.try_into().ok()?))
 }
 
 /// The words at `addr`.

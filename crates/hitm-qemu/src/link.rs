@@ -18,7 +18,6 @@ use hitm_weave::board::{
 
 use crate::clock::{self, Clock};
 use crate::first_touch::{FirstTouch, Tag};
-use crate::guest_memory;
 use crate::heap::Heap;
 use crate::home;
 use crate::locks;
@@ -26,7 +25,6 @@ use crate::mappings;
 use crate::parker;
 use crate::paths::add_paths;
 use crate::shared::Kind;
-use crate::spins::Spins;
 use crate::thread_name;
 use crate::timers;
 use crate::turns::{LockLines, Turns};
@@ -231,7 +229,6 @@ impl Link {
         let mut vcpu = Vcpu::new(Slot(slot as usize), tag, Cycles(now), self.first_touch);
         vcpu.channel = channel;
         vcpu.turns = Turns::at(self.locks);
-        vcpu.spins = Spins::with(guest_memory::value_now);
         vcpu.cpu = CpuId(cpu as u16);
         home::begin(self.port.home());
         self.pause_if_asked(&mut vcpu);

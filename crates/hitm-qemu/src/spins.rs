@@ -14,12 +14,17 @@
 //! An interrupt of a kernel breaks a run off. It goes on after the interrupt's return, and the time of the interrupt
 //! is no part of the wait.
 //!
-//! A line that only the thread has used for a while becomes its own, and of its looks there the recorder sees one a
-//! window. A run goes on there while the thread does little but load. The last look, that finds what another thread
-//! has just written, may be among those that are not seen: then the word is looked up when the run is over.
+//! Looks at a line that only the thread uses cost no callback much, and are not seen: a place in a queue that no other
+//! thread has come to, a line that the thread has used alone for a while. So the recorder sees all accesses for a
+//! moment at the start of each window and after each interrupt ([`crate::vcpu`]). A run that looked again and again
+//! in such a moment goes on to the next one, and to the look that finds the line taken by another thread, while
+//! the thread does little but load. What the thread changed itself there is no end of a wait. If the last look came
+//! between another thread's write and its notice that it took the line, the line is looked up when the run is over.
 
 use hitm_base::CodeAddr;
-use hitm_weave::{REPRIVATISE_RUN, Spin};
+use hitm_weave::Spin;
+
+use crate::first_touch::{FirstTouch, Toucher};
 
 /// Instructions from one look to the next, beside those that pauses allow. Assumed 128 (64 to 256): the loops of
 /// Linux and glibc have 5 to 30, compiled without optimisation some 80.
@@ -58,9 +63,8 @@ const SAME_MIN: u64 = 4;
 pub(crate) struct Look {
     pub(crate) addr: u64,
     pub(crate) code: CodeAddr,
-    pub(crate) size: u64,
     pub(crate) is_locked: bool,
-    /// Only this thread uses the line: most of its looks are not seen.
+    /// Only this thread uses the line: few of its looks are seen.
     pub(crate) is_private: bool,
     /// The bytes that are there after it.
     pub(crate) value: u64,
@@ -83,13 +87,25 @@ pub(crate) struct Place {
 struct Word {
     addr: u64,
     code: CodeAddr,
-    size: u64,
     value: u64,
-    looks: u64,
+    /// Only the thread used the line when it looked first, and when it looked last.
+    began_private: bool,
+    is_private: bool,
+    /// It had another value then.
+    is_off: bool,
     /// The word of the lock: the same, or the one by which the thread joined a queue for certain.
     lock: u64,
     /// The one by which it may have.
     queue: Option<u64>,
+}
+
+/// Between two looks of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// All looks were seen.
+    Seen,
+    /// There may be others.
+    Unseen,
 }
 
 /// Looks so far at the words of one loop.
@@ -99,12 +115,14 @@ struct Run {
     len: usize,
     first: Place,
     last: Place,
-    /// The word of its last look, and if that was at a line that only the thread uses.
-    last_word: usize,
+    /// Its last look came soon after one before it, and some are not seen.
+    is_dense: bool,
     is_private: bool,
     looks: u64,
     locked: u64,
     same: u64,
+    /// Those at words that nobody else had used when the thread looked first.
+    same_private: u64,
     same_locked: u64,
     changed: u64,
     /// The word that was found changed last, and the look at which.
@@ -117,8 +135,7 @@ struct Run {
 #[derive(Debug, Clone, Copy)]
 struct Joined {
     addr: u64,
-    /// Stores before it.
-    stores: u64,
+    at: Place,
     /// The word after it.
     value: u64,
 }
@@ -128,33 +145,44 @@ struct Joined {
 struct Queue {
     word: u64,
     is_certain: bool,
+    joined_at: Place,
 }
 
+/// Runs that were broken off and may go on: code of an interrupt may look at one word twice. Assumed 4 (2 to 8).
+const BROKEN_OFF: usize = 4;
+
 /// A thread's looks, and its waits that are over.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Spins {
     run: Run,
     /// The last locked operations, the latest last.
     joined: [Option<Joined>; JOINED],
-    /// A run that something broke off, which may have been an interrupt.
-    broken_off: Run,
-    /// The last return from an interrupt.
+    /// Runs that something broke off, which may have been an interrupt, and how many there were.
+    broken_off: [Run; BROKEN_OFF],
+    broken_off_count: usize,
+    /// A return from an interrupt after which the thread has not looked yet.
     returned: Option<Place>,
+    /// The instruction of the last return.
+    returned_at: u64,
     /// Since they were told last.
     pub(crate) over: Vec<Spin>,
-    /// Looks up a word: address and bytes.
-    now: Option<LookUp>,
+    lines: &'static FirstTouch,
+    me: Toucher,
 }
 
-/// Reads what is in memory at an address, so many bytes of it.
-type LookUp = fn(u64, u64) -> Option<u64>;
-
 impl Spins {
-    /// Looks of which some are not seen.
-    pub(crate) fn with(now: LookUp) -> Spins {
+    /// A thread's, at the lines of a process.
+    pub(crate) fn new(lines: &'static FirstTouch, me: Toucher) -> Spins {
         Spins {
-            now: Some(now),
-            ..Spins::default()
+            run: Run::default(),
+            joined: [None; JOINED],
+            broken_off: std::array::from_fn(|_| Run::default()),
+            broken_off_count: 0,
+            returned: None,
+            returned_at: 0,
+            over: Vec::new(),
+            lines,
+            me,
         }
     }
 
@@ -170,29 +198,28 @@ impl Spins {
         if let Some(returned) = self.returned.take() {
             self.resume(&look, returned);
         }
-        let writes_nothing = self.run.len > 0 && look.at.stores == self.run.last.stores;
-        let goes_on = writes_nothing && look.at.is_near(self.run.last, false);
-        let may_go_on = |place: &usize| {
-            let may_be_unseen = look.is_private || self.run.may_be_private(*place);
-            writes_nothing && look.at.is_near(self.run.last, may_be_unseen)
-        };
-        match self.run.place_of(&look).filter(may_go_on) {
-            Some(index) => self.run.again(index, &look),
-            // What only the thread changes is nothing to wait for, unless it was another's before.
-            None if look.is_private => {}
+        let way = self.run.way_to(&look);
+        match self.run.place_of(&look).filter(|_| way.is_some()) {
+            Some(index) => self.run.again(index, &look, way == Some(Way::Seen)),
+            None if look.is_private && way.is_some() && self.run.len == WORDS_MAX => {}
             None => {
-                if !goes_on || look.is_locked || self.run.len == WORDS_MAX {
-                    self.end();
+                let goes_on = match look.is_private {
+                    true => way.is_some() && self.run.waited_for().is_none(),
+                    false => way == Some(Way::Seen) && !look.is_locked && self.run.len < WORDS_MAX,
+                };
+                if !goes_on {
+                    self.end(look.at.stores);
                 }
                 let queue = self.queue_of(&look, stores);
                 self.run.first_look(&look, queue);
+                self.run.is_dense &= way == Some(Way::Seen);
             }
         }
         if look.is_locked && !look.is_private {
             self.joined.rotate_left(1);
             self.joined[JOINED - 1] = Some(Joined {
                 addr: look.addr,
-                stores: look.at.stores,
+                at: look.at,
                 value: look.value,
             });
         }
@@ -205,15 +232,23 @@ impl Spins {
 
     /// An interrupt is over.
     pub(crate) fn returned(&mut self, at: Place) {
-        self.end();
+        self.end(at.stores);
+        // This one broke off what went on after the one before it.
+        let is_over = |run: &&mut Run| run.last.insn < self.returned_at;
+        self.broken_off
+            .iter_mut()
+            .filter(is_over)
+            .for_each(|run| run.len = 0);
         self.returned = Some(at);
+        self.returned_at = at.insn;
     }
 
     /// Goes on with what was broken off, if the thread looks as it did then.
     fn resume(&mut self, look: &Look, returned: Place) {
         let is_next = look.at.stores == returned.stores && look.at.is_near(returned, false);
-        if is_next && self.broken_off.place_of(look).is_some() {
-            self.run = std::mem::take(&mut self.broken_off);
+        let is_it = |run: &&mut Run| run.place_of(look).is_some();
+        if is_next && let Some(run) = self.broken_off.iter_mut().find(is_it) {
+            self.run = std::mem::take(run);
             self.run.first.insn += look.at.insn - self.run.last.insn;
             self.run.last = look.at;
         }
@@ -221,7 +256,8 @@ impl Spins {
 
     /// The queue that the thread has joined, if it looks so.
     fn queue_of(&self, look: &Look, stores: &LastStores) -> Option<Queue> {
-        let is_late = |joined: &&Joined| look.at.stores.wrapping_sub(joined.stores) <= JOIN_STORES;
+        let is_late =
+            |joined: &&Joined| look.at.stores.wrapping_sub(joined.at.stores) <= JOIN_STORES;
         let joined = self.joined.iter().flatten().filter(is_late);
         let mut joined = joined.filter(|joined| joined.addr != look.addr);
         // Stores of C++ may be exchanges.
@@ -242,12 +278,17 @@ impl Spins {
             // Linux joins by the upper half of the word.
             word: by.addr & !3,
             is_certain: certain.is_some(),
+            joined_at: by.at,
         })
     }
 
-    /// The thread does something else.
-    pub(crate) fn end(&mut self) {
-        let unseen = || self.run.waited_unseen(self.now?);
+    /// The thread does something else, after so many stores.
+    pub(crate) fn end(&mut self, stores: u64) {
+        let unseen = || {
+            let is_soon = stores.wrapping_sub(self.run.last.stores) <= JOIN_STORES;
+            let is_taken = |word: &Word| self.lines.is_anothers(word.addr, self.me);
+            self.run.taken(is_taken).filter(|_| is_soon)
+        };
         if let Some(index) = self.run.waited_for().or_else(unseen) {
             let word = self.run.words[index];
             let spin = Spin {
@@ -259,8 +300,10 @@ impl Spins {
                 locked: self.run.locked,
             };
             self.keep(spin);
-        } else if self.run.len > 0 && self.run.same > 0 {
-            std::mem::swap(&mut self.run, &mut self.broken_off);
+        } else if self.run.looks_again() {
+            let place = self.broken_off_count % BROKEN_OFF;
+            std::mem::swap(&mut self.run, &mut self.broken_off[place]);
+            self.broken_off_count += 1;
         }
         self.run.len = 0;
     }
@@ -304,12 +347,31 @@ impl Place {
     }
 }
 
+impl Word {
+    /// A look at a line of the thread's own finds another value: the thread has changed it, or another one that is
+    /// yet to take the line. By the second such look it was the thread.
+    fn change_privately(&mut self, look: &Look) {
+        if std::mem::replace(&mut self.is_off, true) {
+            self.value = look.value;
+        }
+    }
+}
+
 impl Run {
-    /// Returns true if the recorder may have given the line of a word to the thread by now, which looked at no
-    /// other last.
-    fn may_be_private(&self, place: usize) -> bool {
-        let looks = self.words[place].looks;
-        self.last_word == place && (self.is_private || looks >= u64::from(REPRIVATISE_RUN))
+    /// How the thread may have come from its last look to this one without anything else to do.
+    fn way_to(&self, look: &Look) -> Option<Way> {
+        let writes_nothing = self.len > 0 && look.at.stores == self.last.stores;
+        match writes_nothing {
+            false => None,
+            true if look.at.is_near(self.last, false) => Some(Way::Seen),
+            true if !self.is_dense || !(self.is_private || look.is_private) => None,
+            true => look.at.is_near(self.last, true).then_some(Way::Unseen),
+        }
+    }
+
+    /// Returns true if it has looked at a word twice.
+    fn looks_again(&self) -> bool {
+        self.len > 0 && self.same + self.same_private > 0
     }
 
     /// The place of the word among those that the run looks at, by the same instruction.
@@ -331,20 +393,42 @@ impl Run {
         self.words[self.len] = Word {
             addr: look.addr,
             code: look.code,
-            size: look.size,
             value: look.value,
-            looks: 0,
+            began_private: look.is_private,
+            is_private: look.is_private,
+            is_off: false,
             lock: certain.map_or(look.addr, |queue| queue.word),
             queue: uncertain.map(|queue| queue.word),
         };
         self.len += 1;
         self.note(self.len - 1, look);
+        // Looks before it were not seen.
+        let joined_at = queue.map(|queue| queue.joined_at);
+        let is_first = |at: &Place| at.insn < self.first.insn && look.at.is_near(*at, true);
+        if look.is_private
+            && let Some(at) = joined_at.filter(is_first)
+        {
+            self.first = at;
+        }
     }
 
-    fn again(&mut self, index: usize, look: &Look) {
+    fn again(&mut self, index: usize, look: &Look, is_dense: bool) {
+        self.is_dense = is_dense;
         let word = &mut self.words[index];
-        let is_same = std::mem::replace(&mut word.value, look.value) == look.value;
+        let is_same = word.value == look.value;
+        match (look.is_private, word.began_private) {
+            (true, _) if !is_same => word.change_privately(look),
+            (true, true) => self.same_private += 1,
+            _ => {
+                word.began_private = false;
+                self.compare(index, look, is_same);
+            }
+        }
         self.note(index, look);
+    }
+
+    fn compare(&mut self, index: usize, look: &Look, is_same: bool) {
+        self.words[index].value = look.value;
         match is_same {
             true if look.is_locked => {
                 self.same += 1;
@@ -354,33 +438,31 @@ impl Run {
             true => self.same += 1,
             false => {
                 self.changed += 1;
-                self.found = (index, self.looks);
+                self.found = (index, self.looks + 1);
             }
         }
     }
 
     fn note(&mut self, index: usize, look: &Look) {
-        self.words[index].looks += 1;
-        self.last_word = index;
+        self.words[index].is_private = look.is_private;
         self.last = look.at;
         self.is_private = look.is_private;
         self.looks += 1;
         self.locked += u64::from(look.is_locked);
     }
 
-    /// The word that the thread waited for, if it was changed after the last look that was seen.
-    fn waited_unseen(&self, now: LookUp) -> Option<usize> {
-        let is_wait = self.len > 0 && self.may_be_private(self.last_word) && self.finds_the_same();
-        if !is_wait {
+    /// The word that the thread waited for, if another thread changed its line after the last look that was seen.
+    fn taken(&self, is_taken: impl Fn(&Word) -> bool) -> Option<usize> {
+        if !self.looks_again() || !self.finds_the_same() {
             return None;
         }
-        let word = &self.words[self.last_word];
-        (now(word.addr, word.size) != Some(word.value)).then_some(self.last_word)
+        let mut words = self.words[..self.len].iter();
+        words.position(|word| word.is_private && is_taken(word))
     }
 
     /// The word that the thread waited for, if it did.
     fn waited_for(&self) -> Option<usize> {
-        if self.len == 0 || self.same == 0 {
+        if !self.looks_again() {
             return None;
         }
         if self.same_locked > 0 && self.changed * SAME_MIN <= self.same_locked {
@@ -400,11 +482,19 @@ impl Run {
 
 #[cfg(test)]
 mod tests {
+    use hitm_base::Cycles;
+
     use super::*;
+    use crate::first_touch::Tag;
 
     const WORD: u64 = 0x1000;
     const CODE: CodeAddr = CodeAddr(0x40);
     const NO_STORES: LastStores = [0; 8];
+
+    fn spins() -> Spins {
+        let lines: &'static FirstTouch = Box::leak(Box::new(FirstTouch::new()));
+        Spins::new(lines, lines.toucher(Tag::of_thread(0), Cycles::ZERO))
+    }
 
     fn load(insn: u64, addr: u64, value: u64) -> Look {
         let at = Place {
@@ -430,11 +520,11 @@ mod tests {
 
     /// The waits of a thread that looks so, and then does something else.
     fn waits(looks: impl IntoIterator<Item = Look>) -> Vec<Spin> {
-        let mut spins = Spins::default();
+        let mut spins = spins();
         looks
             .into_iter()
             .for_each(|look| spins.look(look, &NO_STORES));
-        spins.end();
+        spins.end(0);
         spins.over
     }
 
@@ -489,7 +579,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_is_no_part_of_a_wait() {
-        let mut spins = Spins::default();
+        let mut spins = spins();
         (0..10).for_each(|n| spins.look(load(3 * n, WORD, 0), &NO_STORES));
         let in_interrupt = |insn| Place {
             insn,
@@ -501,13 +591,20 @@ mod tests {
             ..load(0, 64, 3)
         };
         spins.look(other, &NO_STORES);
+        // It looks at words of its own twice.
+        for word in 1..BROKEN_OFF as u64 {
+            for insn in [600 * word, 600 * word + 1] {
+                let look = load(insn, 4096 * word, 3);
+                spins.look(look, &NO_STORES);
+            }
+        }
         spins.returned(in_interrupt(1000));
         for n in 0..10 {
             let look = load(0, WORD, u64::from(n == 9));
             let at = in_interrupt(1001 + 3 * n);
             spins.look(Look { at, ..look }, &NO_STORES);
         }
-        spins.end();
+        spins.end(0);
         let [spin] = spins.over[..] else {
             panic!("{:?}", spins.over);
         };
@@ -516,14 +613,14 @@ mod tests {
 
     #[test]
     fn test_and_set_waits() {
-        let spins = waits((0..100).map(|n| locked(4 * n, WORD, 1)));
-        assert_eq!((spins[0].insns, spins[0].locked), (396, 100));
+        let waits = waits((0..100).map(|n| locked(4 * n, WORD, 1)));
+        assert_eq!((waits[0].insns, waits[0].locked), (396, 100));
         let counter = (0..100).map(|n| locked(4 * n, WORD, n));
         assert_eq!(wait(counter), None);
-        let mut uncontended = Spins::default();
+        let mut uncontended = spins();
         for n in 0..100 {
             uncontended.look(locked(10 * n, WORD, 1), &NO_STORES);
-            uncontended.end();
+            uncontended.end(0);
         }
         assert_eq!(uncontended.over, []);
     }
@@ -544,14 +641,14 @@ mod tests {
     fn a_queue_locks_waiter_waits_for_its_tail() {
         let (tail, node, before) = (0x2000, 0x3000, 0x4000);
         let queue = |word: u64, joins_as: u64| {
-            let mut spins = Spins::default();
+            let mut spins = spins();
             let stores = [node + 8, before + 16, 0, 0, 0, 0, 0, 0];
             spins.look(locked(5, tail, joins_as), &stores);
-            spins.end();
+            spins.end(0);
             for n in 0..50 {
                 spins.look(load(20 + 3 * n, word, u64::from(n == 49)), &stores);
             }
-            spins.end();
+            spins.end(0);
             (spins.over[0].word, spins.over[0].queue)
         };
         assert_eq!(queue(before, node), (tail, None), "CLH");
@@ -560,68 +657,142 @@ mod tests {
         assert_eq!(queue(own, 17), (own, Some(tail)), "osq, or a ticket lock");
         assert_eq!(queue(before, 17), (before, None), "no queue");
         // C++: each store is an exchange.
-        let mut spins = Spins::default();
+        let mut spins = spins();
         spins.look(locked(1, node, 0), &NO_STORES);
         spins.look(locked(5, tail, node), &NO_STORES);
         spins.look(locked(9, before, node), &NO_STORES);
         for n in 0..50 {
             spins.look(load(20 + 3 * n, node, u64::from(n == 49)), &NO_STORES);
         }
-        spins.end();
+        spins.end(0);
         assert_eq!((spins.over[0].word, spins.over[0].queue), (tail, None));
+    }
+
+    /// Looks at the start of a window, after `loads` of them for each 10,000 instructions.
+    fn glimpse(window: u64, loads: u64, value: u64) -> impl Iterator<Item = Look> {
+        (0..3).map(move |n| Look {
+            is_private: true,
+            at: Place {
+                insn: 10_000 * window + 3 * n,
+                loads: loads * window + n,
+                ..Place::default()
+            },
+            ..load(0, WORD, value)
+        })
+    }
+
+    /// A look that finds what another thread has written.
+    fn found(window: u64, loads: u64, value: u64) -> Look {
+        let [look, ..] = glimpse(window, loads, value).collect::<Vec<_>>()[..] else {
+            panic!("three looks");
+        };
+        Look {
+            is_private: false,
+            ..look
+        }
     }
 
     #[test]
     fn looks_at_ones_own_line_are_not_all_seen() {
-        let look = |insn, loads, value, is_private| Look {
-            is_private,
-            at: Place {
-                insn,
-                loads,
-                ..Place::default()
-            },
-            ..load(0, WORD, value)
-        };
-        let looks = |loads| {
-            let first = look(0, 0, 0, false);
-            let private = [1, 2].map(|n| look(10_000 * n, loads * n, 0, true));
-            let last = look(30_000, 3 * loads, 1, false);
-            [&[first], &private[..], &[last]].concat()
-        };
-        assert_eq!(wait(looks(3000)), Some((WORD, 30_000)));
-        assert_eq!(wait(looks(30)), None, "it computes");
-        // The last one that is seen finds the old value.
-        let unseen = |now| {
-            let mut spins = Spins::with(now);
-            looks(3000)[..3]
-                .iter()
-                .for_each(|look| spins.look(*look, &NO_STORES));
-            spins.end();
+        let glimpses = |loads| (1..5).flat_map(move |window| glimpse(window, loads, 0));
+        let run = |loads| glimpses(loads).chain([found(5, loads, 1)]);
+        assert_eq!(wait(run(3000)), Some((WORD, 40_000)));
+        assert_eq!(wait(run(30)), None, "it computes");
+        let same = glimpses(3000).chain([found(5, 3000, 0)]);
+        assert_eq!(wait(same), None, "another word of the line has changed");
+        let by_itself = glimpses(3000).chain(glimpse(5, 3000, 1));
+        assert_eq!(wait(by_itself), None, "the thread has changed it");
+        let once_a_window = (1..5).filter_map(|window| glimpse(window, 3000, 0).next());
+        let seldom = once_a_window.chain([found(5, 3000, 1)]);
+        assert_eq!(wait(seldom), None, "it works between its looks");
+        // It was another's before: the first looks were seen.
+        let run = (0..300).map(|n| load(9_000 + 3 * n, WORD, 0));
+        let run = run.chain(glimpses(3000)).chain([found(5, 3000, 1)]);
+        assert_eq!(wait(run), Some((WORD, 41_000)));
+    }
+
+    #[test]
+    fn the_last_look_may_come_before_the_line_is_taken() {
+        let unseen = |takes: bool, value, stores| {
+            let mut spins = spins();
+            spins.lines.touch(WORD, spins.me, true);
+            let looks = (1..5).flat_map(|window| glimpse(window, 3000, 0));
+            let looks = looks.chain(glimpse(5, 3000, value).take(1));
+            looks.for_each(|look| spins.look(look, &NO_STORES));
+            if takes {
+                let other = spins.lines.toucher(Tag::of_thread(1), Cycles::ZERO);
+                spins.lines.touch(WORD, other, true);
+            }
+            spins.end(stores);
             spins.over.len()
         };
-        assert_eq!([unseen(|_, _| Some(1)), unseen(|_, _| Some(0))], [1, 0]);
-        // Many looks at a word do not make another one's change a wait.
-        let mut spins = Spins::with(|addr, _| Some(u64::from(addr == WORD)));
-        spins.look(load(0, WORD, 0), &NO_STORES);
-        (1..1000).for_each(|n| spins.look(load(3 * n, WORD + 64, 0), &NO_STORES));
-        spins.end();
-        assert_eq!(spins.over, []);
+        assert_eq!(unseen(true, 0, 1), 1);
+        assert_eq!(unseen(true, 1, 1), 1, "it sees the value before the take");
+        assert_eq!(unseen(false, 0, 1), 0);
+        assert_eq!(unseen(true, 0, 50), 0, "it was taken later");
+    }
+
+    #[test]
+    fn a_wait_in_a_queue_begins_where_it_was_joined() {
+        let (tail, node) = (0x2000, WORD);
+        let mut spins = spins();
+        let join = Look {
+            at: Place {
+                insn: 9_000,
+                loads: 2_700,
+                ..Place::default()
+            },
+            ..locked(0, tail, node)
+        };
+        let stores = [node, 0, 0, 0, 0, 0, 0, 0];
+        spins.look(join, &stores);
+        let looks = (1..5).flat_map(|window| glimpse(window, 3000, 0));
+        let looks = looks.chain([found(5, 3000, 1)]);
+        looks.for_each(|look| spins.look(look, &stores));
+        spins.end(0);
+        let [spin] = spins.over[..] else {
+            panic!("{:?}", spins.over);
+        };
+        assert_eq!((spin.word, spin.insns), (tail, 41_000));
     }
 
     #[test]
     fn a_loop_that_finds_other_values_all_the_time_does_not_wait_for_what_it_did_not_see() {
-        let counts = (0..1000).flat_map(|n| {
-            let beside = Look {
-                code: CodeAddr(0x44),
-                ..load(9 * n + 3, WORD + 64, 5)
-            };
-            [locked(9 * n, WORD, n), beside]
-        });
-        let mut spins = Spins::with(|_, _| Some(6));
-        counts.for_each(|look| spins.look(look, &NO_STORES));
-        spins.run.is_private = true;
-        spins.end();
+        let mut spins = spins();
+        let (counter, own) = (WORD, WORD + 64);
+        spins.lines.touch(own, spins.me, true);
+        for n in 0..100 {
+            spins.look(locked(9 * n, counter, n), &NO_STORES);
+            let beside = load(9 * n + 3, own, 5);
+            let is_private = true;
+            spins.look(
+                Look {
+                    is_private,
+                    ..beside
+                },
+                &NO_STORES,
+            );
+        }
+        let other = spins.lines.toucher(Tag::of_thread(1), Cycles::ZERO);
+        spins.lines.touch(own, other, true);
+        spins.end(0);
         assert_eq!(spins.over, []);
+    }
+
+    #[test]
+    fn what_a_thread_sees_of_its_own_does_not_make_a_run_of_changes_a_wait() {
+        let counts = (0..100).flat_map(|n| {
+            let beside = |m: u64| Look {
+                code: CodeAddr(0x44 + 4 * m),
+                is_private: true,
+                ..load(9 * n + m + 1, WORD + 64 + 8 * m, 5)
+            };
+            [load(9 * n, WORD, n)]
+                .into_iter()
+                .chain((0..6).map(beside))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(wait(counts), None);
     }
 
     #[test]
@@ -638,14 +809,14 @@ mod tests {
 
     #[test]
     fn waits_for_more_words_than_can_be_told_are_summed_up() {
-        let mut spins = Spins::default();
+        let mut spins = spins();
         for word in 0..2 * Spin::KINDS_MAX as u64 {
             for n in 0..4 {
                 let look = load(1000 * word + n, WORD + 64 * word, u64::from(n == 3));
                 spins.look(look, &NO_STORES);
             }
         }
-        spins.end();
+        spins.end(0);
         let count: u64 = spins.over.iter().map(|spin| spin.count).sum();
         assert_eq!((spins.over.len(), count), (Spin::KINDS_MAX, 128));
     }

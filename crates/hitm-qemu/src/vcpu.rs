@@ -29,6 +29,10 @@ const READ_LINES: usize = 4096;
 /// Pairs of instructions that a thread remembers to have looked with; a power of two.
 const LAST_LOOKS: usize = 8;
 
+/// Accesses at the start of a window, and behind an interrupt, that are all looked at: the thread may wait at a line
+/// that is its own, where loads are not seen otherwise. Assumed 32 (16 to 64): three rounds of the longest loops.
+const GLIMPSE_ACCESSES: u32 = 32;
+
 /// A load of shared memory: by which instruction, of which word, after how many stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct LastLook {
@@ -162,6 +166,8 @@ impl VcpuTable {
 pub(crate) struct Vcpu {
     first_touch: &'static FirstTouch,
     near: Near,
+    /// Accesses that are still looked at, wherever they are.
+    glimpse: u32,
     pub(crate) slot: Slot,
     tag: Tag,
     /// The thread as the filter sees it, since it was let go last.
@@ -254,12 +260,14 @@ pub(crate) struct InSyscall {
 impl Vcpu {
     /// A thread that starts at the time `now`.
     pub(crate) fn new(slot: Slot, tag: Tag, now: Cycles, first_touch: &'static FirstTouch) -> Vcpu {
+        let toucher = first_touch.toucher(tag, now);
         Vcpu {
             first_touch,
             near: Near::default(),
+            glimpse: 0,
             slot,
             tag,
-            toucher: first_touch.toucher(tag, now),
+            toucher,
             insns: 0,
             block_start: 0,
             limit: 0,
@@ -269,7 +277,7 @@ impl Vcpu {
             others: 0,
             last_looks: [[LastLook::default(); 2]; LAST_LOOKS],
             pauses: 0,
-            spins: Spins::default(),
+            spins: Spins::new(first_touch, toucher),
             slept: Vec::new(),
             out_of_range: 0,
             events: Vec::with_capacity(1024),
@@ -336,6 +344,13 @@ impl Vcpu {
         self.limit = self.insns + budget;
         self.released_at = self.insns;
         self.toucher = self.first_touch.toucher(self.tag, now);
+        self.begin_glimpse();
+    }
+
+    /// The next accesses go the slow way, each.
+    fn begin_glimpse(&mut self) {
+        self.glimpse = GLIMPSE_ACCESSES;
+        self.near = Near::default();
     }
 
     /// Its virtual clock, by what is known of its waits. It stands still while the recording is off.
@@ -485,10 +500,15 @@ impl Vcpu {
     ) {
         let GuestAccess { addr, op, size } = access;
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
-        self.near = self.first_touch.near(addr);
+        let is_glimpse = self.glimpse > 0;
+        match is_glimpse {
+            true => self.glimpse -= 1,
+            false => self.near = self.first_touch.near(addr),
+        }
         let is_private = touch == Touch::Private;
+        let may_look = || is_glimpse || self.spins.are_at(addr, self.far_stores());
         let is_look = match is_private {
-            true => op == AccessOp::Load && self.spins.are_at(addr, self.far_stores()),
+            true => op == AccessOp::Load && may_look(),
             false => touch != Touch::OutOfRange,
         };
         if is_private && !is_look && is_in_line(addr, size) || !self.is_of_program(insn) {
@@ -563,6 +583,7 @@ impl Vcpu {
     /// The instruction returns from an interrupt.
     pub(crate) fn return_from_interrupt(&mut self, insn: &MemInsn) {
         self.spins.returned(self.place_of(insn));
+        self.begin_glimpse();
     }
 
     /// Returns true if the instruction looked at the word last, and the thread has written nothing since: most
@@ -594,18 +615,19 @@ impl Vcpu {
         is_private: bool,
         value: impl FnOnce() -> Option<u64>,
     ) {
-        let GuestAccess { addr, op, size } = access;
+        let GuestAccess { addr, op, .. } = access;
         if op == AccessOp::Store {
-            return self.spins.end();
+            return self.spins.end(self.far_stores());
         }
-        let is_again = is_private || op == AccessOp::LockedRmw || self.looks_again(insn, addr);
+        let is_again = op == AccessOp::LockedRmw
+            || self.looks_again(insn, addr)
+            || is_private && self.spins.are_at(addr, self.far_stores());
         let Some(value) = is_again.then(value).flatten() else {
             return;
         };
         let look = Look {
             addr,
             code: insn.code,
-            size,
             is_locked: op == AccessOp::LockedRmw,
             is_private,
             value,
