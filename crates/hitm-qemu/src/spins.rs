@@ -14,16 +14,19 @@
 //! An interrupt of a kernel breaks a run off. It goes on after the interrupt's return, and the time of the interrupt
 //! is no part of the wait.
 //!
-//! Looks at a line that only the thread uses cost no callback much, and are not seen: a place in a queue that no other
-//! thread has come to, a line that the thread has used alone for a while. So the recorder sees all accesses for a
-//! moment at the start of each window and after each interrupt ([`crate::vcpu`]). A run that looked again and again
-//! in such a moment goes on to the next one, and to the look that finds the line taken by another thread, while
-//! the thread does little but load. What the thread changed itself there is no end of a wait. If the last look came
-//! between another thread's write and its notice that it took the line, the line is looked up when the run is over.
+//! Looks at a line that only the thread uses are not seen: at a place in a queue that no other thread has come to yet,
+//! or at a line that the thread has used alone for a while. So the recorder sees all accesses for a moment at the
+//! start of each window and after each interrupt (`Vcpu::begin_glimpse`). A run that looks again and again in such a
+//! moment goes on to the next one, and to the look that finds the line taken by another thread, while the thread does
+//! little but load. What the thread changes itself there ends no wait. The last look may come between another
+//! thread's write and its notice that the line is shared: then the line is looked up when the run is over.
+
+mod run;
 
 use hitm_base::CodeAddr;
 use hitm_weave::Spin;
 
+use self::run::{Queue, Run, WORDS_MAX, Way, Word};
 use crate::first_touch::{FirstTouch, Toucher};
 
 /// Instructions from one look to the next, beside those that pauses allow. Assumed 128 (64 to 256): the loops of
@@ -35,10 +38,6 @@ const LOAD_INSNS: u64 = 32;
 
 /// Instructions that one pause instruction allows in addition: loops of pauses count and compare. Assumed 16.
 const PAUSE_INSNS: u64 = 16;
-
-/// Words that one loop looks at: waiters for a lock of Linux look at the lock, at its owner and whether they are to
-/// yield.
-const WORDS_MAX: usize = 8;
 
 /// Stores from joining a queue to the first look: the thread tells the one before it who is next. Not instructions,
 /// as its first looks are not seen while no other thread has used its place. Assumed 4 (1 to 8).
@@ -53,10 +52,6 @@ pub(crate) const LAST_STORES: usize = 8;
 
 /// Bytes of a waiter's place in a queue.
 const NODE_BYTES: u64 = 128;
-
-/// Looks that find the same value for each that finds another one, in a run with several of those: other tickets
-/// are served first. Assumed 4 (2 to 16).
-const SAME_MIN: u64 = 4;
 
 /// A look at shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -83,54 +78,6 @@ pub(crate) struct Place {
     pub(crate) loads: u64,
 }
 
-#[derive(Debug, Clone, Copy, Default)]
-struct Word {
-    addr: u64,
-    code: CodeAddr,
-    value: u64,
-    /// Only the thread used the line when it looked first, and when it looked last.
-    began_private: bool,
-    is_private: bool,
-    /// It had another value then.
-    is_off: bool,
-    /// The word of the lock: the same, or the one by which the thread joined a queue for certain.
-    lock: u64,
-    /// The one by which it may have.
-    queue: Option<u64>,
-}
-
-/// Between two looks of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// All looks were seen.
-    Seen,
-    /// There may be others.
-    Unseen,
-}
-
-/// Looks so far at the words of one loop.
-#[derive(Debug, Default)]
-struct Run {
-    words: [Word; WORDS_MAX],
-    len: usize,
-    first: Place,
-    last: Place,
-    /// Its last look came soon after one before it, and some are not seen.
-    is_dense: bool,
-    is_private: bool,
-    looks: u64,
-    locked: u64,
-    same: u64,
-    /// Those at words that nobody else had used when the thread looked first.
-    same_private: u64,
-    same_locked: u64,
-    changed: u64,
-    /// The word that was found changed last, and the look at which.
-    found: (usize, u64),
-    /// The word that a locked operation left as it was last.
-    same_word: usize,
-}
-
 /// A locked operation.
 #[derive(Debug, Clone, Copy)]
 struct Joined {
@@ -138,14 +85,6 @@ struct Joined {
     at: Place,
     /// The word after it.
     value: u64,
-}
-
-/// A queue that a thread has joined, or may have.
-#[derive(Debug, Clone, Copy)]
-struct Queue {
-    word: u64,
-    is_certain: bool,
-    joined_at: Place,
 }
 
 /// Runs that were broken off and may go on: code of an interrupt may look at one word twice. Assumed 4 (2 to 8).
@@ -344,139 +283,6 @@ impl Place {
         };
         let allowed = GAP_INSNS.saturating_add(by_pauses).saturating_add(by_loads);
         self.insn.wrapping_sub(last.insn) <= allowed
-    }
-}
-
-impl Word {
-    /// A look at a line of the thread's own finds another value: the thread has changed it, or another one that is
-    /// yet to take the line. By the second such look it was the thread.
-    fn change_privately(&mut self, look: &Look) {
-        if std::mem::replace(&mut self.is_off, true) {
-            self.value = look.value;
-        }
-    }
-}
-
-impl Run {
-    /// How the thread may have come from its last look to this one without anything else to do.
-    fn way_to(&self, look: &Look) -> Option<Way> {
-        let writes_nothing = self.len > 0 && look.at.stores == self.last.stores;
-        match writes_nothing {
-            false => None,
-            true if look.at.is_near(self.last, false) => Some(Way::Seen),
-            true if !self.is_dense || !(self.is_private || look.is_private) => None,
-            true => look.at.is_near(self.last, true).then_some(Way::Unseen),
-        }
-    }
-
-    /// Returns true if it has looked at a word twice.
-    fn looks_again(&self) -> bool {
-        self.len > 0 && self.same + self.same_private > 0
-    }
-
-    /// The place of the word among those that the run looks at, by the same instruction.
-    fn place_of(&self, look: &Look) -> Option<usize> {
-        let mut words = self.words[..self.len].iter();
-        words.position(|word| (word.addr, word.code) == (look.addr, look.code))
-    }
-
-    fn first_look(&mut self, look: &Look, queue: Option<Queue>) {
-        if self.len == 0 {
-            *self = Run {
-                words: self.words,
-                first: look.at,
-                ..Run::default()
-            };
-        }
-        let certain = queue.filter(|queue| queue.is_certain);
-        let uncertain = queue.filter(|queue| !queue.is_certain);
-        self.words[self.len] = Word {
-            addr: look.addr,
-            code: look.code,
-            value: look.value,
-            began_private: look.is_private,
-            is_private: look.is_private,
-            is_off: false,
-            lock: certain.map_or(look.addr, |queue| queue.word),
-            queue: uncertain.map(|queue| queue.word),
-        };
-        self.len += 1;
-        self.note(self.len - 1, look);
-        // Looks before it were not seen.
-        let joined_at = queue.map(|queue| queue.joined_at);
-        let is_first = |at: &Place| at.insn < self.first.insn && look.at.is_near(*at, true);
-        if look.is_private
-            && let Some(at) = joined_at.filter(is_first)
-        {
-            self.first = at;
-        }
-    }
-
-    fn again(&mut self, index: usize, look: &Look, is_dense: bool) {
-        self.is_dense = is_dense;
-        let word = &mut self.words[index];
-        let is_same = word.value == look.value;
-        match (look.is_private, word.began_private) {
-            (true, _) if !is_same => word.change_privately(look),
-            (true, true) => self.same_private += 1,
-            _ => {
-                word.began_private = false;
-                self.compare(index, look, is_same);
-            }
-        }
-        self.note(index, look);
-    }
-
-    fn compare(&mut self, index: usize, look: &Look, is_same: bool) {
-        self.words[index].value = look.value;
-        match is_same {
-            true if look.is_locked => {
-                self.same += 1;
-                self.same_locked += 1;
-                self.same_word = index;
-            }
-            true => self.same += 1,
-            false => {
-                self.changed += 1;
-                self.found = (index, self.looks + 1);
-            }
-        }
-    }
-
-    fn note(&mut self, index: usize, look: &Look) {
-        self.words[index].is_private = look.is_private;
-        self.last = look.at;
-        self.is_private = look.is_private;
-        self.looks += 1;
-        self.locked += u64::from(look.is_locked);
-    }
-
-    /// The word that the thread waited for, if another thread changed its line after the last look that was seen.
-    fn taken(&self, is_taken: impl Fn(&Word) -> bool) -> Option<usize> {
-        if !self.looks_again() || !self.finds_the_same() {
-            return None;
-        }
-        let mut words = self.words[..self.len].iter();
-        words.position(|word| word.is_private && is_taken(word))
-    }
-
-    /// The word that the thread waited for, if it did.
-    fn waited_for(&self) -> Option<usize> {
-        if !self.looks_again() {
-            return None;
-        }
-        if self.same_locked > 0 && self.changed * SAME_MIN <= self.same_locked {
-            return Some(self.same_word);
-        }
-        let (index, look) = self.found;
-        // The value is read a moment after the program's look, which may have been in time for the old one.
-        let is_last = self.changed > 0 && self.looks - look <= self.len as u64;
-        (is_last && self.finds_the_same()).then_some(index)
-    }
-
-    /// Returns true if most looks found what was there before.
-    fn finds_the_same(&self) -> bool {
-        self.changed <= 1 || self.changed * SAME_MIN <= self.same
     }
 }
 
