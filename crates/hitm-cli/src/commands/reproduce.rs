@@ -35,9 +35,10 @@ pub(crate) struct ReproduceArgs {
     /// lines `<!-- hitm reproduce: CASE -->` and `<!-- end of hitm reproduce: CASE -->`
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Vary every assumed number of machine and kernel over its range, and show the interval of each
-    /// published figure and the numbers that decide it; one seed of each run unless --seeds says
-    /// otherwise
+    /// Vary every assumed number of scenario, machine and kernel over its range, and show the
+    /// interval of each published figure and the numbers that decide it; one seed of each run unless
+    /// --seeds says otherwise. Where nothing is published, the scenario's own numbers alone, with
+    /// the figures of its workloads
     #[arg(long, conflicts_with_all = ["check", "write"])]
     sensitivity: bool,
     /// With --sensitivity: runs in which all numbers are varied together

@@ -249,6 +249,25 @@ fn published_figures_have_intervals() {
         assert!((at("interval_min")..=at("interval_max")).contains(&at("value")));
         assert_eq!(figure["all_count"], singles + 1 + 4);
     }
+    // Nothing is published: its own number alone, with the figures of its workload.
+    let unpublished = all
+        .iter()
+        .find(|one| one["scenario"] == "003-lock-affinity/schbench");
+    let unpublished = unpublished.expect("the case with an assumed number");
+    let numbers = unpublished["numbers"].as_array().expect("numbers");
+    let keys: Vec<&str> = numbers
+        .iter()
+        .filter_map(|one| one["key"].as_str())
+        .collect();
+    assert_eq!(keys, ["workload.0.work"]);
+    let figures = unpublished["figures"].as_array().expect("figures");
+    let of_requests = figures.iter().find(|one| {
+        (one["id"].as_str(), one["variant"].as_str())
+            == (Some("schbench.requests"), Some("default"))
+    });
+    let of_requests = of_requests.expect("a figure of the workload");
+    assert_eq!(of_requests["published_min"], serde_json::Value::Null);
+    assert_eq!(of_requests["effects"][0]["key"], "workload.0.work");
 }
 
 #[test]

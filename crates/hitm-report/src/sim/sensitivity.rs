@@ -4,7 +4,7 @@ use hitm::sim::{Effect, Figure, Sensitivity};
 
 use super::SCHEMA;
 use super::fields::{effect, figure, number, varied};
-use super::text::{number, published};
+use super::text::{DETAILS, number, published};
 use crate::Printout;
 use crate::object::{Node, Object, list};
 use crate::text::style::Style;
@@ -14,7 +14,8 @@ use crate::text::{TextOptions, Writer};
 /// Numbers that are named beside a figure.
 const EFFECTS_MAX: usize = 3;
 
-/// The interval of each headline figure, and the numbers that decide it.
+/// The interval of each headline figure, and the numbers that decide it. Details of workloads are in
+/// the JSON alone.
 pub fn sensitivity_text(all: &[Sensitivity], options: &TextOptions) -> Printout {
     let mut writer = Writer::new(options);
     for (index, one) in all.iter().enumerate() {
@@ -57,7 +58,10 @@ impl Writer {
             head(&figure::chance),
             head(&figure::unit),
         ]);
-        for figure in &one.figures {
+        let is_detail = |figure: &Figure| {
+            figure.published.is_none() && DETAILS.iter().any(|end| figure.id.ends_with(end))
+        };
+        for figure in one.figures.iter().filter(|figure| !is_detail(figure)) {
             let notes = figure.effects.iter().take(EFFECTS_MAX).map(effect_text);
             table.push_with_notes(cells(figure), notes.collect());
         }

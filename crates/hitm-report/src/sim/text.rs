@@ -52,7 +52,7 @@ const COMMON_COLUMNS: [&str; 4] = [
 const IRQS_OFF: [&str; 2] = ["time.irqs_off_us_max", "time.irqs_off_us_max_mean"];
 
 /// Figures of workloads that tell variants little apart.
-const DETAILS: [&str; 20] = [
+pub(super) const DETAILS: [&str; 20] = [
     ".wakeups",
     ".late_us_min",
     ".requests_per_second",

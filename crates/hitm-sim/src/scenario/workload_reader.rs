@@ -250,6 +250,7 @@ fn file_copy(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
             baseline: required(table, "baseline", 1, 1 << 20)?,
             cycle: nanos(needed(table, "cycle", "a time, such as \"2us\"", cycle)?),
             hold_share: required(table, "hold_percent", 1, 99)? as f64 / 100.0,
+            read_share: table.number("read_percent", 1, 99)?.unwrap_or(67) as f64 / 100.0,
             allowed: None,
         },
     }))

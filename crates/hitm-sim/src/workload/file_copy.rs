@@ -36,6 +36,9 @@ pub struct FileCopyConfig {
     pub cycle: Nanos,
     /// The share of it for which the thread holds the lock, 0 to 1.
     pub hold_share: f64,
+    /// The share of the rest that is the read, as is the copying of a block in the write. What is
+    /// left is user code and the entry of system calls.
+    pub read_share: f64,
     /// CPUs that threads may run on.
     pub allowed: Option<CpuMask>,
 }
@@ -70,11 +73,6 @@ struct Copier {
     /// Blocks that all threads have copied.
     done: Rc<Cell<u64>>,
 }
-
-/// Two thirds of what is not under the lock is the read, as is the copying of a block in the write.
-/// Assumed (a half to nine tenths). The rest is user code and the entry of system calls; where it
-/// is makes no difference to the lock.
-const READ_SHARE: f64 = 0.67;
 
 impl FileCopy {
     /// Makes files and threads, which begin on random CPUs within the first millisecond.
@@ -149,7 +147,7 @@ fn copying(kernel: &Kernel, config: &FileCopyConfig) -> Copying {
     let hold = Cycles((cycle.0 as f64 * config.hold_share) as u64);
     let fixed = kernel.copy_costs(config.buffer_bytes);
     let outside = (cycle - hold).saturating_sub(fixed.outside);
-    let read = Cycles((outside.0 as f64 * READ_SHARE) as u64);
+    let read = Cycles((outside.0 as f64 * config.read_share) as u64);
     Copying {
         buffer_bytes: config.buffer_bytes,
         blocks: config.blocks,

@@ -204,6 +204,7 @@ fn no_load_goes_to_the_cpus_of_a_lock_group() {
         baseline: 1,
         cycle: Nanos(1672.0),
         hold_share: 0.43,
+        read_share: 0.67,
         allowed: None,
     };
     FileCopy::spawn(&kernel, &copy).unwrap();

@@ -35,6 +35,7 @@ fn copy(threads: usize, hold_share: f64) -> FileCopyConfig {
         baseline: 1,
         cycle: Nanos(1672.0),
         hold_share,
+        read_share: 0.67,
         allowed: None,
     }
 }

@@ -111,6 +111,7 @@ cycle = "2us"
 hold_percent = 30 | 100
 [optional]
 files = 1 | 4
+read_percent = 50 | 100
 threads = 2
 cpus = "0-1"
 [hackbench]

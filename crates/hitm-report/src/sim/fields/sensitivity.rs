@@ -44,9 +44,9 @@ fields! {
         id => known name "Metric";
         /// Variant that was simulated.
         variant => known name "Variant", |f| f.label;
-        /// The published value, or the least of its range; null of the load.
+        /// The published value, or the least of its range; null where nothing is published.
         published_min => number "Published", |f| f.published.map(|ends| ends.0);
-        /// The published value, or the largest of its range; null of the load.
+        /// The published value, or the largest of its range; null where nothing is published.
         published_max => number "to", |f| f.published.map(|ends| ends.1);
         /// The value with no number changed.
         value => number "Simulated";

@@ -1,9 +1,11 @@
 //! Headline figures over the points at which a scenario was run.
 
-use super::Number;
-use crate::sim::{Comparison, SimReport};
+use hitm_sim::scenario::Scenario;
 
-/// A published figure, and its value in one run.
+use super::Number;
+use crate::sim::{Comparison, SimReport, Summary, VariantReport};
+
+/// A headline figure, and its value in one run.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Headline {
     id: String,
@@ -13,7 +15,14 @@ pub(super) struct Headline {
     value: Option<f64>,
 }
 
-/// A published figure, and the interval of its simulated value.
+impl Headline {
+    /// True if both are the same figure, of whatever runs.
+    fn is_same(&self, other: &Headline) -> bool {
+        (&self.id, &self.label, self.published) == (&other.id, &other.label, other.published)
+    }
+}
+
+/// A headline figure, and the interval of its simulated value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
     /// The metric.
@@ -22,7 +31,7 @@ pub struct Figure {
     pub label: String,
     /// Its unit.
     pub unit: String,
-    /// The least and the largest published value; none of the load.
+    /// The least and the largest published value; none of the load, and of what nobody has published.
     pub published: Option<(f64, f64)>,
     /// Value of the unchanged scenario, with its first seed.
     pub value: Option<f64>,
@@ -52,8 +61,12 @@ pub struct Effect {
 }
 
 /// Published figures of a report. Where several loads were run, they are taken at the load at which
-/// one of them is met.
-pub(super) fn headlines(report: &SimReport) -> Vec<Headline> {
+/// one of them is met. A scenario without published figures has those of its workloads and groups.
+pub(super) fn headlines(scenario: &Scenario, report: &SimReport) -> Vec<Headline> {
+    if scenario.published.is_empty() {
+        let of_variant = |variant| own_figures(scenario, variant);
+        return report.variants.iter().flat_map(of_variant).collect();
+    }
     let headline = |one: &Comparison| Headline {
         id: one.id.clone(),
         label: one.label.clone(),
@@ -80,6 +93,30 @@ pub(super) fn headlines(report: &SimReport) -> Vec<Headline> {
     }
 }
 
+/// Figures of the scenario's own workloads and groups under a variant.
+fn own_figures(scenario: &Scenario, variant: &VariantReport) -> Vec<Headline> {
+    let workloads = scenario.workloads.iter().map(|one| one.name.as_str());
+    let groups = scenario.groups.iter().map(|one| one.name.as_str());
+    let owners: Vec<&str> = workloads.chain(groups).collect();
+    let is_own = |id: &str| {
+        id.split('.')
+            .next()
+            .is_some_and(|owner| owners.contains(&owner))
+    };
+    let of_variant = variant
+        .summaries
+        .iter()
+        .filter(|summary| is_own(&summary.id));
+    let headline = |summary: &Summary| Headline {
+        id: summary.id.clone(),
+        label: variant.label.clone(),
+        unit: summary.unit.to_owned(),
+        published: None,
+        value: Some(summary.mean).filter(|value| value.is_finite()),
+    };
+    of_variant.map(headline).collect()
+}
+
 /// Runs by figure.
 pub(super) struct Runs<'a> {
     /// Unchanged, with all seeds.
@@ -92,10 +129,14 @@ pub(super) struct Runs<'a> {
 
 pub(super) fn figures(numbers: &[Number], runs: &Runs<'_>) -> Vec<Figure> {
     let base = &runs.chance[0];
-    let figure = |(index, headline): (usize, &Headline)| {
-        let values = |runs: &[Vec<Headline>]| -> Vec<Option<f64>> {
-            runs.iter().map(|run| run[index].value).collect()
+    let figure = |headline: &Headline| {
+        // A run may lack what nothing of it had, such as a mean over no waits.
+        let of_run = |run: &Vec<Headline>| {
+            let same = run.iter().find(|other| other.is_same(headline));
+            same.and_then(|other| other.value)
         };
+        let values =
+            |runs: &[Vec<Headline>]| -> Vec<Option<f64>> { runs.iter().map(of_run).collect() };
         let (by_chance, by_one) = (values(runs.chance), values(runs.singles));
         let all = [&by_chance[..], &by_one, &values(runs.samples)].concat();
         let spread = range(&by_chance).map_or(0.0, |(least, most)| most - least);
@@ -112,7 +153,7 @@ pub(super) fn figures(numbers: &[Number], runs: &Runs<'_>) -> Vec<Figure> {
             effects: effects(numbers, headline.value, spread, &by_one),
         }
     };
-    base.iter().enumerate().map(figure).collect()
+    base.iter().map(figure).collect()
 }
 
 fn range(values: &[Option<f64>]) -> Option<(f64, f64)> {
@@ -202,5 +243,29 @@ mod tests {
         );
         // 4² of 4² + 1² + 3².
         assert!((figure.effects[0].share - 16.0 / 26.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_run_without_a_figure_shifts_no_other() {
+        let of = |id: &str, value| Headline {
+            id: id.into(),
+            published: None,
+            ..run(Some(value)).remove(0)
+        };
+        let both = vec![of("waits", 1.0), of("rounds", 50.0)];
+        let chance = [both.clone(), vec![of("rounds", 60.0)]];
+        let samples = [vec![of("rounds", 40.0)]];
+        let runs = Runs {
+            chance: &chance,
+            singles: &[],
+            samples: &samples,
+        };
+        let figures = figures(&[], &runs);
+        let intervals = figures.iter().map(|one| (one.interval, one.run_count));
+        let intervals: Vec<_> = intervals.collect();
+        assert_eq!(
+            intervals,
+            [(Some((1.0, 1.0)), (1, 3)), (Some((40.0, 60.0)), (3, 3))]
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! Sensitivity of a scenario's headline figures to unmeasured numbers.
 //!
-//! [`sensitivity`] varies every assumed number of the scenario's machine and kernel over its range:
-//! one at a time to both ends, then all together by a Latin hypercube. It returns the interval of
-//! each headline figure over all these runs, and the effect of each number on it. A few more seeds
+//! [`sensitivity`] varies every assumed number of the scenario, its machine and its kernel over its
+//! range: one at a time to both ends, then all together by a Latin hypercube. It returns the interval
+//! of each headline figure over all these runs, and the effect of each number on it. A few more seeds
 //! without a change show the effect of chance.
+//!
+//! Where nothing is published, the scenario's own assumed numbers are varied alone.
 //!
 //! Invariant: the same scenario and options give the same points and the same order of results,
 //! with any number of threads.
@@ -65,7 +67,7 @@ pub struct Sensitivity {
     pub figures: Vec<Figure>,
 }
 
-/// Varies the numbers of each scenario of the cases that has published figures. `progress` gets the
+/// Varies the numbers of each scenario of the cases that has published figures or assumed numbers. `progress` gets the
 /// scenario, points done and points to do, from any thread.
 ///
 /// # Errors
@@ -96,7 +98,11 @@ struct Varied<'a> {
 impl<'a> Varied<'a> {
     fn new(file: ShippedFile, options: &'a SensitivityOptions) -> Result<Varied<'a>, Error> {
         let base = Varied::load(file, options, &Point::default(), &[])?;
-        let numbers = numbers_of(base.machine_file(), base.scenario());
+        let scenario = base.scenario();
+        let numbers = match scenario.published.is_empty() {
+            true => numbers::own_numbers(scenario).collect(),
+            false => numbers_of(base.machine_file(), scenario),
+        };
         Ok(Varied {
             file,
             options,
@@ -125,7 +131,8 @@ impl<'a> Varied<'a> {
     }
 
     fn has_headlines(&self) -> bool {
-        !self.base.scenario().published.is_empty()
+        let scenario = self.base.scenario();
+        !scenario.published.is_empty() || !scenario.assumed.is_empty()
     }
 
     fn vary(&self, progress: &(dyn Fn(usize, usize) + Sync)) -> Result<Sensitivity, Error> {
@@ -172,6 +179,6 @@ impl<'a> Varied<'a> {
         let simulation = Varied::load(self.file, self.options, point, &self.numbers)?;
         let seed = simulation.seed().wrapping_add(seed * self.seed_count());
         let report: SimReport = simulation.run(seed, self.seed_count(), &|_| {})?;
-        Ok(figures::headlines(&report))
+        Ok(figures::headlines(simulation.scenario(), &report))
     }
 }

@@ -29,6 +29,17 @@ pub(super) enum Place {
     Scenario,
 }
 
+/// The scenario's own assumed numbers.
+pub(super) fn own_numbers(scenario: &Scenario) -> impl Iterator<Item = Number> {
+    scenario.assumed.iter().map(|assumed| Number {
+        key: assumed.key.clone(),
+        value: assumed.value,
+        low: assumed.low,
+        high: assumed.high,
+        place: Place::Scenario,
+    })
+}
+
 /// Numbers that have a range, are measured nowhere and take part in the scenario: those of the
 /// machine file in its order, then those of the kernel and of the scenario.
 pub(crate) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number> {
@@ -60,17 +71,10 @@ pub(crate) fn numbers_of(file: &MachineFile, scenario: &Scenario) -> Vec<Number>
         high: parameter.high,
         place: Place::Scenario,
     });
-    let of_scenario = scenario.assumed.iter().map(|assumed| Number {
-        key: assumed.key.clone(),
-        value: assumed.value,
-        low: assumed.low,
-        high: assumed.high,
-        place: Place::Scenario,
-    });
     of_machine
         .into_iter()
         .chain(of_kernel)
-        .chain(of_scenario)
+        .chain(own_numbers(scenario))
         .collect()
 }
 
@@ -99,6 +103,9 @@ fn cost_takes_part(cost: MachineCost, scenario: &Scenario) -> bool {
 fn code_takes_part(cost: KernelCost, scenario: &Scenario) -> bool {
     let kernel = &scenario.kernel;
     let has_groups = || {
+        if !scenario.groups.is_empty() {
+            return true;
+        }
         let mut kinds = scenario.workloads.iter().map(|workload| &workload.kind);
         kinds.any(|kind| {
             matches!(
