@@ -36,6 +36,7 @@ mod heap_types;
 mod home;
 mod hostile_names;
 mod hostile_program;
+mod increments;
 mod java;
 mod kills;
 mod layout;
