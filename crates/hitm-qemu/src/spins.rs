@@ -53,6 +53,10 @@ pub(crate) const LAST_STORES: usize = 8;
 /// Bytes of a waiter's place in a queue.
 const NODE_BYTES: u64 = 128;
 
+/// Looks at one word without a gap, behind the first, after which all words of a loop are known. Some loops look at
+/// a word twice in a round. Assumed 3 (2 to 5).
+const ROUNDS: u32 = 3;
+
 /// A look at shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Look {
@@ -130,6 +134,11 @@ impl Spins {
     pub(crate) fn are_at(&self, addr: u64, stores: u64) -> bool {
         let words = &self.run.words[..self.run.len];
         self.run.last.stores == stores && words.iter().any(|word| word.addr == addr)
+    }
+
+    /// Returns true if the thread has looked at the words of its loop in several rounds without a gap.
+    pub(crate) fn goes_round(&self) -> bool {
+        self.run.len > 0 && self.run.rounds >= ROUNDS
     }
 
     /// The thread looks, after these stores.
@@ -515,6 +524,23 @@ mod tests {
         let run = (0..300).map(|n| load(9_000 + 3 * n, WORD, 0));
         let run = run.chain(glimpses(3000)).chain([found(5, 3000, 1)]);
         assert_eq!(wait(run), Some((WORD, 41_000)));
+    }
+
+    #[test]
+    fn all_words_of_a_loop_are_known_after_some_rounds() {
+        // The first word is looked at twice in a round.
+        let words = [WORD, WORD, WORD + 64];
+        let looks = words.into_iter().cycle().enumerate();
+        let mut spins = spins();
+        let mut known = 0;
+        for (n, addr) in looks.skip(1) {
+            spins.look(load(3 * n as u64, addr, 0), &NO_STORES);
+            known = spins.run.len;
+            if spins.goes_round() || n > 100 {
+                break;
+            }
+        }
+        assert_eq!(known, 2);
     }
 
     #[test]
