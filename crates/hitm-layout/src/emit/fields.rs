@@ -164,6 +164,12 @@ impl Fields {
         format!("{own},{beside}")
     }
 
+    /// Bytes of a field's type.
+    pub(super) fn type_span(&self, tokens: &Tokens<'_>, index: usize) -> (usize, usize) {
+        let field = &self.fields[index];
+        (tokens.get(field.at + 2).start, field.span.1)
+    }
+
     /// Bytes between the braces.
     pub(super) fn span(&self, tokens: &Tokens<'_>) -> (usize, usize) {
         (tokens.get(self.open).end, tokens.get(self.close).start)

@@ -6,7 +6,7 @@ use super::EmitError;
 use super::diff::{Edit, indent_of, line_start};
 use super::fields::Fields;
 use super::rust::Padding;
-use super::tokens::Tokens;
+use super::tokens::{Span, Tokens};
 
 /// Edits that give literals of the structure `name` the padding, and make patterns leave it out.
 pub(super) fn edits(
@@ -19,15 +19,8 @@ pub(super) fn edits(
         return Ok(Vec::new());
     }
     let mut edits = Vec::new();
-    for open in (0..tokens.len()).filter(|at| tokens.at(*at) == "{") {
-        if fields.has(open) || !is_of(tokens, open, name) {
-            continue;
-        }
+    for open in opens(tokens, fields, name)? {
         let close = tokens.close(open);
-        if close == open {
-            let found = "brackets that do not match";
-            return Err(tokens.refuse(open, found, "each bracket closed once"));
-        }
         let parts = tokens.split(open + 1, close);
         let has_rest = parts.last().is_some_and(|part| tokens.at(part.from) == ".");
         if has_rest {
@@ -40,6 +33,53 @@ pub(super) fn edits(
         edits.push(addition(tokens, open, close, &added));
     }
     Ok(edits)
+}
+
+/// Edits that wrap the values that literals of the structure `name` have for some fields. A pattern stays as it is.
+pub(super) fn wrapped(
+    tokens: &Tokens<'_>,
+    fields: &Fields,
+    name: &str,
+    wrap: (&str, &[usize]),
+) -> Result<Vec<Edit>, EmitError> {
+    let mut edits = Vec::new();
+    for open in opens(tokens, fields, name)? {
+        if is_pattern(tokens, open) {
+            continue;
+        }
+        for Span { mut from, end } in tokens.split(open + 1, tokens.close(open)) {
+            while tokens.at(from) == "#" {
+                from = tokens.close(from + 1) + 1;
+            }
+            let own = tokens.at(from);
+            if !wrap.1.iter().any(|index| fields.fields[*index].name == own) {
+                continue;
+            }
+            let call = format!("{}::new(", wrap.0);
+            let last = tokens.get(end - 1).end;
+            let (at, text) = match tokens.at(from + 1) {
+                ":" if from + 1 < end => (tokens.get(from + 2).start, call),
+                _ => (tokens.get(from).end, format!(": {call}{own}")),
+            };
+            edits.push(Edit::insert(at, text));
+            edits.push(Edit::insert(last, String::from(")")));
+        }
+    }
+    Ok(edits)
+}
+
+/// The opening braces of literals and patterns of the structure `name`.
+fn opens(tokens: &Tokens<'_>, fields: &Fields, name: &str) -> Result<Vec<usize>, EmitError> {
+    let braces = (0..tokens.len()).filter(|at| tokens.at(*at) == "{");
+    let own = braces.filter(|open| !fields.has(*open) && is_of(tokens, *open, name));
+    let closed = own.map(|open| match tokens.close(open) == open {
+        true => {
+            let found = "brackets that do not match";
+            Err(tokens.refuse(open, found, "each bracket closed once"))
+        }
+        false => Ok(open),
+    });
+    closed.collect()
 }
 
 /// The edit that puts `added` behind the fields between two braces, on a line of its own where they have
