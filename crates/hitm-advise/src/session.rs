@@ -173,6 +173,11 @@ impl Session {
         self.read.subject.to_file_struct()
     }
 
+    /// Number of its instances that are accessed; 0 for a profile without addresses.
+    pub fn instance_count(&self) -> u64 {
+        self.read.bases.len() as u64
+    }
+
     /// Place of its declaration in the source; none where the debug information has none.
     pub fn declared_at(&self) -> Option<Decl> {
         match &self.read.structure {

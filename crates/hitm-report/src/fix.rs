@@ -3,6 +3,8 @@
 mod markdown;
 mod text;
 
+use std::collections::BTreeSet;
+
 use hitm::fix::{Changed, Elsewhere, Fate, Fixed, Incurable, Limits, Step, Tried};
 use hitm_base::counted;
 use hitm_fields::fields;
@@ -42,10 +44,25 @@ fields! {
         pub size_before_bytes: Option<u64> => bytes "size";
         /// Bytes of the structure with the remedy.
         pub size_after_bytes: Option<u64> => bytes "new size";
+        /// Instances of the structure that are accessed in the recording.
+        pub instance_count: Option<u64> => count "instances";
+        /// Bytes of these instances before.
+        memory_before_bytes => bytes "in all", |row| row.memory(row.size_before_bytes);
+        /// Bytes of these instances with the remedy.
+        memory_after_bytes => bytes "new in all", |row| row.memory(row.size_after_bytes);
         /// kept, undone or refused.
         pub fate: &'static str => label "fate";
         /// Reason for which it was refused; null of others.
         pub reason: String => known label "reason";
+        /// Options that builds and runs need with it; null for none.
+        pub needs: String => known label "needs";
+    }
+}
+
+impl FixRemedy {
+    /// Bytes of all instances of some size.
+    fn memory(&self, size_bytes: Option<u64>) -> Option<u64> {
+        Some(size_bytes?.saturating_mul(self.instance_count?))
     }
 }
 
@@ -165,7 +182,10 @@ impl FixView {
             left: fixed.incurable.iter().map(left).collect(),
         };
         if kept().next().is_some() {
-            view.message = message(&view, commands);
+            let exports: BTreeSet<String> = kept()
+                .flat_map(|one| one.remedy.environment.exports())
+                .collect();
+            view.message = message(&view, &exports, commands);
         }
         view
     }
@@ -271,8 +291,10 @@ fn remedy(tried: &Tried, number: u64) -> FixRemedy {
         replayed_gain: own.replayed_gain,
         size_before_bytes: own.size_before,
         size_after_bytes: own.size_after,
+        instance_count: own.instance_count,
         fate,
         reason: reason.to_owned(),
+        needs: own.needs.clone(),
     }
 }
 
@@ -317,7 +339,7 @@ fn per_cent(share: f64) -> String {
 }
 
 /// A message for the commit.
-fn message(view: &FixView, commands: &Commands) -> String {
+fn message(view: &FixView, exports: &BTreeSet<String>, commands: &Commands) -> String {
     let names = view
         .kept()
         .map(|remedy| remedy.what.split(": ").next().unwrap_or(&remedy.what));
@@ -335,13 +357,16 @@ fn message(view: &FixView, commands: &Commands) -> String {
             ),
         };
         out += &format!("{line}\n");
+        if !remedy.needs.is_empty() {
+            out += &format!("{}.\n", remedy.needs);
+        }
     }
     out += &format!(
         "\n{}\n\nTo repeat, with the change and without:\n\n",
         view.result()
     );
     let check = commands.check.iter();
-    let lines = [&commands.build].into_iter().chain(check);
+    let lines = exports.iter().chain([&commands.build]).chain(check);
     for line in lines.chain([&commands.record, &commands.report]) {
         out += &format!("    {line}\n");
     }
@@ -362,6 +387,26 @@ pub fn layout_words(name: &str, of: &Plan) -> String {
     say::of_layout(name, plan(of))
 }
 
+/// Fields of Rust in crossbeam's wrapper.
+pub fn wrapped_words(name: &str, fields: &[&str]) -> String {
+    say::wrapped(name, fields.join(", "))
+}
+
+/// Fields of a Java class with `@Contended`.
+pub fn contended_words(class: &str, fields: &[String]) -> String {
+    say::contended(class, fields.join(", "))
+}
+
+/// Objects of a Java class with `@Contended`.
+pub fn contended_class_words(class: &str) -> String {
+    say::contended_class(class)
+}
+
+/// Options that `@Contended` needs.
+pub fn java_options(exports: &str, heeds: &str) -> String {
+    say::java_options(exports, heeds)
+}
+
 /// An array of values that are padded.
 pub fn array_words(name: &str) -> String {
     say::array(name)
@@ -376,7 +421,7 @@ pub fn variables_words(names: &[&str]) -> String {
 mod tests {
     use std::path::PathBuf;
 
-    use hitm::fix::{Judgement, Remedy, Spread};
+    use hitm::fix::{Environment, Judgement, Remedy, Spread};
 
     use super::*;
     use crate::text::{PercentLimit, TextOptions};
@@ -404,7 +449,10 @@ mod tests {
                 replayed_gain: Some(0.5),
                 size_before: Some(16),
                 size_after: Some(128),
+                instance_count: Some(3),
                 assertions: "_Static_assert(sizeof(struct foo) == 128, \"foo\");\n".to_owned(),
+                environment: Environment::new(&[("A", "-b")], &[]),
+                needs: "The build needs -b".to_owned(),
             },
             fate,
         };
@@ -488,7 +536,8 @@ mod tests {
             "\nPatch:\n--- a/src/a.c\n+++ b/src/a.c\n@@ -1,2 +1,2 @@\n a\n-\tb\n+\tc\n",
             "_Static_assert(sizeof(struct foo) == 128, \"foo\");\n",
             "\nKeep apart what different threads use: foo\n\nfoo: each written member on a line of its own.\n",
-            "    make\n    make test\n    hitm record -- ./prog\n    hitm report\n",
+            "The build needs -b.\n",
+            "    export A='-b'\n    make\n    make test\n    hitm record -- ./prog\n    hitm report\n",
         ];
         assert_has(text.as_str(), &parts);
     }
@@ -496,7 +545,7 @@ mod tests {
     #[test]
     fn the_result_for_a_pull_request() {
         let parts = [
-            "| 1,000,000 | 400,000 | 16 | 128 | kept, 60.0% less |\n",
+            "| 1,000,000 | 400,000 | 16 | 128 | 3 | 48 | 384 | kept, 60.0% less |\n",
             "| refused: foo is packed (a.c:3) |\n",
             "- account.lock (lock), at most 25.0% of the threads' time: Take account.lock less often.\n",
             "\n```diff\n--- a/src/a.c\n+++ b/src/a.c\n@@ -1,2 +1,2 @@\n a\n-\tb\n+\tc\n```\n",
@@ -511,6 +560,16 @@ mod tests {
         assert_eq!(json["remedies"][0]["reason"], "foo is packed (a.c:3)");
         assert_eq!(json["remedies"][0]["gain"], serde_json::Value::Null);
         assert_eq!(json["remedies"][2]["fate"], "kept");
+        let row = &json["remedies"][2];
+        let memory = [
+            "instance_count",
+            "memory_before_bytes",
+            "memory_after_bytes",
+        ];
+        assert_eq!(
+            memory.map(|key| row[key].as_u64()),
+            [Some(3), Some(48), Some(384)]
+        );
         assert_eq!(json["left"][0]["run_share"], 0.25);
         assert_eq!(json["machines"][0]["cycles_after"], 500_000);
     }

@@ -1,6 +1,9 @@
 //! `hitm fix`.
 
 mod advisor;
+mod crossbeam;
+mod gofmt;
+mod java;
 mod promises;
 mod structures;
 mod values;

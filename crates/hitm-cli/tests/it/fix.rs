@@ -1,5 +1,9 @@
 //! `hitm fix` on programs: what is kept, what is refused, and that the tree stays as it is.
 
+mod disk;
+mod java;
+mod rust;
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -45,7 +49,10 @@ impl Tree {
     fn command(&self, build: &str, iterations: &str, options: &[&str]) -> Command {
         let mut command = Command::new(hitm());
         command.args(["fix", "--source"]).arg(self.folder.path());
-        command.args(["--build", build, "--run", &format!("%/prog {iterations}")]);
+        command.args(["--build", build]);
+        if !options.contains(&"--run") {
+            command.args(["--run", &format!("%/prog {iterations}")]);
+        }
         command.args(["--runs", "2"]).args(options);
         command.env("TMPDIR", self.temporary.path());
         command.current_dir("/").stdin(Stdio::null());
@@ -66,7 +73,11 @@ impl Tree {
     }
 
     fn text(&self) -> String {
-        fs::read_to_string(self.folder.path().join("prog.c")).unwrap()
+        self.text_of("prog.c")
+    }
+
+    fn text_of(&self, file: &str) -> String {
+        fs::read_to_string(self.folder.path().join(file)).unwrap()
     }
 
     /// Asserts that the tree is as it was, and nothing is left.

@@ -12,6 +12,9 @@ const COLUMNS: &[Field<FixRemedy>] = &[
     fix_remedy::cycles_after,
     fix_remedy::size_before_bytes,
     fix_remedy::size_after_bytes,
+    fix_remedy::instance_count,
+    fix_remedy::memory_before_bytes,
+    fix_remedy::memory_after_bytes,
 ];
 
 impl FixView {
@@ -40,6 +43,9 @@ impl FixView {
                 .chain([fate(row)]);
             let cells: Vec<String> = cells.map(|cell| escaped(&cell)).collect();
             out += &format!("| {} |\n", cells.join(" | "));
+        }
+        for row in self.kept().filter(|row| !row.needs.is_empty()) {
+            out += &format!("\n{}.\n", escaped(&row.needs));
         }
         for note in self.notes() {
             out += &format!("\n{}\n", escaped(&note));

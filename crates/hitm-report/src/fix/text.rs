@@ -18,10 +18,13 @@ const COLUMNS: &[Field<FixRemedy>] = &[
     fix_remedy::cycles_after,
     fix_remedy::size_before_bytes,
     fix_remedy::size_after_bytes,
+    fix_remedy::instance_count,
+    fix_remedy::memory_before_bytes,
+    fix_remedy::memory_after_bytes,
 ];
 
 /// Columns that a narrow screen leaves out, the first one first.
-const GIVE_WAY: [usize; 3] = [2, 3, 6];
+const GIVE_WAY: [usize; 5] = [2, 3, 9, 8, 6];
 
 impl FixView {
     /// The result for people.
@@ -76,7 +79,8 @@ impl FixView {
         for row in &self.remedies {
             let cells = COLUMNS.iter().map(|field| field.text(row));
             let (fate, notes) = match row.reason.is_empty() {
-                true => (fate(row), Vec::new()),
+                true if row.needs.is_empty() => (fate(row), Vec::new()),
+                true => (fate(row), vec![row.needs.clone()]),
                 false => (row.fate.to_owned(), vec![row.reason.clone()]),
             };
             table.push_with_notes(cells.chain([fate]).collect(), notes);

@@ -192,7 +192,7 @@ fields! {
 
 impl ObjectUse {
     /// Returns true for an object of a Java machine.
-    pub(crate) fn is_java(&self) -> bool {
+    pub fn is_java(&self) -> bool {
         self.origin == JAVA_HEAP || self.has_statics()
     }
 

@@ -5,6 +5,15 @@ use super::sentences;
 sentences! {
     /// A structure with another layout.
     of_layout(name, plan) = "{name}: {plan}";
+    /// Fields of a structure of Rust in crossbeam's wrapper.
+    wrapped(name, fields) = "{name}: {fields} in CachePadded";
+    /// Fields of a Java class with the annotation.
+    contended(class, fields) = "{class}: @Contended on {fields}";
+    /// Objects of a Java class with the annotation.
+    contended_class(class) = "{class}: @Contended on the class";
+    /// Options of Java.
+    java_options(exports, heeds) = "javac needs {exports}, and java {heeds}: trials have them by JDK_JAVAC_OPTIONS and \
+        JAVA_TOOL_OPTIONS, which a build within Maven or Gradle does not heed";
     /// An array of values, padded.
     array(name) = "{name}: each element on a line of its own";
     /// Variables that begin lines.

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use hitm_base::Machine;
 use hitm_recording::Recording;
 
 use super::elsewhere::{Elsewhere, replayed};
+use super::environment::Environment;
 use super::folder::Folder;
 use super::judge::{Judgement, Spread};
 use super::output::Expected;
@@ -52,6 +54,8 @@ pub struct Bench<'s> {
     source: Source,
     signals: Signals,
     trees: [Tree; 2],
+    /// Variables that the remedies of each tree need.
+    environments: [Environment; 2],
     /// Index of the kept tree.
     kept: usize,
     /// Recording of the kept version.
@@ -94,8 +98,9 @@ impl<'s> Bench<'s> {
             source,
             signals,
             trees: [first?, second?],
+            environments: Default::default(),
             kept: 0,
-            recording: folder.path().join("kept.hitm"),
+            recording: PathBuf::new(),
             expected: None,
             folder,
         })
@@ -141,12 +146,12 @@ impl<'s> Bench<'s> {
         let failed = |what: &str, ran: &Ran| FixError::Base {
             why: format!("{what}: {}", ran.failure()),
         };
-        let built = self.shell(&self.setup.build, self.kept)?;
+        let built = self.build(self.kept)?;
         if !built.is_success() {
             return Err(failed("--build", &built));
         }
         if let Some(check) = &self.setup.check {
-            let checked = self.shell(check, self.kept)?;
+            let checked = self.check(check, self.kept)?;
             if !checked.is_success() {
                 return Err(failed("--check", &checked));
             }
@@ -162,7 +167,7 @@ impl<'s> Bench<'s> {
             code: ran.code,
             warnings: warnings(&built),
         });
-        let recorded = self.record(self.kept, "before.hitm")?;
+        let recorded = self.record(self.kept, "before")?;
         let recorded = recorded.map_err(|why| FixError::Base { why })?;
         self.learn(&recorded.ran);
         let first = self.folder.path().join(FIRST);
@@ -171,7 +176,8 @@ impl<'s> Bench<'s> {
             path: first,
             source,
         })?;
-        self.keep(&recorded.file)
+        self.keep(recorded.file);
+        Ok(())
     }
 
     /// Both versions on other machines.
@@ -187,11 +193,13 @@ impl<'s> Bench<'s> {
         &mut self,
         file: &Path,
         text: &str,
+        environment: &Environment,
         limits: &Limits,
     ) -> Result<Fate, FixError> {
         let before = self.tree().read(file)?;
         let trial = 1 - self.kept;
         self.trees[trial].write(file, text)?;
+        self.environments[trial] = self.environments[self.kept].and(environment);
         let fate = match self.refusal()? {
             Some(why) => Fate::Refused(why),
             None => self.measured(limits)?,
@@ -203,14 +211,16 @@ impl<'s> Bench<'s> {
             }
             _ => &before,
         };
-        self.trees[1 - self.kept].write(file, other)?;
+        let other_tree = 1 - self.kept;
+        self.environments[other_tree] = self.environments[self.kept].clone();
+        self.trees[other_tree].write(file, other)?;
         Ok(fate)
     }
 
     /// Reason for which the trial is not measured: it does not build, or its check fails.
     fn refusal(&self) -> Result<Option<String>, FixError> {
         let trial = 1 - self.kept;
-        let built = self.shell(&self.setup.build, trial)?;
+        let built = self.build(trial)?;
         if !built.is_success() {
             return Ok(Some(format!("it does not build: {}", built.failure())));
         }
@@ -223,7 +233,7 @@ impl<'s> Bench<'s> {
         let Some(check) = &self.setup.check else {
             return Ok(None);
         };
-        let checked = self.shell(check, trial)?;
+        let checked = self.check(check, trial)?;
         let failure = (!checked.is_success()).then(|| checked.failure());
         Ok(failure.map(|failure| format!("its check fails: {failure}")))
     }
@@ -235,11 +245,11 @@ impl<'s> Bench<'s> {
         let (mut before, mut after) = (Vec::new(), Vec::new());
         let mut last = PathBuf::new();
         for _ in 0..limits.runs.max(1) {
-            let of_kept = self.record(self.kept, "before.hitm")?;
+            let of_kept = self.record(self.kept, "before")?;
             let of_kept = of_kept.map_err(|why| FixError::Base { why })?;
             self.learn(&of_kept.ran);
             before.push(of_kept.cycles);
-            let of_trial = match self.record(trial, "after.hitm")? {
+            let of_trial = match self.record(trial, "after")? {
                 Ok(recorded) => recorded,
                 Err(why) => return Ok(Fate::Refused(why)),
             };
@@ -253,7 +263,7 @@ impl<'s> Bench<'s> {
                 return Ok(Fate::Undone(judgement));
             }
         }
-        self.keep(&last)?;
+        self.keep(last);
         Ok(Fate::Kept(judgement(&before, &after)))
     }
 
@@ -276,22 +286,30 @@ impl<'s> Bench<'s> {
         }
     }
 
-    /// Makes a recording that of the kept version.
-    fn keep(&self, file: &Path) -> Result<(), FixError> {
-        fs::rename(file, &self.recording).map_err(|source| FixError::System {
-            what: "rename",
-            path: file.to_owned(),
-            source,
-        })
+    /// Makes a recording that of the kept version. It keeps its name: names of generated code lie beside it.
+    fn keep(&mut self, file: PathBuf) {
+        let former = mem::replace(&mut self.recording, file);
+        // The next recordings have room enough where it stays.
+        let _ = fs::remove_file(former);
+    }
+
+    /// A file for a recording that does not replace that of the kept version.
+    fn place(&self, name: &str) -> PathBuf {
+        let mut files = ["", "-again"]
+            .map(|end| self.folder.path().join(format!("{name}{end}.hitm")))
+            .into_iter();
+        let free = files.find(|file| *file != self.recording);
+        free.expect("one of two names is not the recording's")
     }
 
     /// Records a tree's program; a reason where there is no whole recording.
     fn record(&self, tree: usize, name: &str) -> Result<Result<Recorded, String>, FixError> {
-        let file = self.folder.path().join(name);
+        let file = self.place(name);
         let mut command = Command::new(&self.setup.recorder);
         command.arg("record").args(&self.setup.record_options);
         command.arg("--output").arg(&file).arg("--");
         command.args(self.setup.run.at(self.trees[tree].root()));
+        self.environments[tree].set_for_run(&mut command);
         let ran = self.run(&mut command)?;
         if ran.code.is_none() {
             return Ok(Err(format!("recording it: {}", ran.failure())));
@@ -311,9 +329,23 @@ impl<'s> Bench<'s> {
         }))
     }
 
-    fn shell(&self, line: &str, tree: usize) -> Result<Ran, FixError> {
+    fn build(&self, tree: usize) -> Result<Ran, FixError> {
+        let mut command = self.shell(&self.setup.build, tree);
+        self.environments[tree].set_for_build(&mut command);
+        self.run(&mut command)
+    }
+
+    fn check(&self, line: &str, tree: usize) -> Result<Ran, FixError> {
+        let mut command = self.shell(line, tree);
+        self.environments[tree].set_for_run(&mut command);
+        self.run(&mut command)
+    }
+
+    fn shell(&self, line: &str, tree: usize) -> Command {
         let line = shell_line(line, self.trees[tree].root());
-        self.run(Command::new("sh").args(["-c", &line]))
+        let mut command = Command::new("sh");
+        command.args(["-c", &line]);
+        command
     }
 
     fn run(&self, command: &mut Command) -> Result<Ran, FixError> {

@@ -5,8 +5,10 @@
 //! come from an [`Advisor`], which reads the recording of the version that is kept: lines and sizes are those of the
 //! present text.
 
+mod apply;
 mod bench;
 mod elsewhere;
+mod environment;
 mod folder;
 mod judge;
 mod output;
@@ -25,6 +27,7 @@ use crate::record::Signals;
 
 pub use bench::{Bench, Setup};
 pub use elsewhere::Elsewhere;
+pub use environment::Environment;
 pub use judge::{Judgement, Spread};
 pub use tree::{Origin, Tree};
 pub use words::{Program, WordsError, shell_line};
@@ -48,8 +51,14 @@ pub struct Remedy {
     pub size_before: Option<u64>,
     /// Bytes of the structure with the change.
     pub size_after: Option<u64>,
+    /// Instances of the structure that are accessed in the recording.
+    pub instance_count: Option<u64>,
     /// Assertions that keep the layout, as source; empty for none.
     pub assertions: String,
+    /// Variables of its trial.
+    pub environment: Environment,
+    /// Options that builds and runs need from now on, in words; empty for none.
+    pub needs: String,
 }
 
 /// A finding that no change of the layout ends.
@@ -212,6 +221,16 @@ pub enum FixError {
         /// The difference.
         found: String,
     },
+    /// Files of the tree cannot be written, nor those that were written be as before.
+    #[error("cannot write {}, and {} has the patch already", path.display(), changed.display())]
+    Partly {
+        /// The file that could not be written.
+        path: PathBuf,
+        /// A file that is changed.
+        changed: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
     /// The advisor failed.
     #[error("{what}")]
     Advice {
@@ -315,7 +334,12 @@ impl Loop {
             return Ok(Fate::Refused("its diff does not fit the file".to_owned()));
         };
         self.measured += 1;
-        let fate = bench.try_text(file, &after, limits)?;
+        let mut fate = bench.try_text(file, &after, &remedy.environment, limits)?;
+        if let Fate::Refused(why) = &mut fate
+            && !remedy.needs.is_empty()
+        {
+            *why = format!("{why}; {}", remedy.needs);
+        }
         if let Fate::Kept(judgement) | Fate::Undone(judgement) = &fate {
             self.fixed.first.get_or_insert(judgement.before);
             let last = match fate {

@@ -39,7 +39,7 @@ impl Ran {
         self.code == Some(0)
     }
 
-    /// Its end, and the end of what it printed.
+    /// Its end, and a compiler's first error, or the end of what it printed.
     pub(super) fn failure(&self) -> String {
         let printed = match self.errors.is_empty() {
             true => &self.output,
@@ -48,9 +48,15 @@ impl Ran {
         let text = String::from_utf8_lossy(printed);
         let lines: Vec<&str> = text
             .lines()
-            .filter(|line| !line.trim().is_empty())
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
             .collect();
-        let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join(" | ");
+        // A compiler's first error has the place, and what follows may be long.
+        let is_error = |line: &&str| line.starts_with("error") || line.contains(": error: ");
+        let first = lines.iter().position(is_error);
+        let first = first.unwrap_or(lines.len().saturating_sub(TAIL_LINES));
+        let tail = lines[first..].iter().take(TAIL_LINES);
+        let tail = tail.copied().collect::<Vec<_>>().join(" | ");
         let skipped = tail.chars().count().saturating_sub(TAIL_CHARACTERS);
         let tail: String = tail.chars().skip(skipped).collect();
         match tail.is_empty() {
@@ -234,6 +240,11 @@ mod tests {
         let ran = run("echo out; echo one >&2; echo two >&2; exit 3", long).unwrap();
         assert_eq!(ran.output, b"out\n");
         assert_eq!(ran.failure(), "exit code 3: one | two");
+        let rustc = "printf 'error[E1]: a\\n --> a.rs:3\\nb\\nc\\nd\\nerror: e\\n' >&2; exit 1";
+        assert_eq!(
+            run(rustc, long).unwrap().failure(),
+            "exit code 1: error[E1]: a | --> a.rs:3 | b | c"
+        );
         assert_eq!(run("kill -9 $$", long).unwrap().failure(), "signal 9");
     }
 }

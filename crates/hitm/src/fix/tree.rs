@@ -13,10 +13,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use hitm_files::output_file;
 use hitm_files::text_file;
 
-use super::{Changed, FixError};
+use super::{Changed, FixError, apply};
 
 /// Longest source file that is read.
 const SOURCE_BYTES_MAX: u64 = 16 << 20;
@@ -115,15 +114,7 @@ impl Source {
                 });
             }
         }
-        for one in changed {
-            let path = self.root.join(&one.file);
-            output_file::write(&path, one.after.as_bytes()).map_err(|error| FixError::System {
-                what: "write",
-                path,
-                source: std::io::Error::other(error.to_string()),
-            })?;
-        }
-        Ok(())
+        apply::write(&self.root, changed)
     }
 
     fn files(&self) -> Result<Vec<PathBuf>, FixError> {

@@ -7,7 +7,7 @@ use hitm_recording::Recording;
 use hitm_report::pictures::{Pictures, Structure};
 use hitm_report::{Finding, LineReport, Report, ReportOptions};
 
-use super::{advice_error, structures, values};
+use super::{advice_error, java, structures, values};
 
 /// Findings below this part of all threads' time are no reason to change a program. Assumed; 0.5 to 5 % make sense.
 const SHARE_MIN: f64 = 0.01;
@@ -57,6 +57,9 @@ impl FromFindings {
         case: &Case<'_>,
         structure: Option<&Structure>,
     ) -> anyhow::Result<Vec<Remedy>> {
+        if let Some(remedy) = java::remedy(case) {
+            return Ok(vec![remedy]);
+        }
         let found = match structure {
             Some(structure) => structures::remedies(case, structure)?,
             None => Vec::new(),

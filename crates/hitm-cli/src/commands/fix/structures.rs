@@ -3,18 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use hitm::fix::{Remedy, Tree};
+use hitm::fix::{Environment, Remedy, Tree};
 use hitm_advise::{Inputs, Language, Proposal, Session, gain};
 use hitm_base::LINE_SIZE;
 use hitm_layout::advise::{Candidate, Options, Plan};
 use hitm_layout::emit::{
-    Source, Style, align_rust, c_asserts, declares_go, declares_rust, is_go, is_rust,
+    Source, Style, align_rust, c_asserts, declares_go, declares_rust, is_go, is_rust, wrap_rust,
 };
-use hitm_report::fix::layout_words;
+use hitm_report::fix::{layout_words, wrapped_words};
 use hitm_report::pictures::Structure;
 
 use super::advisor::Case;
-use super::promises;
+use super::{crossbeam, gofmt, promises};
 
 /// Layouts of a structure that are built: each takes a build and several recordings.
 const BUILT_MAX: usize = 3;
@@ -44,14 +44,19 @@ pub(super) fn remedies(case: &Case<'_>, structure: &Structure) -> Result<Vec<Rem
         found.filter(|_| !case.allows_abi)
     });
     let proposals = answer.proposals.iter().take(BUILT_MAX);
-    let remedies = proposals.map(|proposal| {
-        let mut remedy = declared.remedy(session, proposal, case);
-        if let Some(promise) = &promise {
+    let mut remedies: Vec<Remedy> = proposals
+        .flat_map(|proposal| {
+            let wrapped = declared.wrapped(session, proposal, case);
+            let plain = declared.remedy(session, proposal, case);
+            wrapped.into_iter().chain([plain])
+        })
+        .collect();
+    if let Some(promise) = promise {
+        for remedy in &mut remedies {
             remedy.diff = Err(promise.clone());
         }
-        remedy
-    });
-    Ok(remedies.collect())
+    }
+    Ok(remedies)
 }
 
 /// A structure and the file that declares it.
@@ -113,15 +118,47 @@ impl Declared {
             finding: case.finding.name.clone(),
             file: self.file.clone(),
             diff,
-            replayed_gain: proposal
-                .proof
-                .as_ref()
-                .and_then(|proof| proof.as_ref().ok())
-                .map(gain),
+            replayed_gain: replayed_gain(proposal),
             size_before: Some(now.size_bytes),
             size_after: Some(candidate.layout.size_bytes),
+            instance_count: instance_count(session),
             assertions: assertions(&candidate, language),
+            environment: Environment::default(),
+            needs: String::new(),
         }
+    }
+
+    /// The layout by crossbeam's wrapper, in a crate of Rust that has it.
+    fn wrapped(&self, session: &Session, proposal: &Proposal, case: &Case<'_>) -> Option<Remedy> {
+        let file = self.file.as_deref()?;
+        let path = crossbeam::wrapper(file, case.tree)?;
+        let candidate = &proposal.candidate;
+        if language(file, case.tree) != Language::Rust || candidate.plan == Plan::Padded {
+            return None;
+        }
+        let text = case.tree.read(file).ok()?;
+        let source = Source {
+            file: file.to_str()?,
+            text: &text,
+        };
+        // What the wrapper cannot do has its reason from the other form of the layout.
+        let wrapped = wrap_rust(&candidate.layout, &path, source).ok()??;
+        let fields: Vec<&str> = wrapped.fields.iter().map(String::as_str).collect();
+        let what = wrapped_words(&self.name, &fields);
+        Some(Remedy {
+            key: what.clone(),
+            what,
+            finding: case.finding.name.clone(),
+            file: self.file.clone(),
+            diff: Ok(wrapped.diff),
+            replayed_gain: replayed_gain(proposal),
+            size_before: Some(session.structure().size_bytes),
+            size_after: Some(wrapped.size_bytes),
+            instance_count: instance_count(session),
+            assertions: String::new(),
+            environment: Environment::default(),
+            needs: String::new(),
+        })
     }
 
     fn text(
@@ -140,7 +177,14 @@ impl Declared {
             };
             return Ok(align_rust(bare(&self.name), source)?);
         }
-        Ok(session.emit(candidate, language, Some(path))?)
+        let diff = session.emit(candidate, language, Some(path))?;
+        match language {
+            Language::Go => {
+                let before = hitm_files::text_file::source_text(path)?;
+                Ok(gofmt::formatted(&path.display().to_string(), &before, diff))
+            }
+            _ => Ok(diff),
+        }
     }
 
     fn not_here(&self) -> String {
@@ -150,6 +194,17 @@ impl Declared {
             file => format!("{name} is declared in {file}, outside of the tree"),
         }
     }
+}
+
+/// Part of the run that a replay saved.
+fn replayed_gain(proposal: &Proposal) -> Option<f64> {
+    let proof = proposal.proof.as_ref()?.as_ref().ok()?;
+    Some(gain(proof))
+}
+
+/// Instances that are accessed; none where they are not known.
+fn instance_count(session: &Session) -> Option<u64> {
+    Some(session.instance_count()).filter(|count| *count > 0)
 }
 
 /// The only file of Rust or Go that declares a structure: their debug information has no place.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use hitm::fix::Remedy;
+use hitm::fix::{Environment, Remedy};
 use hitm_advise::{Language, gain, pad_values};
 use hitm_layout::emit::{EmitError, Source, Style, align_variables, patch_array};
 use hitm_report::fix::{array_words, variables_words};
@@ -74,7 +74,10 @@ fn remedy(case: &Case<'_>, what: String, edit: Edited, replayed_gain: Option<f64
         replayed_gain,
         size_before: None,
         size_after: None,
+        instance_count: None,
         assertions: String::new(),
+        environment: Environment::default(),
+        needs: String::new(),
     }
 }
 
