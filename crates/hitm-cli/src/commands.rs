@@ -4,6 +4,7 @@ mod duration;
 mod input;
 mod page;
 mod select;
+mod walks;
 
 use std::path::PathBuf;
 

@@ -9,6 +9,7 @@ mod pages;
 mod slabs;
 mod symbols;
 mod walk;
+mod walks;
 
 pub use page_tables::PAGE_TABLE;
 pub use pages::PAGE_CACHE_OF;
@@ -17,4 +18,5 @@ pub use slabs::{
     end_in_slab,
 };
 pub use symbols::{KernelSymbols, SYMBOLS_MAX};
-pub use walk::{GuestMemory, KernelObject, PerCpuArea, SleepNames, Walker, Walks};
+pub use walk::{GuestMemory, KernelObject, PerCpuArea, Walker};
+pub use walks::{SleepNames, Walks, WalksError};

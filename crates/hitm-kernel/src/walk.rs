@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::io;
 
 use hitm_layout::{BtfFile, TypeId, TypeKind};
-use serde::Deserialize;
 
 use super::expression::{Expression, Step, Target};
 use super::symbols::KernelSymbols;
+use super::walks::Walks;
 
 /// Limit on the elements of one list.
 pub(super) const LIST_MAX: usize = 100_000;
@@ -22,11 +22,6 @@ const OBJECTS_MAX: usize = 1_000_000;
 /// Limit on the NUMA nodes of a kernel: `MAX_NUMNODES` of distributions.
 const NODES_MAX: u64 = 1024;
 const POINTER_BYTES: u64 = 8;
-
-/// The version of the walks' format.
-const SCHEMA: u32 = 1;
-/// Walks that come with hitm.
-const WALKS: &str = include_str!("../../../walks/linux.toml");
 
 /// Memory of a stopped guest.
 pub trait GuestMemory {
@@ -58,50 +53,6 @@ pub struct PerCpuArea {
     pub cpu: u32,
 }
 
-/// Walks to a kernel's objects.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Walks {
-    schema: u32,
-    /// Functions whose calls are counted.
-    pub calls: Vec<String>,
-    /// Functions by which tasks sleep for locks.
-    pub sleep: SleepNames,
-    walk: Vec<Walk>,
-    /// Types of slab caches that are not named after one.
-    pub slab: BTreeMap<String, String>,
-    /// Types of variables of the kernel's image.
-    pub variable: BTreeMap<String, String>,
-}
-
-/// Names of the functions by which tasks sleep for locks.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SleepNames {
-    /// Those that wait for the lock that is their first argument.
-    pub waits: Vec<String>,
-    /// Those that let a CPU go on with another task.
-    pub schedulers: Vec<String>,
-    /// The first one that runs on that task's stack.
-    pub switch: String,
-}
-
-impl Walks {
-    /// The walks that come with hitm.
-    pub fn known() -> Walks {
-        let walks: Walks = toml::from_str(WALKS).expect("the walks are checked by a test");
-        assert_eq!(walks.schema, SCHEMA, "the walks are checked by a test");
-        walks
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Walk {
-    name: String,
-    objects: String,
-}
-
 /// An object or member on the way to an object.
 #[derive(Debug, Clone)]
 struct Place {
@@ -130,9 +81,8 @@ impl Walker<'_> {
     /// Objects that the walks find, each address once, by address.
     pub fn objects(&mut self, walks: &Walks) -> Vec<KernelObject> {
         let mut found: BTreeMap<u64, KernelObject> = BTreeMap::new();
-        for walk in &walks.walk {
-            let expression: Expression = walk.objects.parse().expect("checked by a test");
-            for object in self.walk(&walk.name, &expression) {
+        for walk in &walks.walks {
+            for object in self.walk(&walk.name, &walk.objects) {
                 found.entry(object.start).or_insert(object);
             }
         }
@@ -143,15 +93,32 @@ impl Walker<'_> {
     pub fn variables(&mut self, walks: &Walks) -> Vec<KernelObject> {
         let mut found = Vec::new();
         for (name, type_name) in &walks.variable {
-            let type_id = self.btf.type_by_name(type_name);
-            let at = type_id.and_then(|id| Some((id, self.symbols.address(name)?)));
-            let place = at.map(|(type_id, start)| self.typed(start, type_id, None));
-            found.extend(place.map(|place| KernelObject {
-                start: place.address,
+            let element = type_name.strip_suffix("[]");
+            let of = element.unwrap_or(type_name);
+            let Some(type_id) = self.btf.type_by_name(of) else {
+                continue;
+            };
+            let Some(start) = self.symbols.address(name) else {
+                continue;
+            };
+            let place = self.typed(start, type_id, None);
+            let object = |start, name| KernelObject {
+                start,
                 size: place.size,
-                name: name.clone(),
-                type_name: type_name.clone(),
-            }));
+                name,
+                type_name: of.to_owned(),
+            };
+            if element.is_none() {
+                found.push(object(start, name.clone()));
+                continue;
+            }
+            let room = self.symbols.next(start).map_or(0, |next| next - start);
+            let count = room.checked_div(place.size).unwrap_or(0);
+            let elements = 0..count.min(OBJECTS_MAX as u64);
+            found.extend(
+                elements
+                    .map(|index| object(start + index * place.size, format!("{name}[{index}]"))),
+            );
         }
         found
     }
@@ -552,13 +519,5 @@ mod tests {
             .map(|object| (&*object.name, object.start, object.size))
             .collect();
         assert_eq!(found, [("node[0]", first, 16), ("node[1]", first + 64, 16)]);
-    }
-
-    #[test]
-    fn the_known_walks_can_be_read() {
-        for walk in &Walks::known().walk {
-            let parsed = walk.objects.parse::<Expression>();
-            assert!(parsed.is_ok(), "{}: {parsed:?}", walk.name);
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Records of a kernel's memory: its image, its slabs, its CPUs' variables.
 
 use hitm_base::AddrRange;
-use hitm_kernel::{KernelSymbols, PerCpuArea, Slab};
+use hitm_kernel::{KernelObject, KernelSymbols, PerCpuArea, Slab};
 use hitm_recording::KERNEL_PATH;
 use hitm_trace::{Mapping, Record, Region, RegionKind};
 
@@ -34,5 +34,16 @@ pub(crate) fn per_cpu(area: PerCpuArea) -> Option<Region> {
     Some(Region {
         range: AddrRange::new(area.start, area.end)?,
         kind: RegionKind::PerCpu { cpu: area.cpu },
+    })
+}
+
+/// The region of an object; none if its range wraps.
+pub(crate) fn object(object: KernelObject) -> Option<Region> {
+    Some(Region {
+        range: AddrRange::with_len(object.start, object.size)?,
+        kind: RegionKind::Object {
+            name: object.name,
+            type_name: object.type_name,
+        },
     })
 }

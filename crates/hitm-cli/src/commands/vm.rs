@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use hitm::vm::{KernelSource, StartAt, VmConfig, VmEnded, VmProgress, run as run_vm};
+use hitm::vm::{KernelSource, StartAt, VmConfig, VmEnded, VmProgress, Walks, run as run_vm};
 use hitm_base::Cycles;
 use hitm_report::caches_text;
 
 use crate::commands::diff::ViewArgs;
+use crate::commands::walks::WalksArgs;
 use crate::progress::{Spinner, size};
 use crate::{Exit, Terminal};
 
@@ -92,6 +93,8 @@ struct CachesArgs {
     kernel: KernelArgs,
     #[command(flatten)]
     machine: MachineArgs,
+    #[command(flatten)]
+    walks: WalksArgs,
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +110,8 @@ struct DiffArgs {
     /// The recordings to write: NAME-1, NAME-2 and so on
     #[arg(short, long, value_name = "NAME", default_value = "hitm-diff")]
     output: String,
+    #[command(flatten)]
+    walks: WalksArgs,
     #[command(flatten)]
     view: ViewArgs,
     /// The program to run and its arguments, as for `hitm vm run`
@@ -124,6 +129,8 @@ struct RunArgs {
     /// places while the kernel runs; may be given several times
     #[arg(short, long, value_name = "FILE")]
     layout: Vec<PathBuf>,
+    #[command(flatten)]
+    walks: WalksArgs,
     /// Start of the recording: the workload, or the first execution of a guest address
     #[arg(long, value_name = "workload|0xADDRESS", default_value = "workload")]
     start: StartAt,
@@ -159,6 +166,7 @@ fn config(kernel: KernelSource, args: MachineArgs, command: Vec<String>) -> Resu
         .with_context(|| format!("cannot use the machine '{}'", args.machine))?;
     Ok(VmConfig {
         layouts: Vec::new(),
+        walks: Walks::default(),
         kernel,
         machine,
         cpu_count: args.smp,
@@ -200,7 +208,9 @@ fn shell(args: ShellArgs) -> Result<Exit> {
 }
 
 fn caches(args: CachesArgs, terminal: &mut Terminal) -> Result<Exit> {
+    let walks = args.walks.read()?;
     let config = config(args.kernel.kernel, args.machine, vec!["fifo_pool".to_owned()])?;
+    let config = VmConfig { walks, ..config };
     let spinner = Spinner::start("preparing");
     let found = hitm::vm::caches(&config, &mut |progress| spinner.say(&text(progress)))?;
     spinner.finish();
@@ -216,6 +226,7 @@ fn record(args: RunArgs, terminal: &mut Terminal) -> Result<Exit> {
     let layouts = layouts.collect::<Result<_, _>>()?;
     let config = VmConfig {
         layouts,
+        walks: args.walks.read()?,
         start: args.start,
         window: Cycles(args.window),
         time_limit: Duration::from_secs(args.timeout),
@@ -244,12 +255,14 @@ fn diff(args: DiffArgs, terminal: &mut Terminal) -> Result<Exit> {
     if args.kernel.len() < 2 {
         bail!("found one --kernel, expected at least two to show side by side");
     }
+    let walks = args.walks.read()?;
     let mut recordings = Vec::new();
     for (kernel, number) in args.kernel.iter().zip(1..) {
         let output = PathBuf::from(format!("{}-{number}", args.output));
         let config = VmConfig {
             time_limit: Duration::from_secs(args.timeout),
             output,
+            walks: walks.clone(),
             ..config(kernel.clone(), args.machine.clone(), args.command.clone())?
         };
         let ended = run_with_spinner(&config, terminal)?;

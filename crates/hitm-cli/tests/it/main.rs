@@ -85,6 +85,7 @@ mod verdicts;
 mod view;
 mod vm;
 mod waiting;
+mod walks;
 mod whatif;
 mod writers;
 

@@ -81,6 +81,7 @@ fn a_recorded_machine_is_named_and_priced_in_another_layout() {
     names(&session);
     caches(&session);
     calls(&session);
+    own_walks(&session);
     layout(&session);
     page_cache(&session);
     program_of_the_host(&session);
@@ -167,6 +168,25 @@ fn calls(session: &Session<'_>) {
         calls > 50 && locked <= 2 * calls && locked > calls,
         "{calls} {locked}"
     );
+}
+
+/// Objects have the names and types of walks of one's own before those that hitm knows.
+fn own_walks(session: &Session<'_>) {
+    let own = "schema = 1\n\
+               [[walk]]\nname = 'my_domain'\nobjects = 'runqueues[*].rd->'\n\
+               [slab]\nnames_cache = 'path'\n";
+    std::fs::write(session.directory.join("own.toml"), own).expect("it can be written");
+    let output = session.machine(&["--walks", "own.toml", "-o", "walks.hitm"], &WORKLOAD);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let domain = session.json(&["report", "-i", "walks.hitm", "--type", "root_domain"]);
+    assert_eq!(domain["objects"][0]["name"], "my_domain", "{domain}");
+    let machine = ["vm", "caches", "-k", "debian:6.12", "--smp", "4"];
+    let options = ["--walks", "own.toml", "--snapshot-cache", &session.cache];
+    let output = run(session.directory, &[&machine[..], &options].concat());
+    let said = text(&output);
+    let line = said.lines().find(|line| line.starts_with("names_cache "));
+    let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    assert_eq!(words.get(1), Some(&"path"), "{said}");
 }
 
 /// The line of a type that has a member.

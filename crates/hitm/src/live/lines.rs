@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hitm_kernel::Walks;
 use hitm_live::kernel::PeekError;
 use hitm_live::lines::{Extent, LineSampler, Scope};
 use thiserror::Error;
@@ -58,6 +59,8 @@ pub struct LinesConfig {
     pub target: LinesTarget,
     /// The kernel's lines, too.
     pub has_kernel: bool,
+    /// Walks to the kernel's objects beside those that come with hitm; slab caches and variables of them are used.
+    pub walks: Walks,
     /// Duration; `None` until a signal, or until the program ends.
     pub duration: Option<Duration>,
     /// Samples in a second of a thread's CPU time.

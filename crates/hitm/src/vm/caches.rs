@@ -26,7 +26,8 @@ pub fn caches(
         ready.map_err(|error| console.explain("booting", &error, &mut machine))?;
         let kernel = StoppedKernel::new(&mut machine.qmp, &snapshot, cpu_count);
         let mut kernel = kernel.map_err(io("look at the guest's memory"))?;
-        let found = kernel.walker().caches(&Walks::known().slab);
+        let walks = config.walks.clone().and(Walks::known());
+        let found = kernel.walker().caches(&walks.slab);
         let mut found: Vec<Cache> = found.unwrap_or_default().into_values().collect();
         found.sort_by(|a, b| a.name.cmp(&b.name));
         machine.qmp.quit();

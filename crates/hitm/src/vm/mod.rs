@@ -34,7 +34,7 @@ use crate::record::ToolsError;
 
 pub use caches::caches;
 pub(crate) use emulator::find as find_emulator;
-pub use hitm_kernel::Cache;
+pub use hitm_kernel::{Cache, Walks};
 pub use kernel::KernelSource;
 pub use memory::records as records_of_agent;
 pub use run::{VmEnded, VmProgress, run};
@@ -64,6 +64,8 @@ pub struct VmConfig {
     pub start: StartAt,
     /// Structures whose objects are priced in other layouts, and the text of each file.
     pub layouts: Vec<(LayoutFile, String)>,
+    /// Walks beside those that come with hitm.
+    pub walks: Walks,
     /// Cycles that a CPU's clock may run ahead of the slowest.
     pub window: Cycles,
     /// Time that the workload may take on this host.

@@ -85,9 +85,12 @@ impl Memory {
 }
 
 /// Plans the moves of all objects that are found in a stopped guest.
-pub(super) fn plan(walker: &mut Walker<'_>, layouts: &[LayoutFile]) -> Result<Plan, VmError> {
-    let walks = Walks::known();
-    let memory = Memory::of(walker, &walks);
+pub(super) fn plan(
+    walker: &mut Walker<'_>,
+    walks: &Walks,
+    layouts: &[LayoutFile],
+) -> Result<Plan, VmError> {
+    let memory = Memory::of(walker, walks);
     let mut planner = Planner::new(layouts, memory);
     if let Some(cache_offset) = walker.slab_cache_offset() {
         planner.plan.relocation.set_memory(PageMemory {

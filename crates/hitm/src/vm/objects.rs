@@ -2,12 +2,11 @@
 
 use std::io;
 
-use hitm_base::AddrRange;
 use hitm_files::temporary;
-use hitm_kernel::{GuestMemory, KernelObject, KernelSymbols, Slab, Walker, Walks, end_in_slab};
+use hitm_kernel::{GuestMemory, KernelSymbols, Slab, Walker, Walks, end_in_slab};
 use hitm_layout::{BtfFile, Bytes};
 use hitm_recording::{KernelFiles, build_id};
-use hitm_trace::{Record, Region, RegionKind};
+use hitm_trace::Record;
 use tempfile::NamedTempFile;
 
 use super::qmp::Qmp;
@@ -74,14 +73,16 @@ impl<'q> StoppedKernel<'q> {
     }
 }
 
-/// Returns records of the kernel's image and its objects. Leaves the guest stopped.
+/// Returns records of the kernel's image and its objects, as the known walks and `own` find them. Leaves the guest
+/// stopped.
 pub(super) fn of_kernel(
     qmp: &mut Qmp,
     snapshot: &Snapshot,
     cpu_count: usize,
+    own: &Walks,
 ) -> io::Result<Vec<Record>> {
     let mut kernel = StoppedKernel::new(qmp, snapshot, cpu_count)?;
-    let walks = Walks::known();
+    let walks = own.clone().and(Walks::known());
     let mut walker = kernel.walker();
     let slabs: Vec<Slab> = walker.slabs(&walks.slab);
     let areas = walker.per_cpu_areas();
@@ -95,26 +96,17 @@ pub(super) fn of_kernel(
     let spaces: Vec<u64> = spaces.map(|object| object.start).collect();
     objects.extend(walker.page_tables(&spaces));
     objects.extend(walker.page_cache(&slabs));
+    // Reports know the types of the other variables.
+    objects.extend(walker.variables(own));
     let StoppedKernel {
         symbols, build_id, ..
     } = kernel;
     let slabs = slabs.into_iter().filter_map(kernel_records::slab);
     let areas = areas.into_iter().filter_map(kernel_records::per_cpu);
-    let objects = objects.into_iter().filter_map(of_object);
+    let objects = objects.into_iter().filter_map(kernel_records::object);
     let regions = slabs.chain(areas).chain(objects).map(Record::Region);
     let image = kernel_records::image(symbols, build_id);
     Ok(std::iter::once(image).chain(regions).collect())
-}
-
-/// A guest's memory may hold any bytes: an object whose range wraps gets no name.
-fn of_object(object: KernelObject) -> Option<Region> {
-    Some(Region {
-        range: AddrRange::with_len(object.start, object.size)?,
-        kind: RegionKind::Object {
-            name: object.name,
-            type_name: object.type_name,
-        },
-    })
 }
 
 /// Memory of a stopped guest, read through QEMU.

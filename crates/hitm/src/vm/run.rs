@@ -144,7 +144,7 @@ fn record(
         signals: Signals::catch(),
     };
     let state = snapshot.machine();
-    let functions = functions(snapshot).map_err(io("read the snapshot"))?;
+    let functions = functions(snapshot, &config.walks).map_err(io("read the snapshot"))?;
     let mut machine = emulator.start(Purpose::Record {
         snapshot: &state,
         region: &recording.region,
@@ -172,7 +172,7 @@ fn record(
             recording.sink.write_records(&named);
         }
         let cpu_count = emulator.cpus.order.len();
-        let named = objects::of_kernel(&mut machine.qmp, snapshot, cpu_count);
+        let named = objects::of_kernel(&mut machine.qmp, snapshot, cpu_count, &config.walks);
         let named = named.map(|named| recording.sink.write_records(&named));
         named.map_err(|error| console.explain("naming objects", &error, &mut machine))?;
         // The recorder writes its final records when QEMU ends.
@@ -200,9 +200,9 @@ fn record(
 }
 
 /// The functions that the recorder is to know, as far as this kernel has them.
-fn functions(snapshot: &Snapshot) -> io::Result<Functions> {
+fn functions(snapshot: &Snapshot, own: &Walks) -> io::Result<Functions> {
     let symbols = snapshot.symbols()?;
-    let walks = Walks::known();
+    let walks = own.clone().and(Walks::known());
     let addresses = |names: &[String]| {
         let known = names.iter().filter_map(|name| symbols.address(name));
         known.collect()
@@ -247,7 +247,8 @@ fn move_members(
     let cpu_count = emulator.cpus.order.len();
     let io = |source| VmError::system("look at the guest's memory", source);
     let mut kernel = StoppedKernel::new(&mut machine.qmp, snapshot, cpu_count).map_err(io)?;
-    let plan = moves::plan(&mut kernel.walker(), &files)?;
+    let walks = emulator.config.walks.clone().and(Walks::known());
+    let plan = moves::plan(&mut kernel.walker(), &walks, &files)?;
     region.write_text(&plan.relocation.to_text()).map_err(io)?;
     for found in &plan.found {
         progress(VmProgress::Moving(&found.to_string()));

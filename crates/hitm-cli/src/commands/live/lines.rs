@@ -13,6 +13,7 @@ use super::fleet::{self, FleetArgs, Form, Look};
 use super::target::TargetArgs;
 use crate::commands::select::percent;
 use crate::commands::report::with_file;
+use crate::commands::walks::WalksArgs;
 use crate::commands::{PageFormat, report};
 use crate::progress::Spinner;
 use crate::{Exit, Terminal};
@@ -42,6 +43,8 @@ pub(crate) struct LinesArgs {
     /// Form of the result; docs/formats/report.md has the JSON [default: text, with --output parquet]
     #[arg(long, value_enum)]
     format: Option<LinesFormat>,
+    #[command(flatten)]
+    walks: WalksArgs,
     #[command(flatten)]
     fleet: FleetArgs,
 }
@@ -78,6 +81,7 @@ impl LinesArgs {
         Ok(LinesConfig {
             target,
             has_kernel: self.kernel,
+            walks: self.walks.read()?,
             duration,
             frequency: self.frequency,
         })

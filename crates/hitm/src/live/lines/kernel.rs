@@ -43,6 +43,8 @@ pub(super) struct LiveKernel {
     build_id: Vec<u8>,
     cpu_count: usize,
     walks: Walks,
+    /// Those of the user alone.
+    own: Walks,
     /// Accesses by the address of the sample.
     accesses: BTreeMap<u64, Vec<MayAccess>>,
     functions: Functions,
@@ -87,7 +89,7 @@ impl LiveKernel {
     ///
     /// # Errors
     /// This process may not, or the kernel does not describe itself.
-    pub(super) fn open() -> Result<LiveKernel, LinesError> {
+    pub(super) fn open(own: &Walks) -> Result<LiveKernel, LinesError> {
         let peek = KernelPeek::load().map_err(LinesError::Kernel)?;
         let listed = read(Path::new("/proc/kallsyms"))?;
         let symbols = Rc::new(symbols_of(&listed)?);
@@ -114,7 +116,8 @@ impl LiveKernel {
             symbols,
             build_id,
             cpu_count: online_cpus()?.len(),
-            walks: Walks::known(),
+            walks: own.clone().and(Walks::known()),
+            own: own.clone(),
             accesses: BTreeMap::new(),
             functions: Functions::default(),
             looked_at: BTreeSet::new(),
@@ -281,8 +284,14 @@ impl LiveKernel {
         let image = kernel_records::image(&self.symbols, self.build_id.clone());
         let areas = self.walker().per_cpu_areas();
         let areas = areas.into_iter().filter_map(kernel_records::per_cpu);
+        // Reports know the types of the other variables.
+        let own = std::mem::take(&mut self.own);
+        let variables = self.walker().variables(&own);
+        self.own = own;
+        let variables = variables.into_iter().filter_map(kernel_records::object);
         let slabs = self.slabs.values().cloned();
         let regions = slabs.chain(areas).chain(self.objects.values().cloned());
+        let regions = regions.chain(variables);
         std::iter::once(image)
             .chain(regions.map(Record::Region))
             .collect()

@@ -40,7 +40,8 @@ impl LineLooks {
             toml: file.to_toml(),
         };
         let host = Host::find(&machine.machine.description);
-        let kernel = config.has_kernel.then(LiveKernel::open).transpose()?;
+        let kernel = config.has_kernel.then(|| LiveKernel::open(&config.walks));
+        let kernel = kernel.transpose()?;
         let subject = Subject::begin(&config.target)?;
         hurry();
         Ok(LineLooks {
