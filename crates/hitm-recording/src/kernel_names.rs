@@ -345,6 +345,10 @@ impl KernelNames {
         content: Option<&Region>,
         wanted: &str,
     ) -> Option<u64> {
+        // Types for a page's use lie over `struct page`, and do not hold it.
+        if wanted == PAGE_DESCRIPTOR && self.type_id(wanted).is_some() {
+            return descriptor_end(addr).map(|end| end - PAGE_DESCRIPTOR_BYTES);
+        }
         self.in_variable(addr, content, |types, of, offset| {
             Some(addr - offset + instance_at(types, of, wanted, offset)?)
         })
@@ -542,6 +546,15 @@ mod tests {
         };
         let lock = ("struct spinlock".to_owned(), 0);
         assert_eq!(lock_at(0x28, Some(&table)), Some(lock));
+        let instance = |content, wanted| {
+            let found = kernel.instance_in_variable(PAGE_DESCRIPTORS.start + 0x74, content, wanted);
+            found.map(|start| start - PAGE_DESCRIPTORS.start)
+        };
+        for content in [None, Some(&file), Some(&slab), Some(&table)] {
+            assert_eq!(instance(content, "page"), Some(64), "{content:?}");
+        }
+        assert_eq!(instance(Some(&file), "folio"), Some(64));
+        assert_eq!(instance(Some(&slab), "folio"), None);
         assert_eq!(lock_at(0x28, Some(&file)).unwrap().1, 0x28);
     }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use hitm_kernel::PAGE_DESCRIPTOR;
 use hitm_layout::StructLayout;
 use hitm_trace::RegionKind;
 
@@ -71,9 +72,9 @@ impl AddressNames<'_> {
         type_bytes: u64,
     ) -> KernelInstance {
         let label = self.data(addr, 1).unwrap_or_default();
-        let is_whole = self
-            .type_of(addr, 1)
-            .is_some_and(|type_name| type_name == wanted);
+        let is_page = wanted == PAGE_DESCRIPTOR && descriptor_end(addr).is_some();
+        let is_typed = |type_name: String| type_name == wanted;
+        let is_whole = is_page || self.type_of(addr, 1).is_some_and(is_typed);
         KernelInstance {
             name: match is_whole {
                 true => label.object,
