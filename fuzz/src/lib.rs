@@ -4,6 +4,7 @@
 pub mod btf;
 pub mod elf;
 pub mod generated;
+pub mod hotspot;
 pub mod journal;
 pub mod layout;
 pub mod live;

@@ -9,6 +9,7 @@ pub mod btf;
 mod choice;
 pub mod elf;
 pub mod growth;
+pub mod hotspot;
 pub mod perf_data;
 pub mod perf_script;
 pub mod perfetto;
