@@ -82,6 +82,10 @@ pub(super) fn run(args: SimArgs, terminal: &mut Terminal) -> Result<Exit> {
         numbers: Vec::new(),
     };
     let simulation = Simulation::load_named(&args.scenario, &options)?;
+    for (workload, keys) in simulation.inert_keys() {
+        let keys = keys.join(", ");
+        terminal.note(&format!("{workload}: keys that change nothing here: {keys}"));
+    }
     let bar = VirtualTime::start();
     let (seed, seed_count) = match (args.seed, args.seeds) {
         (None, None) => (simulation.seed(), simulation.seed_count()),

@@ -1,7 +1,7 @@
 //! Start of a kernel: its run queues, idle tasks and interrupt stacks, and the tasks that run on
 //! it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
@@ -9,6 +9,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use super::config::{KernelConfig, TaskSpec};
 use super::costs::Costs;
 use super::cpumask::{CpuMask, KnownMasks, MaskPool};
+use super::deadline::DlTask;
 use super::fair::{Averages, Balancer, FairClass, GroupId, LoadBalancing, Wakees};
 use super::hrtimer::{Expiry, TimerBase};
 use super::lock_affinity::{LockAffinity, Placement};
@@ -21,7 +22,8 @@ use super::rt::Balancing;
 use super::smp::CallQueue;
 use super::spinlock::{McsNodes, SecondaryQueues, SpinlockKind};
 use super::task::{
-    MAX_PRIO, MAX_RT_PRIO, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId, TaskPlaces, TaskTotals,
+    MAX_PRIO, MAX_RT_PRIO, Policy, TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId, TaskPlaces,
+    TaskTotals,
 };
 use super::{Kernel, KernelCounts, rtmutex, topology};
 use crate::engine::{Arena, Engine, Extent, HostSpan, SimError, StackId};
@@ -130,6 +132,7 @@ impl Kernel {
         let balancer = by_domains.then(|| Balancer::new(engine, &rqs, SHARED_DOMAINS_BASE));
         let kernel = Rc::new(Kernel {
             balancer,
+            deadline: OnceCell::new(),
             fair,
             costs,
             globals: GlobalLines::new(engine, GLOBALS_BASE, machine.topology.cpu_count()),
@@ -261,8 +264,16 @@ impl Kernel {
         let cpuset = self.cpuset_of(spec, &allowed)?;
         let id = TaskId(self.tasks.borrow().len() as u32);
         let make_places = || TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu);
-        let (places, extent) = self.engine.extent_of(make_places);
-        let places = places?;
+        let (made, extent) = self.engine.extent_of(make_places);
+        let (places, object) = made?;
+        let dl = match spec.policy {
+            Policy::Deadline(params) => {
+                self.admit_dl(&spec.name, params, spec.cpu, &allowed)?;
+                let arena = &mut self.arena.borrow_mut();
+                Some(DlTask::new(arena, &object, params)?)
+            }
+            _ => None,
+        };
         let (prio, state) = match is_idle {
             true => (MAX_PRIO, TASK_RUNNING),
             false => (spec.policy.prio(), TASK_INTERRUPTIBLE),
@@ -302,6 +313,7 @@ impl Kernel {
             domain: RefCell::new(None),
             totals: Cell::new(TaskTotals::default()),
             pi: RefCell::new(rtmutex::PiState::default()),
+            dl,
             is_idle,
         });
         self.tasks.borrow_mut().push(Rc::clone(&task));

@@ -6,7 +6,7 @@
 //! and switches stacks; the next task finishes the switch for the previous one and runs the balance
 //! callbacks.
 //!
-//! **What we do:** the same steps and lines. The order of classes is real-time, fair, idle.
+//! **What we do:** the same steps and lines. The order of classes is deadline, real-time, fair, idle.
 //!
 //! **What a test could notice:** the kernel is not preempted but at the return to user mode and in
 //! `schedule` (`preempt=voluntary` without `cond_resched`). No core scheduling; no stop class;
@@ -18,6 +18,7 @@ use hitm_base::CpuId;
 use hitm_base::machine::MachineCost;
 
 use super::Kernel;
+use super::deadline::EnqueueDl;
 use super::fair::Dequeue;
 use super::functions as f;
 use super::rq::Rq;
@@ -156,6 +157,8 @@ impl Kernel {
         let cpu = if p.may_run_on(cpu) { cpu } else { first() };
         if self.balancing.get() == Balancing::Passive {
             self.wake_idle(p, cpu).await
+        } else if p.is_dl() {
+            self.select_task_rq_dl(p, cpu).await
         } else if p.is_rt() {
             self.select_task_rq_rt(p, cpu).await
         } else {
@@ -208,14 +211,18 @@ impl Kernel {
         self.activate_task(rq, p).await;
         self.wakeup_preempt(rq, p).await;
         engine.store(site, p.p.state, TASK_RUNNING).await;
-        if p.is_rt() {
+        if p.is_dl() {
+            self.task_woken_dl(rq, p).await;
+        } else if p.is_rt() {
             self.task_woken_rt(rq, p).await;
         }
     }
 
     /// A task becomes runnable on a run queue, which is locked.
     pub(super) async fn activate_task(&self, rq: &Rq, p: &Task) {
-        if p.is_rt() {
+        if p.is_dl() {
+            self.enqueue_task_dl(rq, p, EnqueueDl::Wakeup).await;
+        } else if p.is_rt() {
             self.enqueue_task_rt(rq, p, false).await;
         } else {
             self.enqueue_task_fair(rq, p).await;
@@ -227,7 +234,9 @@ impl Kernel {
     /// A task leaves a run queue, which is locked, to sleep or to move. A fair one that sleeps may
     /// have to stay on it until it owes no time.
     pub(super) async fn deactivate_task(&self, rq: &Rq, p: &Task, sleeps: bool) {
-        if p.is_rt() {
+        if p.is_dl() {
+            self.dequeue_task_dl(rq, p).await;
+        } else if p.is_rt() {
             self.dequeue_task_rt(rq, p).await;
         } else {
             let how = Dequeue {
@@ -261,6 +270,12 @@ impl Kernel {
     /// A task was put on a run queue, which is locked: the running one may have to go.
     pub(super) async fn wakeup_preempt(&self, rq: &Rq, p: &Task) {
         let curr = self.task(rq.curr.get());
+        match (p.is_dl(), curr.is_dl()) {
+            (true, true) => return self.wakeup_preempt_dl(rq, p, &curr).await,
+            (true, false) => return self.resched_curr(rq).await,
+            (false, true) => return,
+            (false, false) => {}
+        }
         match (p.is_rt(), curr.is_rt()) {
             (true, true) => self.wakeup_preempt_rt(rq, p, &curr).await,
             (true, false) => self.resched_curr(rq).await,
@@ -387,6 +402,7 @@ impl Kernel {
         if push || pull {
             engine.store(site, rq.p.balance_callback, 0).await;
         }
+        self.balance_callbacks_dl(rq).await;
         if push {
             self.push_rt_tasks(rq).await;
         }
@@ -399,15 +415,24 @@ impl Kernel {
     /// Chooses the next task of a run queue, which is locked, and does what the classes do for the
     /// old and the new one.
     async fn pick_next_task(&self, rq: &Rq, prev: &Rc<Task>) -> Rc<Task> {
-        if prev.is_rt() {
+        if prev.is_dl() {
+            self.balance_dl(rq, prev).await;
+        }
+        if prev.is_rt() || prev.is_dl() {
             self.balance_rt(rq, prev).await;
         }
-        let mut next = self.pick_task_rt(rq).await;
+        let mut next = self.pick_task_dl(rq).await;
+        if next.is_none() {
+            next = self.pick_task_rt(rq).await;
+        }
         if next.is_none() {
             next = self.pick_task_fair(rq).await;
         }
         if next.is_none() && self.sched_balance_newidle(rq).await {
-            next = self.pick_task_rt(rq).await;
+            next = self.pick_task_dl(rq).await;
+            if next.is_none() {
+                next = self.pick_task_rt(rq).await;
+            }
             if next.is_none() {
                 next = self.pick_task_fair(rq).await;
             }
@@ -416,12 +441,16 @@ impl Kernel {
         if next.id == prev.id {
             return next;
         }
-        if prev.is_rt() {
+        if prev.is_dl() {
+            self.put_prev_task_dl(rq, prev).await;
+        } else if prev.is_rt() {
             self.put_prev_task_rt(rq, prev).await;
         } else if !prev.is_idle {
             self.put_prev_task_fair(rq, prev).await;
         }
-        if next.is_rt() {
+        if next.is_dl() {
+            self.set_next_task_dl(rq, &next).await;
+        } else if next.is_rt() {
             self.set_next_task_rt(rq, &next).await;
         } else if !next.is_idle {
             self.set_next_task_fair(rq, &next).await;
@@ -467,7 +496,9 @@ impl Kernel {
         self.update_rq_clock(rq).await;
         self.rt_period(rq).await;
         let curr = self.task(rq.curr.get());
-        if curr.is_rt() {
+        if curr.is_dl() {
+            self.update_curr_dl(rq).await;
+        } else if curr.is_rt() {
             self.task_tick_rt(rq, &curr).await;
         } else if !curr.is_idle {
             self.task_tick_fair(rq, &curr).await;

@@ -25,6 +25,9 @@ use crate::engine::{Arena, Engine, Object, Place, SimError};
 /// Vectors: idle and fair together, 99 real-time priorities, higher than real-time.
 pub const CPUPRI_NR_PRIORITIES: usize = 101;
 
+/// The vector of CPUs with a task of the deadline class.
+pub(super) const CPUPRI_HIGHER: usize = CPUPRI_NR_PRIORITIES - 1;
+
 #[derive(Debug)]
 struct CpupriVec {
     count: Place,
@@ -85,11 +88,16 @@ impl Cpupri {
 impl Kernel {
     /// `cpu`'s highest priority is `prio` from now on.
     pub(super) async fn cpupri_set(&self, cp: &Cpupri, cpu: CpuId, prio: u32) {
+        self.cpupri_set_vector(cp, cpu, convert_prio(prio)).await;
+    }
+
+    /// `cpu` goes to a vector.
+    pub(super) async fn cpupri_set_vector(&self, cp: &Cpupri, cpu: CpuId, vector: usize) {
         let (engine, site) = (&*self.engine, f::CPUPRI_SET);
         engine.call(site, self.costs.function);
         let current = cp.cpu_to_pri[cpu.index()];
         let old = engine.load(site, current).await;
-        let new = convert_prio(prio) as u64 + 1;
+        let new = vector as u64 + 1;
         if new == old {
             return;
         }

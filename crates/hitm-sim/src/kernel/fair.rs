@@ -41,7 +41,7 @@ mod wake;
 mod walk;
 mod weight;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -117,6 +117,8 @@ pub(super) struct FairClass {
     half_life: u64,
     times: Times,
     throttling: Throttling,
+    /// True once a task of `SCHED_IDLE` was there.
+    has_idle_policy: Cell<bool>,
     calls: RefCell<Vec<DistributeCall>>,
     csd_calls: RefCell<Vec<DistributeCall>>,
     throttle_calls: RefCell<Vec<DistributeCall>>,
@@ -148,6 +150,7 @@ impl FairClass {
                 slack_least: cycles(Nanos(2e6)),
             },
             throttling: config.throttling,
+            has_idle_policy: Cell::new(false),
             calls: RefCell::new(Vec::new()),
             csd_calls: RefCell::new(Vec::new()),
             throttle_calls: RefCell::new(Vec::new()),
@@ -198,22 +201,27 @@ impl FairClass {
         cpu: usize,
         policy: Policy,
     ) -> EntityId {
-        let nice = match policy {
-            Policy::Normal(nice) => nice,
-            Policy::Fifo(_) | Policy::Rr(_) => 0,
-        };
         let mut groups = self.groups.borrow_mut();
         let cfs = groups.queue(group, cpu);
         let parent = groups.tree.q(cfs).se;
-        let weight = weight::weight_of_nice(nice);
+        let weight = weight::weight_of_policy(policy).unwrap_or(weight::NICE_0_WEIGHT);
+        self.note_policy(policy);
         let entity = Entity::new(Owner::Task(task), cfs, parent, weight);
         groups.tree.add(entity)
     }
 
-    /// A task, which is on no queue, gets the weight of a nice value.
-    pub(super) fn set_nice(&self, se: EntityId, nice: i8, now: u64) {
-        let weight = weight::weight_of_nice(nice);
-        self.groups.borrow_mut().tree.reweight(se, weight, now);
+    /// A task, which is on no queue, gets the weight of a policy.
+    pub(super) fn set_policy(&self, se: EntityId, policy: Policy, now: u64) {
+        self.note_policy(policy);
+        if let Some(weight) = weight::weight_of_policy(policy) {
+            self.groups.borrow_mut().tree.reweight(se, weight, now);
+        }
+    }
+
+    fn note_policy(&self, policy: Policy) {
+        if policy == Policy::Idle {
+            self.has_idle_policy.set(true);
+        }
     }
 
     /// A group and all below it.

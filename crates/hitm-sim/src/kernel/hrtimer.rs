@@ -34,6 +34,8 @@ pub(super) enum Expiry {
     CfsPeriod(GroupId),
     /// Gives out what came back of a group's quota.
     CfsSlack(GroupId),
+    /// A new period of a task of the deadline class.
+    DlPeriod(TaskId),
     /// Work comes from outside.
     Arrival(ArrivalsId),
 }
@@ -139,6 +141,7 @@ impl Kernel {
                 }
                 Expiry::CfsPeriod(group) => self.sched_cfs_period_timer(group).await,
                 Expiry::CfsSlack(group) => self.sched_cfs_slack_timer(group).await,
+                Expiry::DlPeriod(task) => self.dl_task_timer(task).await,
                 Expiry::Arrival(source) => self.deliver(source).await,
             }
             self.spin_lock(base.lock).await;

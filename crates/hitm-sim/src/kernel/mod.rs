@@ -18,6 +18,7 @@ mod core;
 mod costs;
 mod cpumask;
 mod cpupri;
+mod deadline;
 mod fair;
 mod filemap;
 pub mod functions;
@@ -45,7 +46,7 @@ mod task;
 mod topology;
 mod waits;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
@@ -56,6 +57,8 @@ pub use self::costs::{CostOverrides, Costs, KernelCost, cost_parameters};
 pub use self::cpumask::CpuMask;
 use self::cpumask::{KnownMasks, MaskPool};
 pub use self::cpupri::{CPUPRI_NR_PRIORITIES, Cpupri, convert_prio};
+use self::deadline::DlClass;
+pub use self::deadline::DlParams;
 use self::fair::{Balancer, FairClass};
 pub use self::fair::{
     BandwidthCounts, DistributeCall, GroupId, GroupSpec, Histogram, LoadBalancing, Quota,
@@ -142,6 +145,8 @@ pub struct Kernel {
     known_masks: KnownMasks,
     masks: MaskPool,
     fair: FairClass,
+    /// The deadline class, made with its first task.
+    deadline: OnceCell<DlClass>,
     /// Load balancing by domains, if it is on.
     balancer: Option<Balancer>,
 }

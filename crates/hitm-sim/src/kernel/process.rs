@@ -95,6 +95,15 @@ impl Thread {
         self.leave().await;
     }
 
+    /// A `write` to /dev/null, which looks at none of its bytes: the system call alone.
+    pub async fn null_write(&self) {
+        self.enter();
+        self.kernel
+            .engine
+            .work(f::WRITE_NULL, self.kernel.costs.function);
+        self.leave().await;
+    }
+
     /// Enters the kernel by a system call.
     pub(super) fn enter(&self) {
         let kernel = &self.kernel;
@@ -169,7 +178,9 @@ impl Kernel {
         self.engine.set_irqs(false);
         let rq = self.rq(self.engine.cpu());
         self.rq_lock(rq).await;
-        if task.is_rt() {
+        if task.is_dl() {
+            self.yield_task_dl(rq, task).await;
+        } else if task.is_rt() {
             self.yield_task_rt(rq, task).await;
         } else {
             self.yield_task_fair(rq, task).await;

@@ -13,7 +13,7 @@ use super::idle::{IdleHistory, IdleState};
 use super::places::places;
 use super::rt::{PrioArray, USUAL_ROOM};
 use super::task::{MAX_RT_PRIO, TaskId};
-use crate::engine::{Arena, Extent, Place, SimError};
+use crate::engine::{Arena, Extent, Object, Place, SimError};
 
 places! {
     /// Places of the shared members of a run queue.
@@ -51,7 +51,7 @@ static RT_QUEUES: LazyLock<Vec<String>> = LazyLock::new(|| {
 
 impl RqPlaces {
     /// The places, and the memory of all but the queues of priorities, of which a CPU uses few.
-    fn new(arena: &mut Arena, cpu: CpuId) -> Result<(RqPlaces, Extent), SimError> {
+    fn new(arena: &mut Arena, cpu: CpuId) -> Result<(RqPlaces, Extent, Object), SimError> {
         let rq = arena.allocate("rq", cpu)?;
         let rt_queue = RT_QUEUES.iter().map(|path| arena.place(&rq, path));
         let rt_queue = rt_queue.collect::<Result<Vec<Place>, SimError>>()?;
@@ -60,7 +60,7 @@ impl RqPlaces {
             let cfs = places_in(arena, &rq, "cfs", CfsMember::PATHS)?;
             RqPlaces::within(arena, &rq, rt_queue, cfs)
         });
-        Ok((places?, extent))
+        Ok((places?, extent, rq))
     }
 }
 
@@ -113,6 +113,7 @@ pub(super) struct LlcDomain {
 #[derive(Debug)]
 pub(super) struct Rq {
     pub(super) cpu: CpuId,
+    pub(super) object: Object,
     pub(super) p: RqPlaces,
     /// The memory that it uses whenever its CPU runs.
     pub(super) extent: Extent,
@@ -157,9 +158,10 @@ impl Rq {
         domains: Vec<Rc<super::cpumask::CpuMask>>,
     ) -> Result<Rq, SimError> {
         let idle = TaskId(u32::from(cpu.0));
-        let (places, extent) = RqPlaces::new(arena, cpu)?;
+        let (places, extent, object) = RqPlaces::new(arena, cpu)?;
         Ok(Rq {
             cpu,
+            object,
             p: places,
             extent,
             inner: RefCell::new(RqInner {

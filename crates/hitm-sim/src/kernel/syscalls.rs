@@ -40,9 +40,7 @@ impl Kernel {
         let adopt = || {
             task.policy.set(policy);
             task.normal_prio.set(policy.prio());
-            if let Policy::Normal(nice) = policy {
-                self.fair.set_nice(task.se, nice, engine.now().0);
-            }
+            self.fair.set_policy(task.se, policy, engine.now().0);
         };
         self.change_prio(rq, task, prio, adopt).await;
         self.balance_callbacks(rq).await;

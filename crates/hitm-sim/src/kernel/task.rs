@@ -6,11 +6,12 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles};
 
 use super::cpumask::CpuMask;
+use super::deadline::{DlParams, DlTask};
 use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, places_in};
 use super::places::places;
 use super::rtmutex::PiState;
 use super::waits::{Ready, WaitCauses};
-use crate::engine::{Arena, Extent, Place, SimError, StackId};
+use crate::engine::{Arena, Extent, Object, Place, SimError, StackId};
 
 /// A task, in order of creation; the idle tasks of all CPUs come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,6 +32,12 @@ pub enum Policy {
     Rr(u8),
     /// `SCHED_NORMAL` with a nice value of -20 to 19.
     Normal(i8),
+    /// `SCHED_BATCH`, likewise: its wake-ups preempt nothing.
+    Batch(i8),
+    /// `SCHED_IDLE`: its weight is the least, its wake-ups preempt nothing, and those of others preempt it.
+    Idle,
+    /// `SCHED_DEADLINE`.
+    Deadline(DlParams),
 }
 
 /// Priorities below are real-time; 0 is the highest of all.
@@ -43,7 +50,10 @@ impl Policy {
     pub fn prio(self) -> u32 {
         match self {
             Policy::Fifo(priority) | Policy::Rr(priority) => MAX_RT_PRIO - 1 - u32::from(priority),
-            Policy::Normal(nice) => (120 + i32::from(nice)) as u32,
+            Policy::Normal(nice) | Policy::Batch(nice) => (120 + i32::from(nice)) as u32,
+            Policy::Idle => 120,
+            // Above all real-time tasks, which its class is picked before.
+            Policy::Deadline(_) => 0,
         }
     }
 }
@@ -92,10 +102,10 @@ places! {
 
 impl TaskPlaces {
     /// A task whose memory lies on the node of `home`.
-    pub(super) fn new(arena: &mut Arena, home: CpuId) -> Result<TaskPlaces, SimError> {
+    pub(super) fn new(arena: &mut Arena, home: CpuId) -> Result<(TaskPlaces, Object), SimError> {
         let object = arena.allocate("task_struct", home)?;
         let se = places_in(arena, &object, "se", SeMember::PATHS)?;
-        TaskPlaces::within(arena, &object, se)
+        Ok((TaskPlaces::within(arena, &object, se)?, object))
     }
 }
 
@@ -170,13 +180,20 @@ pub struct Task {
     pub(super) domain: RefCell<Option<Rc<CpuMask>>>,
     pub(super) totals: Cell<TaskTotals>,
     pub(super) pi: RefCell<PiState>,
+    /// The deadline class's entity of it.
+    pub(super) dl: Option<DlTask>,
     pub(super) is_idle: bool,
 }
 
 impl Task {
     /// Returns true if the real-time class has it.
     pub fn is_rt(&self) -> bool {
-        self.prio.get() < MAX_RT_PRIO
+        self.prio.get() < MAX_RT_PRIO && !self.is_dl()
+    }
+
+    /// Returns true if the deadline class has it.
+    pub fn is_dl(&self) -> bool {
+        self.dl.is_some()
     }
 
     /// Its own priority, without loans.

@@ -18,7 +18,7 @@ use hitm_base::{CpuId, Distance, Topology};
 use super::cpumask::{CpuMask, KnownMasks};
 use super::cpupri::Cpupri;
 use super::mask::{SharedCounter, SharedMask};
-use crate::engine::{Arena, Engine, Place, SimError};
+use crate::engine::{Arena, Engine, Object, Place, SimError};
 
 /// Partition of the machine by cpusets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,7 @@ pub struct RootDomain {
     pub rto_count: SharedCounter,
     /// Mask of their CPUs.
     pub rto_mask: SharedMask,
+    pub(super) object: Object,
     pub(super) overloaded: Place,
     pub(super) rto_push_work: Place,
     pub(super) rto_lock: Place,
@@ -74,6 +75,7 @@ impl RootDomain {
         let rto_mask = SharedMask::new(arena, &object, "rto_mask", topology)?;
         let mut place = |path| arena.place(&object, path);
         let domain = RootDomain {
+            object: object.clone(),
             span,
             rto_count,
             rto_mask,

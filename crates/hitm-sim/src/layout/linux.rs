@@ -59,7 +59,10 @@ root_domain 1816 8
     rto_count 4 4
     overloaded 40 1
     overutilized 41 1
+    dlo_mask 48 cpumask
     dlo_count 56 4
+    dl_bw 64 24 dl_bw
+    cpudl 88 24 cpudl
     rto_push_work 120 32
     rto_lock 152 4
     rto_loop 156 4
@@ -71,6 +74,15 @@ root_domain 1816 8
     online 32 cpumask
     rto_mask 176 cpumask
     cpupri 184 1624 cpupri
+dl_bw 24 8
+    lock 0 4
+    bw 8 8
+    total_bw 16 8
+cpudl 24 8
+    lock 0 4
+    size 4 4
+    free_cpus 8 cpumask
+    elements 16 cpus 16
 cpupri 1624 8
     pri_to_cpu 0 1616 cpupri_vec[101]
     cpu_to_pri 1616 cpus 4
@@ -96,6 +108,18 @@ rq 3456 64
     avg_idle 3080 8
     cfs 128 512 cfs_rq
     rt 640 1664 rt_rq
+    dl 2304 104 dl_rq
+dl_rq 104 8
+    root 0 16
+    dl_nr_running 16 4
+    earliest_dl 24 16 dl_rq_earliest_dl
+    overloaded 40 1
+    pushable_dl_tasks_root 48 16
+    running_bw 64 8
+# The unnamed struct of `dl_rq.earliest_dl`.
+dl_rq_earliest_dl 16 8
+    curr 0 8
+    next 8 8
 rt_rq 1664 8
     rt_nr_running 1616 4
     rr_nr_running 1620 4
@@ -148,12 +172,14 @@ task_struct 9792 64
     nr_cpus_allowed 984 4
     cpus_mask 1008 1024
     pushable_tasks 2240 40
+    pushable_dl_tasks 2280 24
     pi_lock 3252 4
     pi_waiters 3264 16
     pi_blocked_on 3288 8
     thread_info 0 24 thread_info
     se 128 256 sched_entity
     rt 384 48 sched_rt_entity
+    dl 432 240 sched_dl_entity
 thread_info 24 8
     flags 0 8
     cpu 20 4
@@ -171,6 +197,11 @@ sched_rt_entity 48 8
     run_list 0 16
     time_slice 32 4
     on_rq 36 2
+sched_dl_entity 240 8
+    rb_node 0 24
+    runtime 64 8
+    deadline 72 8
+    dl_timer 88 64
 qnode 32 32
     mcs 0 16 mcs_spinlock
 mcs_spinlock 16 8

@@ -153,12 +153,20 @@ impl Layouts {
         layouts
     }
 
-    /// Lays structs over the table: those with a known name replace it.
+    /// Lays structs over the table: those with a known name replace it. A member without a type keeps the table's, if
+    /// it has the same bytes.
     pub fn overlay(&mut self, structs: impl IntoIterator<Item = StructLayout>) {
-        let named = structs
-            .into_iter()
-            .map(|layout| (layout.name.clone(), layout));
-        self.structs.extend(named);
+        for mut layout in structs {
+            let before = self.structs.get(&layout.name);
+            for member in &mut layout.members {
+                let known = before.and_then(|before| before.member(&member.name));
+                let same = known.filter(|known| known.size_bytes == member.size_bytes);
+                if member.type_name.is_none() && member.count == 1 {
+                    member.type_name = same.and_then(|known| known.type_name.clone());
+                }
+            }
+            self.structs.insert(layout.name.clone(), layout);
+        }
     }
 
     /// The struct of this name.

@@ -63,11 +63,16 @@ const KINDS: [(&str, (&str, Read)); 17] = [
     ("rt-app", ("rt_app", rt_app)),
 ];
 
-const POLICIES: [(&str, Policy); 3] = [
+const POLICIES: [(&str, Policy); 5] = [
     ("fifo", Policy::Fifo(1)),
     ("rr", Policy::Rr(1)),
     ("normal", Policy::Normal(0)),
+    ("batch", Policy::Batch(0)),
+    ("idle", Policy::Idle),
 ];
+
+/// Policies that `policy-changer` goes through unless it is told others.
+const CHANGED_TO: [Policy; 3] = [Policy::Fifo(1), Policy::Rr(1), Policy::Normal(0)];
 
 /// Reads a workload.
 pub(super) fn workload(
@@ -329,7 +334,7 @@ fn policy_changer(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioErr
     Ok(WorkloadKind::PolicyChanger(Placed {
         cpus: cpu_choice(table)?,
         config: PolicyChangerConfig {
-            policies: policies.unwrap_or_else(|| POLICIES.map(|(_, policy)| policy).to_vec()),
+            policies: policies.unwrap_or_else(|| CHANGED_TO.to_vec()),
             work,
         },
     }))
@@ -351,16 +356,22 @@ fn policy(table: &Table<'_, '_, '_>, default: Policy) -> Result<Policy, Scenario
     let (real_time, nice) = (table.number("priority", 1, 99)?, nice(table)?);
     let default_priority = match default {
         Policy::Fifo(priority) | Policy::Rr(priority) => priority,
-        Policy::Normal(_) => 1,
+        _ => 1,
     };
     let priority = real_time.map_or(default_priority, |priority| priority as u8);
     let policy = match table.one_of("policy", &POLICIES)?.unwrap_or(default) {
         Policy::Fifo(_) => Policy::Fifo(priority),
         Policy::Rr(_) => Policy::Rr(priority),
         Policy::Normal(_) => Policy::Normal(nice.unwrap_or(0)),
+        Policy::Batch(_) => Policy::Batch(nice.unwrap_or(0)),
+        other => other,
     };
     let misplaced = match policy {
-        Policy::Normal(_) if real_time.is_some() => Some(("priority", "`nice` for policy normal")),
+        Policy::Normal(_) | Policy::Batch(_) if real_time.is_some() => {
+            Some(("priority", "`nice` for policy normal or batch"))
+        }
+        Policy::Idle if real_time.is_some() => Some(("priority", "no priority for policy idle")),
+        Policy::Idle if nice.is_some() => Some(("nice", "no nice value for policy idle")),
         Policy::Fifo(_) | Policy::Rr(_) if nice.is_some() => {
             Some(("nice", "`priority` for a real-time policy"))
         }

@@ -10,7 +10,9 @@ run1 = NUMBERS
 runtime = NUMBERS
 sleep = NUMBERS
 timer = { "ref": "tm", "period": 1000 } | { "ref": "unique", "period": 1, "mode": "absolute" }
+dl-runtime = NUMBERS
 mem = NUMBERS
+iorun = NUMBERS
 lock = NAMES
 unlock = NAMES
 wait = { "ref": "c", "mutex": "m" }
@@ -24,18 +26,15 @@ yield = ""
 fork = TASKS
 loop = 1 | -1 | 100
 cpus = [0] | [0, 1, 2] | [8191]
-policy = "SCHED_FIFO" | "SCHED_OTHER" | "SCHED_RR"
+policy = "SCHED_FIFO" | "SCHED_OTHER" | "SCHED_RR" | "SCHED_BATCH" | "SCHED_IDLE" | "SCHED_DEADLINE"
 priority = 10 | 1 | 19 | 99
 taskgroup = "/a" | "/a/b" | "/"
 "#;
 
 /// Keys that are refused: not modelled, or not known.
 const REFUSED: &str = r#"
-iorun = NUMBERS
 util_min = NUMBERS
 nodes_membind = [0]
-dl-runtime = NUMBERS
-period = NUMBERS
 unknown = NUMBERS
 "#;
 
@@ -48,6 +47,7 @@ calibration = "CPU0" | 100
 lock_pages = true
 logdir = "./"
 gnuplot = false
+io_device = "/dev/null"
 "#;
 
 /// The text of an rt-app file.

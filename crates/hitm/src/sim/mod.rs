@@ -133,6 +133,15 @@ pub struct Simulation {
     hash: u64,
 }
 
+impl Simulation {
+    /// Keys of rt-app's files that change nothing here, with the name of their workload.
+    pub fn inert_keys(&self) -> impl Iterator<Item = (&str, &[String])> {
+        let apps = self.rt_apps.iter();
+        let inert = apps.map(|(name, app)| (name.as_str(), app.inert.as_slice()));
+        inert.filter(|(_, keys)| !keys.is_empty())
+    }
+}
+
 /// Progress of the runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {

@@ -12,7 +12,7 @@ use super::tree::{Dequeue, Enqueue};
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
-use crate::kernel::task::Task;
+use crate::kernel::task::{Policy, Task};
 
 impl Kernel {
     /// Puts a task on a run queue, which is locked; a sleeper that never left just continues.
@@ -259,6 +259,15 @@ impl Kernel {
         engine.call(site, self.costs.function);
         if curr.is_idle {
             self.resched_curr(rq).await;
+            return;
+        }
+        // An idle task goes for any other at once; the others of these policies wait for the tick.
+        let idles = |task: &Task| task.policy.get() == Policy::Idle;
+        if idles(curr) && !idles(p) && !self.is_hierarchy_stopped(self.queue_of(p.se)) {
+            self.resched_curr(rq).await;
+            return;
+        }
+        if matches!(p.policy.get(), Policy::Batch(_) | Policy::Idle) {
             return;
         }
         let Some((se, cfs)) = self.matching_se(p.se, curr.se) else {

@@ -23,7 +23,7 @@ use crate::kernel::Kernel;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
-use crate::kernel::task::{Task, TaskId};
+use crate::kernel::task::{Policy, Task, TaskId};
 
 /// Tasks that one attempt looks at, at most: `sysctl_sched_nr_migrate`.
 const TASKS_AT_ONCE: usize = 32;
@@ -373,7 +373,8 @@ impl Kernel {
         }
         let since = self.engine.now().saturating_sub(p.exec_start.get());
         // Its data is likely to be in the caches of its CPU.
-        let is_hot = domain.level > super::domains::Level::Smt
+        let is_hot = p.policy.get() != Policy::Idle
+            && domain.level > super::domains::Level::Smt
             && since < self.balancer_of().times.migration_cost;
         !is_hot || domain.failed.get() > domain.cache_nice_tries()
     }

@@ -430,7 +430,8 @@ impl Kernel {
         engine.set_irqs(false);
         self.rq_lock(source).await;
         let running = self.task(source.curr.get());
-        let may = !running.is_idle && !running.is_rt() && running.may_run_on(rq.cpu);
+        let may =
+            !running.is_idle && !running.is_rt() && !running.is_dl() && running.may_run_on(rq.cpu);
         let active = &self.balancer_of().cpus[source.cpu.index()].active;
         let is_asked = may && active.get().is_none();
         if is_asked {

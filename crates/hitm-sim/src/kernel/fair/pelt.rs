@@ -208,7 +208,7 @@ impl Kernel {
 
     /// A task goes from one CPU to another, and its load with it.
     pub(in crate::kernel) fn move_averages(&self, p: &Task, from: &Rq, to: &Rq) {
-        if self.balancer.is_none() || p.is_rt() || !p.is_placed.get() {
+        if self.balancer.is_none() || p.is_rt() || p.is_dl() || !p.is_placed.get() {
             return;
         }
         self.update_cpu_load(from);

@@ -24,7 +24,7 @@ use crate::kernel::Kernel;
 use crate::kernel::core::Wake;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
-use crate::kernel::task::Task;
+use crate::kernel::task::{Policy, Task};
 
 /// The task that a task woke last, how often that changed, and since when it is counted.
 #[derive(Debug, Clone, Copy, Default)]
@@ -141,7 +141,7 @@ impl Kernel {
     async fn select_idle_sibling(&self, p: &Task, prev: CpuId, target: CpuId) -> CpuId {
         let site = f::SELECT_IDLE_SIBLING;
         self.engine.call(site, self.costs.function);
-        if self.is_idle_cpu(target, site).await {
+        if self.takes_at_once(target, site).await {
             return target;
         }
         // In a cache with clusters, one of another cluster is kept for the case that there is none
@@ -152,7 +152,7 @@ impl Kernel {
                 && self.shares_cache(near, target)
                 && p.may_run_on(near)
                 && !self.is_reserved_cpu(near);
-            if is_usable && self.is_idle_cpu(near, site).await {
+            if is_usable && self.takes_at_once(near, site).await {
                 if self.shares_cluster(near, target) {
                     return near;
                 }
@@ -193,7 +193,7 @@ impl Kernel {
             for thread in self.threads_of(prev) {
                 if thread != target
                     && self.is_open(p, thread)
-                    && self.is_idle_cpu(thread, site).await
+                    && self.takes_at_once(thread, site).await
                 {
                     return Some(thread);
                 }
@@ -213,7 +213,8 @@ impl Kernel {
             if !self.is_open(p, cpu) || seen.contains(cpu) {
                 continue;
             }
-            if !self.is_idle_cpu(cpu, site).await {
+            let is_idle = self.is_idle_cpu(cpu, site).await;
+            if !is_idle && !self.has_idle_policy_alone(cpu, site).await {
                 continue;
             }
             if !seeks_core {
@@ -221,7 +222,7 @@ impl Kernel {
             }
             one = one.or(Some(cpu));
             self.threads_of(cpu).for_each(|thread| seen.set(thread));
-            if self.are_others_idle(cpu, site).await {
+            if is_idle && self.are_others_idle(cpu, site).await {
                 return Some(cpu);
             }
         }
@@ -230,6 +231,33 @@ impl Kernel {
             engine.store(site, shared.has_idle_cores, 0).await;
         }
         one
+    }
+
+    /// Returns true if a woken task runs on a CPU at once: it is idle, or has nothing but tasks of `SCHED_IDLE`.
+    async fn takes_at_once(&self, cpu: CpuId, site: Site) -> bool {
+        self.is_idle_cpu(cpu, site).await || self.has_idle_policy_alone(cpu, site).await
+    }
+
+    /// `sched_idle_cpu`: looked at only where there are tasks of `SCHED_IDLE`.
+    async fn has_idle_policy_alone(&self, cpu: CpuId, site: Site) -> bool {
+        if !self.fair.has_idle_policy.get() {
+            return false;
+        }
+        let places = &self.rq(cpu).p;
+        // `h_nr_idle` lies on the line of `h_nr_queued`.
+        let places = [places.nr_running, places.cfs[CfsMember::NrQueued as usize]];
+        let mut nr_running = 0;
+        let take = |index, value| match index {
+            0 => nr_running = value,
+            _ => {}
+        };
+        self.engine.load_all(site, &places, take).await;
+        let queued = &self.fair.cpu_tasks.borrow()[cpu.index()];
+        let idles = queued
+            .iter()
+            .filter(|id| self.task(**id).policy.get() == Policy::Idle);
+        let idles = idles.count() as u64;
+        idles > 0 && idles == nr_running
     }
 
     /// The CPUs of a cache behind `target`, those of its cluster first.

@@ -1,7 +1,11 @@
 //! Weights: `sched_prio_to_weight` in kernel/sched/core.c and `calc_delta_fair` in fair.c, v6.12.
 
+use crate::kernel::task::Policy;
+
 /// Weight of nice 0.
 pub(crate) const NICE_0_WEIGHT: u64 = 1024;
+/// Weight of `SCHED_IDLE` (`WEIGHT_IDLEPRIO`).
+const IDLE_WEIGHT: u64 = 3;
 /// The least weight of a group's entity (`MIN_SHARES`).
 pub(crate) const MIN_SHARES: u64 = 2;
 
@@ -15,6 +19,15 @@ const WEIGHTS: [u64; 40] = [
 /// Returns the weight of a nice value; those out of range count as the nearest.
 pub fn weight_of_nice(nice: i8) -> u64 {
     WEIGHTS[(i32::from(nice).clamp(-20, 19) + 20) as usize]
+}
+
+/// Returns the weight of a task of a policy; none for real-time tasks, which keep theirs.
+pub(crate) fn weight_of_policy(policy: Policy) -> Option<u64> {
+    match policy {
+        Policy::Normal(nice) | Policy::Batch(nice) => Some(weight_of_nice(nice)),
+        Policy::Idle => Some(IDLE_WEIGHT),
+        Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline(_) => None,
+    }
 }
 
 /// `span` of CPU time as virtual time of an entity of this weight, rounded down.
@@ -35,6 +48,13 @@ mod tests {
         assert_eq!(weight_of_nice(5), 335);
         assert_eq!(weight_of_nice(-20), 88761);
         assert_eq!(weight_of_nice(100), 15);
+    }
+
+    #[test]
+    fn a_policy_has_the_weight_of_its_nice_value_or_the_least() {
+        assert_eq!(weight_of_policy(Policy::Batch(5)), Some(335));
+        assert_eq!(weight_of_policy(Policy::Idle), Some(3));
+        assert_eq!(weight_of_policy(Policy::Fifo(1)), None);
     }
 
     #[test]

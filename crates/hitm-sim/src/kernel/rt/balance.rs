@@ -116,7 +116,7 @@ impl Kernel {
     }
 
     /// The CPU of the mask that is best for a task: the one that it was on, this one, a near one.
-    fn nearest_of(&self, p: &Task, lowest: &CpuMask) -> Option<CpuId> {
+    pub(in crate::kernel) fn nearest_of(&self, p: &Task, lowest: &CpuMask) -> Option<CpuId> {
         let cpu = p.cpu.get();
         // Its caches are the most likely to have the task's data.
         if lowest.contains(cpu) {

@@ -7,7 +7,7 @@ use super::{Condition, DURATION_MAX, Event, RtAppError, Timer, TimerMode};
 
 /// The verbs, for the message about one that is none of them.
 const VERBS: &str = "an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)";
-/// Most bytes that one `mem` writes: 1 TiB.
+/// Most bytes that one `mem` or `iorun` writes: 1 TiB.
 const MEM_BYTES_MAX: i64 = 1 << 40;
 
 /// The key without what makes it unique in its object.
@@ -23,7 +23,7 @@ pub(super) fn event(entry: &Entry<'_, '_>) -> Result<Event, RtAppError> {
         "sleep" => Event::Sleep(micros(entry)?),
         "timer" => Event::Timer(timer(entry)?),
         "mem" => Event::Mem(entry.integer(0, MEM_BYTES_MAX)? as u64),
-        "iorun" => return Err(entry.not_modelled("writing to a device (iorun)")),
+        "iorun" => Event::Io(entry.integer(0, MEM_BYTES_MAX)? as u64),
         "lock" => Event::Lock(entry.name()?),
         "unlock" => Event::Unlock(entry.name()?),
         "wait" => Event::Wait(condition(entry)?),

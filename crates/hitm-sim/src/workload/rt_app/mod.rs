@@ -8,10 +8,11 @@
 //! Invariants of an [`RtApp`] that was read: every event names a task, timer or resource that
 //! exists. No task has more than [`EVENTS_MAX`] events; priorities lie in their policy's range.
 //!
-//! Not modelled: the deadline class (`SCHED_DEADLINE`, `dl-*`), utilisation clamps (`util_min`,
-//! `util_max`), memory binding (`membind_nodes`), writing to a device (`iorun`). Each is an error
-//! that says so rather than a result that ignores it. Keys of `global` that only say where rt-app
-//! logs or how it calibrates are read and have no effect.
+//! Not modelled: utilisation clamps (`util_min`, `util_max`), memory binding (`membind_nodes`), writing
+//! to a device other than /dev/null (`iorun`), a slice of its own for a task of another policy than
+//! `SCHED_DEADLINE` (`dl-runtime`). Each is an error that says so rather than a result that ignores it.
+//! Keys that only say where rt-app logs or how it calibrates have no effect, and are listed
+//! ([`RtApp::inert`]).
 
 mod error;
 mod events;
@@ -47,6 +48,8 @@ pub struct RtApp {
     pub global: Global,
     /// The tasks, in the order of the file.
     pub tasks: Vec<Task>,
+    /// Keys that the file has and that change nothing here, in its order: `global.logdir`.
+    pub inert: Vec<String>,
 }
 
 /// The `global` object, as far as it changes what happens.
@@ -58,7 +61,7 @@ pub struct Global {
     pub default_policy: Policy,
     /// Mutexes have priority inheritance.
     pub pi_enabled: bool,
-    /// Bytes of each thread's buffer that `mem` writes to.
+    /// Bytes of each thread's buffer that `mem` writes to and `iorun` writes out.
     pub mem_buffer_size_bytes: u64,
 }
 
@@ -68,12 +71,16 @@ hitm_base::words! {
     pub enum Policy {
         /// `SCHED_OTHER`
         Other = "SCHED_OTHER",
+        /// `SCHED_BATCH`
+        Batch = "SCHED_BATCH",
         /// `SCHED_IDLE`
         Idle = "SCHED_IDLE",
         /// `SCHED_FIFO`
         Fifo = "SCHED_FIFO",
         /// `SCHED_RR`
         Rr = "SCHED_RR",
+        /// `SCHED_DEADLINE`
+        Deadline = "SCHED_DEADLINE",
     }
 }
 
@@ -99,6 +106,19 @@ pub struct SchedParams {
     pub cpus: Option<Vec<u32>>,
     /// `taskgroup`: the path of its cgroup; empty for the root.
     pub taskgroup: Option<String>,
+    /// `dl-runtime`, `dl-deadline` and `dl-period` of `SCHED_DEADLINE`.
+    pub deadline: Option<DeadlineTimes>,
+}
+
+/// Runtime of a task of `SCHED_DEADLINE` in each period, which it is to have until the deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadlineTimes {
+    /// `dl-runtime`
+    pub runtime: Duration,
+    /// `dl-deadline`; the period where a file states none.
+    pub deadline: Duration,
+    /// `dl-period`; the runtime where a file states none.
+    pub period: Duration,
 }
 
 /// Number of repetitions.
@@ -153,6 +173,8 @@ pub enum Event {
     Timer(Timer),
     /// `mem`: write this many bytes to the thread's buffer.
     Mem(u64),
+    /// `iorun`: write this many bytes of the thread's buffer to /dev/null.
+    Io(u64),
     /// `lock` of the named mutex.
     Lock(String),
     /// `unlock` of the named mutex.

@@ -8,14 +8,16 @@ use hitm_base::of_word;
 use super::events::{event, micros};
 use super::json::{Document, Entry, entries};
 use super::{
-    DURATION_MAX, EVENTS_MAX, Event, Global, Loops, Phase, Policy, RtApp, RtAppError, SchedParams,
-    THREADS_MAX, Task,
+    DURATION_MAX, DeadlineTimes, EVENTS_MAX, Event, Global, Loops, Phase, Policy, RtApp,
+    RtAppError, SchedParams, THREADS_MAX, Task,
 };
 
 /// Largest CPU number that a file may name.
 const CPU_MAX: u32 = 65_535;
+/// The device of `iorun` unless a file names another one.
+const NULL_DEVICE: &str = "/dev/null";
 /// Keys of `global` without an effect here: where rt-app logs, and how it calibrates its loop.
-const GLOBAL_WITHOUT_EFFECT: [&str; 9] = [
+const GLOBAL_WITHOUT_EFFECT: [&str; 8] = [
     "calibration",
     "lock_pages",
     "logdir",
@@ -23,7 +25,6 @@ const GLOBAL_WITHOUT_EFFECT: [&str; 9] = [
     "log_size",
     "ftrace",
     "gnuplot",
-    "io_device",
     "cumulative_slack",
 ];
 
@@ -33,11 +34,13 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<RtApp, RtAppError> {
     let mut app = RtApp {
         global: Global::default(),
         tasks: Vec::new(),
+        inert: Vec::new(),
     };
+    let mut device = None;
     let root = entries(document, "", &root);
     for entry in &root {
         match entry.key {
-            "global" => app.global = global(entry)?,
+            "global" => (app.global, device) = global(entry, &mut app.inert)?,
             // rt-app makes resources where they are named; the object is kept for old files.
             "resources" | "tasks" => {}
             _ => return Err(entry.unknown("global, resources or tasks")),
@@ -46,23 +49,37 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<RtApp, RtAppError> {
     let tasks = root.iter().find(|entry| entry.key == "tasks");
     let missing = || document.unexpected(0, "", "no \"tasks\"".into(), "an object of tasks".into());
     let tasks = tasks.ok_or_else(missing)?.entries()?;
-    let mut budget = Budget::default();
+    let mut budget = Budget {
+        threads: 0,
+        events: 0,
+        device,
+        inert: Vec::new(),
+    };
     for entry in &tasks {
-        app.tasks.push(task(entry, &app.global, &mut budget)?);
+        let task = task(entry, &app.global, &mut budget)?;
+        app.tasks.push(task);
     }
     check_names(&tasks, &app)?;
+    app.inert.extend(budget.inert);
     Ok(app)
 }
 
 /// Rest of what may come, so that a small file makes no large model.
-#[derive(Default)]
 struct Budget {
     threads: u32,
     events: usize,
+    /// `io_device`, if it is not /dev/null.
+    device: Option<String>,
+    /// Keys of tasks that change nothing.
+    inert: Vec<String>,
 }
 
-fn global(entry: &Entry<'_, '_>) -> Result<Global, RtAppError> {
-    let mut global = Global::default();
+/// Reads `global`, and its device, if that is not /dev/null.
+fn global(
+    entry: &Entry<'_, '_>,
+    inert: &mut Vec<String>,
+) -> Result<(Global, Option<String>), RtAppError> {
+    let (mut global, mut device) = (Global::default(), None);
     for entry in entry.entries()? {
         match entry.key {
             "duration" => {
@@ -74,19 +91,17 @@ fn global(entry: &Entry<'_, '_>) -> Result<Global, RtAppError> {
             "mem_buffer_size" => {
                 global.mem_buffer_size_bytes = entry.integer(1, 1 << 40)? as u64;
             }
-            key if GLOBAL_WITHOUT_EFFECT.contains(&key) => {}
+            "io_device" => device = Some(entry.string()?).filter(|name| name != NULL_DEVICE),
+            key if GLOBAL_WITHOUT_EFFECT.contains(&key) => inert.push(entry.path.clone()),
             _ => return Err(entry.unknown("a key of rt-app's global object")),
         }
     }
-    Ok(global)
+    Ok((global, device))
 }
 
 fn policy(entry: &Entry<'_, '_>) -> Result<Policy, RtAppError> {
-    match entry.string()?.as_str() {
-        "SCHED_DEADLINE" => Err(entry.not_modelled("the deadline class")),
-        name => of_word(&Policy::WORDS, name)
-            .ok_or_else(|| entry.expected("SCHED_OTHER, SCHED_IDLE, SCHED_FIFO or SCHED_RR")),
-    }
+    of_word(&Policy::WORDS, entry.string()?.as_str())
+        .ok_or_else(|| entry.expected(&Policy::ALL.map(Policy::id).join(", ")))
 }
 
 fn task(entry: &Entry<'_, '_>, global: &Global, budget: &mut Budget) -> Result<Task, RtAppError> {
@@ -98,7 +113,7 @@ fn task(entry: &Entry<'_, '_>, global: &Global, budget: &mut Budget) -> Result<T
         sched: SchedParams::default(),
         phases: Vec::new(),
     };
-    let mut events = Vec::new();
+    let (mut events, mut times) = (Vec::new(), Vec::new());
     let properties = entry.entries()?;
     for property in &properties {
         match property.key {
@@ -113,11 +128,27 @@ fn task(entry: &Entry<'_, '_>, global: &Global, budget: &mut Budget) -> Result<T
                     task.phases.push(phase(&entry, budget)?);
                 }
             }
+            "dl-runtime" | "dl-period" | "dl-deadline" | "deadline" | "period" => {
+                times.push(property);
+            }
             _ if sched(property, &mut task.sched)? => {}
             _ => events.push(one_event(property, budget)?),
         }
     }
     budget.threads += task.instances;
+    task.sched.deadline = match task.sched.policy.unwrap_or(global.default_policy) {
+        Policy::Deadline => Some(deadline_times(entry, &times)?),
+        _ => {
+            let slice = times.iter().find(|time| time.key == "dl-runtime");
+            if let Some(slice) = slice {
+                return Err(slice.not_modelled("a slice of its own (without SCHED_DEADLINE)"));
+            }
+            budget
+                .inert
+                .extend(times.iter().map(|time| time.path.clone()));
+            None
+        }
+    };
     if !events.is_empty() {
         if !task.phases.is_empty() {
             return Err(entry.expected("either \"phases\" or events, not both"));
@@ -134,6 +165,27 @@ fn task(entry: &Entry<'_, '_>, global: &Global, budget: &mut Budget) -> Result<T
     Ok(task)
 }
 
+/// The times of a task of `SCHED_DEADLINE`; old names count where the new ones are not there.
+fn deadline_times(
+    entry: &Entry<'_, '_>,
+    times: &[&Entry<'_, '_>],
+) -> Result<DeadlineTimes, RtAppError> {
+    let stated = |names: &[&str]| {
+        let mut named = names
+            .iter()
+            .filter_map(|name| times.iter().find(|time| time.key == *name));
+        named.next().map(|time| micros(time)).transpose()
+    };
+    let missing = || entry.expected("\"dl-runtime\" beside the policy SCHED_DEADLINE");
+    let runtime = stated(&["dl-runtime"])?.ok_or_else(missing)?;
+    let period = stated(&["dl-period", "period"])?.unwrap_or(runtime);
+    Ok(DeadlineTimes {
+        runtime,
+        deadline: stated(&["dl-deadline", "deadline"])?.unwrap_or(period),
+        period,
+    })
+}
+
 fn phase(entry: &Entry<'_, '_>, budget: &mut Budget) -> Result<Phase, RtAppError> {
     let mut phase = Phase {
         name: entry.key.to_owned(),
@@ -144,6 +196,9 @@ fn phase(entry: &Entry<'_, '_>, budget: &mut Budget) -> Result<Phase, RtAppError
     for property in entry.entries()? {
         match property.key {
             "loop" => phase.loops = loops(&property)?,
+            "dl-runtime" | "dl-period" | "dl-deadline" => {
+                return Err(property.not_modelled("a phase with times of SCHED_DEADLINE"));
+            }
             _ if sched(&property, &mut phase.sched)? => {}
             _ => phase.events.push(one_event(&property, budget)?),
         }
@@ -156,7 +211,13 @@ fn one_event(entry: &Entry<'_, '_>, budget: &mut Budget) -> Result<Event, RtAppE
     if budget.events > EVENTS_MAX {
         return Err(entry.unknown(&format!("at most {EVENTS_MAX} events in a file")));
     }
-    event(entry)
+    let event = event(entry)?;
+    match event {
+        Event::Io(_) if budget.device.is_some() => {
+            Err(entry.not_modelled("writing to a device other than /dev/null (iorun)"))
+        }
+        _ => Ok(event),
+    }
 }
 
 fn loops(entry: &Entry<'_, '_>) -> Result<Loops, RtAppError> {
@@ -175,9 +236,6 @@ fn sched(entry: &Entry<'_, '_>, sched: &mut SchedParams) -> Result<bool, RtAppEr
         "membind_nodes" | "nodes_membind" => {
             return Err(entry.not_modelled("binding memory to nodes"));
         }
-        "dl-runtime" | "dl-period" | "dl-deadline" | "deadline" | "period" => {
-            return Err(entry.not_modelled("the deadline class"));
-        }
         _ => return Ok(false),
     }
     Ok(true)
@@ -187,7 +245,7 @@ fn sched(entry: &Entry<'_, '_>, sched: &mut SchedParams) -> Result<bool, RtAppEr
 fn check_endless(entry: &Entry<'_, '_>, task: &Task) -> Result<(), RtAppError> {
     let takes_time = |event: &Event| match event {
         Event::Run(time) | Event::Runtime(time) | Event::Sleep(time) => !time.is_zero(),
-        Event::Mem(bytes) => *bytes > 0,
+        Event::Mem(bytes) | Event::Io(bytes) => *bytes > 0,
         Event::Timer(_) | Event::Wait(_) | Event::Sync(_) | Event::Barrier(_) | Event::Suspend => {
             true
         }
@@ -217,7 +275,8 @@ fn check_priorities(entry: &Entry<'_, '_>, global: &Global, task: &Task) -> Resu
         policy = sched.policy.unwrap_or(policy);
         let range = match policy {
             Policy::Fifo | Policy::Rr => 1..=99,
-            Policy::Other | Policy::Idle => -20..=19,
+            Policy::Deadline => 0..=0,
+            Policy::Other | Policy::Batch | Policy::Idle => -20..=19,
         };
         if sched
             .priority

@@ -3,10 +3,10 @@
 //! Source: doc/tutorial.txt of rt-app for what each event does; its src/rt-app.c for timers, whose
 //! first period begins with the thread.
 //!
-//! Not modelled, and therefore an error: task groups other than the root, `SCHED_IDLE`, a phase
-//! that changes policy, priority or CPUs, forks without end. A test could notice: a thread that is
-//! forked exists from the start and waits to begin. `run` and `runtime` are the same, because no
-//! CPU is slower than another.
+//! Not modelled, and therefore an error: a phase that changes CPUs or task group, or to or from
+//! `SCHED_DEADLINE`; forks without end.
+//! A test could notice: a thread that is forked exists from the start and waits to begin. `run` and
+//! `runtime` are the same, because no CPU is slower than another.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::groups::GroupPaths;
 use super::sync::Resources;
-use super::{Event, Loops, Phase, RtApp, SchedParams, Task, Timer, TimerMode};
+use super::{DeadlineTimes, Event, Loops, RtApp, SchedParams, Task, Timer, TimerMode};
 use crate::engine::SimError;
-use crate::kernel::{self, CpuMask, Kernel, Policy, TaskSpec, TaskTotals, Thread};
+use crate::kernel::{self, CpuMask, DlParams, Kernel, Policy, TaskSpec, TaskTotals, Thread};
 use crate::workload::cyclic::any_of;
 
 /// Bytes that `mem` writes a cycle.
@@ -112,7 +112,7 @@ impl Running {
             for thread in 0..counts[task.name.as_str()] {
                 let spec = TaskSpec {
                     name: format!("{}-{thread}", task.name),
-                    policy: policy(app, &task.sched)?,
+                    policy: Scheduling::of(app, &task.sched).policy(kernel),
                     cpu: match &allowed {
                         Some(allowed) => any_of(allowed, number)?,
                         None => CpuId((number % kernel.cpu_count()) as u16),
@@ -144,8 +144,16 @@ impl Running {
         }
         let mut timers = BTreeMap::new();
         let start = thread.now();
+        let mut now = Scheduling::of(&self.app, &task.sched);
         for _ in turns(task.loops) {
             for phase in &task.phases {
+                let next = now.then(&phase.sched);
+                if next != now {
+                    let own = Rc::clone(thread.task());
+                    let policy = next.policy(thread.kernel());
+                    thread.sched_setscheduler(&own, policy).await;
+                    now = next;
+                }
                 for _ in turns(phase.loops) {
                     for event in &phase.events {
                         let own = OwnTimers {
@@ -173,6 +181,12 @@ impl Running {
         match event {
             Event::Run(time) | Event::Runtime(time) => thread.run(cycles(thread, *time)).await,
             Event::Mem(bytes) => thread.run(Cycles(bytes / MEM_BYTES_PER_CYCLE + 1)).await,
+            Event::Io(bytes) => {
+                let calls = bytes.div_ceil(self.app.global.mem_buffer_size_bytes);
+                for _ in 0..calls {
+                    thread.null_write().await;
+                }
+            }
             Event::Sleep(time) => thread.sleep(cycles(thread, *time)).await,
             Event::Timer(timer) => self.timer(thread, index, timer, own).await,
             Event::Lock(mutex) => resources.lock(thread, mutex).await,
@@ -267,10 +281,18 @@ fn error(task: &Task, problem: &str) -> SimError {
 
 fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
     for task in &app.tasks {
-        let changes = |phase: &&Phase| !keeps(&task.sched, &phase.sched);
-        if let Some(phase) = task.phases.iter().find(changes) {
+        let has_deadline = task.sched.deadline.is_some();
+        for phase in &task.phases {
+            let policy = phase.sched.policy;
+            let what = if !keeps(&task.sched, &phase.sched) {
+                "cpus or taskgroup"
+            } else if policy.is_some_and(|to| (to == super::Policy::Deadline) != has_deadline) {
+                "policy to or from SCHED_DEADLINE"
+            } else {
+                continue;
+            };
             let problem = format!(
-                "phase {:?} changes policy, priority, CPUs or taskgroup, which is not modelled",
+                "phase {:?} changes {what}, which is not modelled",
                 phase.name
             );
             return Err(error(task, &problem));
@@ -285,21 +307,74 @@ fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
     Ok(())
 }
 
-/// Returns true if a phase leaves the task as it was.
+/// Returns true if a phase leaves the task where it was.
 fn keeps(task: &SchedParams, phase: &SchedParams) -> bool {
-    (phase.policy.is_none() || phase.policy == task.policy)
-        && (phase.priority.is_none() || phase.priority == task.priority)
-        && (phase.cpus.is_none() || phase.cpus == task.cpus)
+    (phase.cpus.is_none() || phase.cpus == task.cpus)
         && (phase.taskgroup.is_none() || phase.taskgroup == task.taskgroup)
 }
 
-fn policy(app: &RtApp, sched: &SchedParams) -> Result<Policy, SimError> {
-    let priority = |default| sched.priority.unwrap_or(default);
-    match sched.policy.unwrap_or(app.global.default_policy) {
-        super::Policy::Fifo => Ok(Policy::Fifo(priority(RT_PRIORITY) as u8)),
-        super::Policy::Rr => Ok(Policy::Rr(priority(RT_PRIORITY) as u8)),
-        super::Policy::Other => Ok(Policy::Normal(priority(0) as i8)),
-        super::Policy::Idle => Err(SimError::Workload("SCHED_IDLE is not modelled".to_owned())),
+/// Policy and priority of a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Scheduling {
+    policy: super::Policy,
+    /// 1 to 99 for the real-time policies, a nice value for the others.
+    priority: i32,
+    times: Option<DeadlineTimes>,
+}
+
+impl Scheduling {
+    /// That of a new thread.
+    fn of(app: &RtApp, sched: &SchedParams) -> Scheduling {
+        let policy = sched.policy.unwrap_or(app.global.default_policy);
+        Scheduling {
+            policy,
+            priority: sched.priority.unwrap_or(usual_priority(policy)),
+            times: sched.deadline,
+        }
+    }
+
+    /// That of a phase, which keeps what it does not state; a policy without a priority has the usual one.
+    fn then(self, phase: &SchedParams) -> Scheduling {
+        let policy = phase.policy.unwrap_or(self.policy);
+        let kept = match phase.policy {
+            Some(policy) => usual_priority(policy),
+            None => self.priority,
+        };
+        Scheduling {
+            policy,
+            priority: phase.priority.unwrap_or(kept),
+            times: self.times,
+        }
+    }
+
+    fn policy(self, kernel: &Kernel) -> Policy {
+        let cycles = |time: Duration| kernel.cycles(Nanos(time.as_nanos() as f64));
+        match self.policy {
+            super::Policy::Deadline => {
+                let times = self.times.expect("the reader wants them of this policy");
+                Policy::Deadline(DlParams {
+                    runtime: cycles(times.runtime),
+                    deadline: cycles(times.deadline),
+                    period: cycles(times.period),
+                })
+            }
+            super::Policy::Fifo => Policy::Fifo(self.priority as u8),
+            super::Policy::Rr => Policy::Rr(self.priority as u8),
+            super::Policy::Other => Policy::Normal(self.priority as i8),
+            super::Policy::Batch => Policy::Batch(self.priority as i8),
+            super::Policy::Idle => Policy::Idle,
+        }
+    }
+}
+
+/// rt-app's own defaults.
+fn usual_priority(policy: super::Policy) -> i32 {
+    match policy {
+        super::Policy::Fifo | super::Policy::Rr => RT_PRIORITY,
+        super::Policy::Other
+        | super::Policy::Batch
+        | super::Policy::Idle
+        | super::Policy::Deadline => 0,
     }
 }
 

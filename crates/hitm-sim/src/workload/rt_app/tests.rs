@@ -44,10 +44,10 @@ fn a_thread_with_phases_and_properties() {
         }"#,
         expect![[r#"
             Global { duration: Some(2s), default_policy: Fifo, pi_enabled: true, mem_buffer_size_bytes: 4194304 }
-            worker x3 after 5µs Forever SchedParams { policy: None, priority: Some(10), cpus: Some([1, 3]), taskgroup: None }
-              busy Times(10) SchedParams { policy: None, priority: None, cpus: None, taskgroup: None }
+            worker x3 after 5µs Forever SchedParams { policy: None, priority: Some(10), cpus: Some([1, 3]), taskgroup: None, deadline: None }
+              busy Times(10) SchedParams { policy: None, priority: None, cpus: None, taskgroup: None, deadline: None }
                 [Run(1ms), Run(20µs), Timer(Timer { name: "unique", period: 30ms, mode: Relative })]
-              quiet Times(1) SchedParams { policy: Some(Other), priority: Some(-5), cpus: None, taskgroup: None }
+              quiet Times(1) SchedParams { policy: Some(Other), priority: Some(-5), cpus: None, taskgroup: None, deadline: None }
                 [Sleep(7µs)]
         "#]],
     );
@@ -56,14 +56,14 @@ fn a_thread_with_phases_and_properties() {
 #[test]
 fn every_event_of_the_tutorial_is_known() {
     let text = r#"{"tasks": {"t": {"loop": 1,
-        "run": 1, "runtime": 2, "sleep": 3, "mem": 4096,
+        "run": 1, "runtime": 2, "sleep": 3, "mem": 4096, "iorun": 8192,
         "timer": {"ref": "tick", "period": 9, "mode": "absolute"},
         "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m",
         "signal": "c", "broad": "c", "sync": {"ref": "c", "mutex": "m"},
         "barrier": "b", "suspend": "", "resume": "t", "yield": "", "fork": "t"}}}"#;
     let app = RtApp::parse(text, "x.json").unwrap();
     let events = &app.tasks[0].phases[0].events;
-    expect![[r#"[Run(1µs), Runtime(2µs), Sleep(3µs), Mem(4096), Timer(Timer { name: "tick", period: 9µs, mode: Absolute }), Lock("m"), Wait(Condition { name: "c", mutex: "m" }), Unlock("m"), Signal("c"), Broadcast("c"), Sync(Condition { name: "c", mutex: "m" }), Barrier("b"), Suspend, Resume("t"), Yield, Fork("t")]"#]]
+    expect![[r#"[Run(1µs), Runtime(2µs), Sleep(3µs), Mem(4096), Io(8192), Timer(Timer { name: "tick", period: 9µs, mode: Absolute }), Lock("m"), Wait(Condition { name: "c", mutex: "m" }), Unlock("m"), Signal("c"), Broadcast("c"), Sync(Condition { name: "c", mutex: "m" }), Barrier("b"), Suspend, Resume("t"), Yield, Fork("t")]"#]]
         .assert_eq(&format!("{events:?}"));
 }
 
@@ -79,21 +79,48 @@ fn check_mistakes(bodies: &[&str], expected: Expect) {
 #[test]
 fn what_is_not_modelled_is_said() {
     let bodies = [
-        r#""run": 1, "policy": "SCHED_DEADLINE""#,
         r#""dl-runtime": 5, "run": 1"#,
-        r#""iorun": 5"#,
+        r#""phases": {"p": {"dl-runtime": 5, "run": 1}}"#,
         r#""util_min": 5, "run": 1"#,
         r#""membind_nodes": [0], "run": 1"#,
     ];
     check_mistakes(
         &bodies,
         expect![[r#"
-        x.json:1:28: tasks.t.policy: the deadline class is not modelled
-        x.json:1:18: tasks.t.dl-runtime: the deadline class is not modelled
-        x.json:1:18: tasks.t.iorun: writing to a device (iorun) is not modelled
+        x.json:1:18: tasks.t.dl-runtime: a slice of its own (without SCHED_DEADLINE) is not modelled
+        x.json:1:35: tasks.t.phases.p.dl-runtime: a phase with times of SCHED_DEADLINE is not modelled
         x.json:1:18: tasks.t.util_min: utilisation clamping is not modelled
         x.json:1:18: tasks.t.membind_nodes: binding memory to nodes is not modelled
     "#]],
+    );
+}
+
+#[test]
+fn keys_without_effect_are_listed() {
+    let text = r#"{"global": {"logdir": "./", "duration": 1, "io_device": "/dev/null"},
+                   "tasks": {"t": {"run": 1, "period": 100, "iorun": 5}}}"#;
+    let app = RtApp::parse(text, "x.json").unwrap();
+    assert_eq!(app.inert, ["global.logdir", "tasks.t.period"]);
+    let elsewhere = text.replace("/dev/null", "/tmp/out");
+    let error = RtApp::parse(&elsewhere, "x.json").unwrap_err().to_string();
+    let said = "x.json:2:61: tasks.t.iorun: writing to a device other than /dev/null (iorun) is not modelled";
+    assert_eq!(error, said);
+}
+
+#[test]
+fn times_of_the_deadline_class_have_defaults_and_old_names() {
+    let times = |keys: &str| {
+        let text =
+            format!(r#"{{"tasks": {{"t": {{"policy": "SCHED_DEADLINE", "run": 1, {keys}}}}}}}"#);
+        let app = RtApp::parse(&text, "x.json").unwrap();
+        let times = app.tasks[0].sched.deadline.unwrap();
+        [times.runtime, times.deadline, times.period].map(|time| time.as_micros())
+    };
+    assert_eq!(times(r#""dl-runtime": 10"#), [10, 10, 10]);
+    assert_eq!(times(r#""dl-runtime": 10, "dl-period": 30"#), [10, 30, 30]);
+    assert_eq!(
+        times(r#""dl-runtime": 10, "period": 30, "deadline": 20"#),
+        [10, 20, 30]
     );
 }
 
@@ -127,6 +154,8 @@ fn mistakes_are_named_with_their_place() {
         r#""run": 1, "cpus": []"#,
         r#""run": 1, "phases": {"p": {"run": 1}}"#,
         r#""run": 1, "priority": 0, "policy": "SCHED_RR""#,
+        r#""run": 1, "policy": "SCHED_DEADLINE""#,
+        r#""run": 1, "policy": "SCHED_DEADLINE", "dl-runtime": 5, "priority": 1"#,
         r#""resume": "nobody", "run": 1"#,
         r#""timer": {"ref": "x"}"#,
         r#""wait": {"ref": "x"}"#,
@@ -143,6 +172,8 @@ fn mistakes_are_named_with_their_place() {
         x.json:1:36: tasks.t.cpus: found [], expected a list of whole numbers from 0 to 65535
         x.json:1:17: tasks.t: found {"run": 1, "phases": {"p": {"run": 1}}}, expected either "phases" or events, not both
         x.json:1:17: tasks.t: found {"run": 1, "priority": 0, "policy": "SCH..., expected priorities from 1 to 99 for SCHED_RR
+        x.json:1:17: tasks.t: found {"run": 1, "policy": "SCHED_DEADLINE"}, expected "dl-runtime" beside the policy SCHED_DEADLINE
+        x.json:1:17: tasks.t: found {"run": 1, "policy": "SCHED_DEADLINE", "..., expected priorities from 0 to 0 for SCHED_DEADLINE
         x.json:1:17: tasks.t: found resume of "nobody", expected the name of a task of this file
         x.json:1:27: tasks.t.timer: found {"ref": "x"}, expected a timer with "ref" and a "period" of at least 1
         x.json:1:26: tasks.t.wait: found {"ref": "x"}, expected a condition with "ref" and "mutex"
