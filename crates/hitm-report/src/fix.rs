@@ -240,8 +240,10 @@ impl FixView {
         let code = self.exit_code.filter(|code| *code != 0);
         let cut = self.is_cut.then(say::is_cut);
         let code = code.map(say::ends_with);
+        let needs = self.kept().filter(|remedy| !remedy.needs.is_empty());
+        let needs: BTreeSet<String> = needs.map(|remedy| format!("{}.", remedy.needs)).collect();
         let notes = varying.into_iter().chain(code).chain(cut);
-        notes.collect()
+        needs.into_iter().chain(notes).collect()
     }
 
     /// A line on what `--apply` wrote.

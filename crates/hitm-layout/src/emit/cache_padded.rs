@@ -135,7 +135,7 @@ mod tests {
 
     fn layout(members: &[(&str, u64)]) -> FileStruct {
         let members = members.iter();
-        let members = members.map(|(name, offset)| FileMember::plain(name, *offset, 8));
+        let members = members.map(|(name, offset)| FileMember::plain(*name, *offset, 8));
         FileStruct {
             name: "a::Stats".into(),
             size_bytes: 192,

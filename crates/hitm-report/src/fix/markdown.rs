@@ -44,9 +44,6 @@ impl FixView {
             let cells: Vec<String> = cells.map(|cell| escaped(&cell)).collect();
             out += &format!("| {} |\n", cells.join(" | "));
         }
-        for row in self.kept().filter(|row| !row.needs.is_empty()) {
-            out += &format!("\n{}.\n", escaped(&row.needs));
-        }
         for note in self.notes() {
             out += &format!("\n{}\n", escaped(&note));
         }

@@ -24,7 +24,13 @@ const COLUMNS: &[Field<FixRemedy>] = &[
 ];
 
 /// Columns that a narrow screen leaves out, the first one first.
-const GIVE_WAY: [usize; 5] = [2, 3, 9, 8, 6];
+const GIVE_WAY: [&Field<FixRemedy>; 5] = [
+    &fix_remedy::file,
+    &fix_remedy::replayed_gain,
+    &fix_remedy::memory_before_bytes,
+    &fix_remedy::instance_count,
+    &fix_remedy::size_before_bytes,
+];
 
 impl FixView {
     /// The result for people.
@@ -69,18 +75,23 @@ impl FixView {
     }
 
     fn table(&self) -> Table {
-        let columns = COLUMNS.iter().map(Column::of_field);
-        let mut table = Table::new(
-            columns
-                .chain([Column::of_field(&fix_remedy::fate)])
-                .collect(),
-        );
-        table.leave_out(GIVE_WAY);
+        // Sizes are known of structures alone.
+        let is_known = |field: &&Field<FixRemedy>| {
+            let mut rows = self.remedies.iter();
+            rows.any(|row| field.text(row) != "-")
+        };
+        let columns: Vec<&Field<FixRemedy>> = COLUMNS.iter().filter(is_known).collect();
+        let heads = columns.iter().copied().chain([&fix_remedy::fate]);
+        let mut table = Table::new(heads.map(Column::of_field).collect());
+        let position = |wanted: &&Field<FixRemedy>| {
+            let mut ids = columns.iter().map(|field| field.id);
+            ids.position(|id| id == wanted.id)
+        };
+        table.leave_out(GIVE_WAY.iter().filter_map(position));
         for row in &self.remedies {
-            let cells = COLUMNS.iter().map(|field| field.text(row));
+            let cells = columns.iter().map(|field| field.text(row));
             let (fate, notes) = match row.reason.is_empty() {
-                true if row.needs.is_empty() => (fate(row), Vec::new()),
-                true => (fate(row), vec![row.needs.clone()]),
+                true => (fate(row), Vec::new()),
                 false => (row.fate.to_owned(), vec![row.reason.clone()]),
             };
             table.push_with_notes(cells.chain([fate]).collect(), notes);
