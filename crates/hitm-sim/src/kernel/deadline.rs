@@ -128,7 +128,7 @@ struct DlRq {
     inner: RefCell<DlInner>,
 }
 
-/// What a root domain has of the class.
+/// The class in a root domain.
 #[derive(Debug)]
 struct DlDomain {
     cpudl: Cpudl,

@@ -1,4 +1,4 @@
-//! Who may have the class: `__checkparam_dl` and `sched_dl_overflow`.
+//! Admission to the class: `__checkparam_dl` and `sched_dl_overflow`.
 
 use hitm_base::{CpuId, Nanos};
 

@@ -213,7 +213,7 @@ impl Kernel {
         }
     }
 
-    /// What was wanted of the class while the run queue, which is locked, chose its next task.
+    /// Pushes, if that was wanted while the run queue, which is locked, chose its next task.
     pub(in crate::kernel) async fn balance_callbacks_dl(&self, rq: &Rq) {
         let Some(class) = self.deadline.get() else {
             return;

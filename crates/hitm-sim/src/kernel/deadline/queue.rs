@@ -52,7 +52,7 @@ impl Kernel {
         self.dequeue_pushable_dl_task(rq, p).await;
     }
 
-    /// What a woken task still has of its runtime and deadline: both, if its bandwidth allows that, else new ones.
+    /// Leaves a woken task its runtime and deadline, if its bandwidth allows that; else it gets new ones.
     async fn update_dl_entity(&self, p: &Task) {
         let (dl, now) = (entity(p), self.engine.now().0);
         let params = dl.params;

@@ -21,6 +21,7 @@ mod groups;
 mod json;
 mod read;
 mod run;
+mod scheduling;
 mod sync;
 #[cfg(test)]
 mod tests;

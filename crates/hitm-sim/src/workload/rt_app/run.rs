@@ -17,17 +17,16 @@ use std::time::Duration;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use super::groups::GroupPaths;
+use super::scheduling::Scheduling;
 use super::sync::Resources;
-use super::{DeadlineTimes, Event, Loops, RtApp, SchedParams, Task, Timer, TimerMode};
+use super::{Event, Loops, RtApp, SchedParams, Task, Timer, TimerMode};
 use crate::engine::SimError;
-use crate::kernel::{self, CpuMask, DlParams, Kernel, Policy, TaskSpec, TaskTotals, Thread};
+use crate::kernel::{self, CpuMask, Kernel, TaskSpec, TaskTotals, Thread};
 use crate::workload::cyclic::any_of;
 
 /// Bytes that `mem` writes a cycle.
 /// Assumed 8 (2 to 32: from memory bound to a vector store a cycle). Scales the time of `mem`.
 const MEM_BYTES_PER_CYCLE: u64 = 8;
-/// rt-app's own default for the real-time policies.
-const RT_PRIORITY: i32 = 10;
 /// Most threads of one file that run here, forked ones included.
 const THREADS_MAX: u64 = 16_384;
 
@@ -311,71 +310,6 @@ fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
 fn keeps(task: &SchedParams, phase: &SchedParams) -> bool {
     (phase.cpus.is_none() || phase.cpus == task.cpus)
         && (phase.taskgroup.is_none() || phase.taskgroup == task.taskgroup)
-}
-
-/// Policy and priority of a thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Scheduling {
-    policy: super::Policy,
-    /// 1 to 99 for the real-time policies, a nice value for the others.
-    priority: i32,
-    times: Option<DeadlineTimes>,
-}
-
-impl Scheduling {
-    /// That of a new thread.
-    fn of(app: &RtApp, sched: &SchedParams) -> Scheduling {
-        let policy = sched.policy.unwrap_or(app.global.default_policy);
-        Scheduling {
-            policy,
-            priority: sched.priority.unwrap_or(usual_priority(policy)),
-            times: sched.deadline,
-        }
-    }
-
-    /// That of a phase, which keeps what it does not state; a policy without a priority has the usual one.
-    fn then(self, phase: &SchedParams) -> Scheduling {
-        let policy = phase.policy.unwrap_or(self.policy);
-        let kept = match phase.policy {
-            Some(policy) => usual_priority(policy),
-            None => self.priority,
-        };
-        Scheduling {
-            policy,
-            priority: phase.priority.unwrap_or(kept),
-            times: self.times,
-        }
-    }
-
-    fn policy(self, kernel: &Kernel) -> Policy {
-        let cycles = |time: Duration| kernel.cycles(Nanos(time.as_nanos() as f64));
-        match self.policy {
-            super::Policy::Deadline => {
-                let times = self.times.expect("the reader wants them of this policy");
-                Policy::Deadline(DlParams {
-                    runtime: cycles(times.runtime),
-                    deadline: cycles(times.deadline),
-                    period: cycles(times.period),
-                })
-            }
-            super::Policy::Fifo => Policy::Fifo(self.priority as u8),
-            super::Policy::Rr => Policy::Rr(self.priority as u8),
-            super::Policy::Other => Policy::Normal(self.priority as i8),
-            super::Policy::Batch => Policy::Batch(self.priority as i8),
-            super::Policy::Idle => Policy::Idle,
-        }
-    }
-}
-
-/// rt-app's own defaults.
-fn usual_priority(policy: super::Policy) -> i32 {
-    match policy {
-        super::Policy::Fifo | super::Policy::Rr => RT_PRIORITY,
-        super::Policy::Other
-        | super::Policy::Batch
-        | super::Policy::Idle
-        | super::Policy::Deadline => 0,
-    }
 }
 
 fn allowed(kernel: &Kernel, task: &Task) -> Result<Option<CpuMask>, SimError> {
