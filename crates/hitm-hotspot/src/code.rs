@@ -213,7 +213,8 @@ impl JavaMachine<'_> {
             let around = packed.unsigned()?;
             let number = packed.unsigned()?;
             let bytecode = (packed.unsigned()? as i32).wrapping_sub(1);
-            let at = metadata.wrapping_add(8 * u64::from(number).wrapping_sub(1));
+            let place = u64::from(number).wrapping_sub(1).wrapping_mul(8);
+            let at = metadata.wrapping_add(place);
             let method = self.method(view.word(at)?, methods)?;
             let line = match method.lines_at {
                 Some(at) => Packed::new(view, at).line_of(bytecode.max(0), LINES_MAX)?,

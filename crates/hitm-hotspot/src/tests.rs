@@ -76,6 +76,26 @@ fn compiled_code_has_methods_and_lines() {
 }
 
 #[test]
+fn a_place_of_no_method_has_no_line() {
+    // Caller, method and bytecode of the only place, as the machine packs them: the method becomes none.
+    let mut memory = JavaMemory::machine(true);
+    let is_place = |at: &u64| {
+        let mut bytes = [0; 4];
+        memory.read(*at, &mut bytes) && bytes == [0, 1, 1, 0]
+    };
+    let places: Vec<u64> = memory.places().iter().copied().filter(is_place).collect();
+    for at in places {
+        memory.put(at, &[0, 0, 1]);
+    }
+    let made = Made(memory);
+    if let Ok(machine) = JavaMachine::attach(&made, EXPORTS) {
+        let mut found = Vec::new();
+        machine.compiled(&mut |one| found.push(one)).unwrap();
+        assert!(found.iter().all(|one| one.places.is_empty()), "{found:?}");
+    }
+}
+
+#[test]
 fn a_machine_that_lacks_something_says_what() {
     let empty = Made(JavaMemory::empty());
     let error = JavaMachine::attach(&empty, EXPORTS).unwrap_err();
