@@ -337,7 +337,7 @@ fn mistakes_have_a_place_before_anything_runs() {
     check_mistake(
         &small("[[vary]]\nkey = \"kernel.tock\"\nvalues = [1]\n"),
         expect![[r#"
-            hitm: error: plan.toml:5:7: kernel.tock: found an unknown key, expected one of balancing, throttling, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, cfs_bandwidth_slice, balance_interval, idle, idle_wake, spinlock, osq, load_avg_interval, costs, idle_exit, visit_instructions, lock_window, mechanisms
+            hitm: error: plan.toml:5:7: kernel.tock: found an unknown key, expected one of balancing, throttling, preempt, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, cfs_bandwidth_slice, balance_interval, idle, idle_wake, spinlock, osq, load_avg_interval, costs, idle_exit, visit_instructions, lock_window, mechanisms
         "#]],
     );
     check_mistake(

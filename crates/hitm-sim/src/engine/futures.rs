@@ -172,6 +172,7 @@ pub struct ParkFuture<'e> {
     pub(super) engine: &'e Engine,
     pub(super) place: Place,
     pub(super) seen: u64,
+    pub(super) until: Cycles,
     pub(super) is_parked: bool,
 }
 
@@ -180,11 +181,14 @@ impl Future for ParkFuture<'_> {
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if self.is_parked {
+            if self.until < Cycles::MAX {
+                self.engine.state.borrow_mut().end_park();
+            }
             return Poll::Ready(());
         }
         let step = {
             let mut state = self.engine.state.borrow_mut();
-            state.park(self.place, self.seen)
+            state.park(self.place, self.seen, self.until)
         };
         match step {
             Step::Done(_) => Poll::Ready(()),

@@ -287,10 +287,16 @@ impl Engine {
     /// Spins on a place that was seen with the value `seen`, until its line is written or an
     /// interrupt has been handled. The caller loads again and decides.
     pub fn wait_for_write(&self, place: Place, seen: u64) -> ParkFuture<'_> {
+        self.wait_for_write_until(place, seen, Cycles::MAX)
+    }
+
+    /// As [`Engine::wait_for_write`], and no longer than until `until`.
+    pub fn wait_for_write_until(&self, place: Place, seen: u64, until: Cycles) -> ParkFuture<'_> {
         ParkFuture {
             engine: self,
             place,
             seen,
+            until,
             is_parked: false,
         }
     }

@@ -223,7 +223,7 @@ impl State {
 
     /// Spins on a place that was seen with the value `seen`: returns when its line may have been
     /// written.
-    pub(super) fn park(&mut self, place: Place, seen: u64) -> Step {
+    pub(super) fn park(&mut self, place: Place, seen: u64, until: Cycles) -> Step {
         if !self.may_act_at(self.cpus[self.current].clock) {
             return self.sync();
         }
@@ -233,13 +233,24 @@ impl State {
             .hit(CpuId(index as u16), place.line, false)
             .is_some();
         // If the place was written since the caller looked, the caller looks again.
-        if !is_valid || self.words[place.word as usize] != seen {
+        let is_over = until <= self.cpus[self.current].clock;
+        if is_over || !is_valid || self.words[place.word as usize] != seen {
             return Step::Done(0);
         }
         let head = &mut self.parked[place.line.index()];
         self.cpus[index].parked_next = std::mem::replace(head, index as u16);
         self.block(Wait::Parked(place.line));
+        self.cpus[index].resume_at = until;
         Step::Later
+    }
+
+    /// The running CPU waits no more for a write, if nothing else has ended the wait.
+    pub(super) fn end_park(&mut self) {
+        let index = self.current;
+        if let Wait::Parked(line) = self.cpus[index].wait {
+            self.unpark(index, line);
+            self.cpus[index].wait = Wait::Sync;
+        }
     }
 
     /// Wakes the spinners on a line, which was written at `at`.

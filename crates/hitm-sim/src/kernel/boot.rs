@@ -19,6 +19,7 @@ use super::process::Thread;
 use super::qspinlock::QNodes;
 use super::rq::Rq;
 use super::rt::Balancing;
+use super::slice_extension::SliceExtension;
 use super::smp::CallQueue;
 use super::spinlock::{McsNodes, SecondaryQueues, SpinlockKind};
 use super::task::{
@@ -314,6 +315,8 @@ impl Kernel {
             totals: Cell::new(TaskTotals::default()),
             pi: RefCell::new(rtmutex::PiState::default()),
             dl,
+            slice: SliceExtension::default(),
+            holds: RefCell::default(),
             is_idle,
         });
         self.tasks.borrow_mut().push(Rc::clone(&task));

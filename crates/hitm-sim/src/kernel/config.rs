@@ -10,6 +10,7 @@ use super::idle::{IdleGovernor, IdleWake};
 use super::lock_affinity::Placement;
 use super::mechanisms::Mechanism;
 use super::osq::OsqKind;
+use super::preempt::Preemption;
 use super::rt::Balancing;
 use super::spinlock::SpinlockKind;
 use super::task::Policy;
@@ -26,6 +27,8 @@ pub struct KernelConfig {
     pub wake_lists: bool,
     /// Partition of the machine by cpusets.
     pub partition: Partition,
+    /// The preemption model.
+    pub preemption: Preemption,
     /// Ticks a second (`CONFIG_HZ`; Debian has 250).
     pub hz: u32,
     /// Time that RT tasks may take of each period on a CPU (`sched_rt_runtime_us`); `None` for no
@@ -71,12 +74,13 @@ impl KernelConfig {
         matches!(self.partition, Partition::Overlapping(_))
     }
 
-    /// One root domain, 250 Hz, no RT limit, and wake-ups as the kernels of that balancing do them.
+    /// One root domain, no preemption of kernel code, 250 Hz, no RT limit, and wake-ups as the kernels of that balancing do them.
     pub fn new(balancing: Balancing) -> KernelConfig {
         KernelConfig {
             balancing,
             wake_lists: balancing == Balancing::PushIpi,
             partition: Partition::Whole,
+            preemption: Preemption::None,
             hz: 250,
             rt_runtime: None,
             rt_period: Nanos(1e9),

@@ -8,9 +8,8 @@
 //!
 //! **What we do:** the same steps and lines. The order of classes is deadline, real-time, fair, idle.
 //!
-//! **What a test could notice:** the kernel is not preempted but at the return to user mode and in
-//! `schedule` (`preempt=voluntary` without `cond_resched`). No core scheduling; no stop class;
-//! `wake_cpu` and freezer states do not exist.
+//! **What a test could notice:** kernel code is preempted where [`super::preempt`] says. No core
+//! scheduling; no stop class; `wake_cpu` and freezer states do not exist.
 
 use std::rc::Rc;
 
@@ -21,6 +20,8 @@ use super::Kernel;
 use super::deadline::EnqueueDl;
 use super::fair::Dequeue;
 use super::functions as f;
+use super::preempt::EXIT_RESCHED;
+use super::process::Exit;
 use super::rq::Rq;
 use super::rt::Balancing;
 use super::smp::Call;
@@ -286,16 +287,23 @@ impl Kernel {
 
     /// The running task of a run queue, which is locked, must call the scheduler.
     pub(super) async fn resched_curr(&self, rq: &Rq) {
+        self.resched_curr_by(rq, TIF_NEED_RESCHED).await;
+    }
+
+    /// Tells it so by `flag`: `__resched_curr`.
+    pub(super) async fn resched_curr_by(&self, rq: &Rq, flag: u64) {
         let (engine, site) = (&self.engine, f::RESCHED_CURR);
         let curr = self.task(rq.curr.get());
-        if engine.load(site, curr.p.flags).await & TIF_NEED_RESCHED != 0 {
+        // There is nothing to wait for on an idle CPU.
+        let flag = if curr.is_idle { TIF_NEED_RESCHED } else { flag };
+        let has = engine.load(site, curr.p.flags).await;
+        if has & (flag | TIF_NEED_RESCHED) != 0 {
             return;
         }
-        let old = engine
-            .rmw(site, curr.p.flags, Rmw::Or(TIF_NEED_RESCHED))
-            .await;
+        let old = engine.rmw(site, curr.p.flags, Rmw::Or(flag)).await;
         // An idle CPU that polls its flags sees the write.
-        if rq.cpu != engine.cpu() && old & TIF_POLLING_NRFLAG == 0 {
+        let needs_ipi = flag == TIF_NEED_RESCHED && old & TIF_POLLING_NRFLAG == 0;
+        if rq.cpu != engine.cpu() && needs_ipi {
             self.smp_send_reschedule(rq.cpu);
         }
     }
@@ -314,7 +322,7 @@ impl Kernel {
         }
         let next = self.pick_next_task(rq, &prev).await;
         engine
-            .rmw(site, prev.p.flags, Rmw::And(!TIF_NEED_RESCHED))
+            .rmw(site, prev.p.flags, Rmw::And(!EXIT_RESCHED))
             .await;
         if next.id == prev.id {
             self.balance_callbacks(rq).await;
@@ -471,7 +479,7 @@ impl Kernel {
         self.engine.spawn(async move {
             kernel.finish_task_switch().await;
             // A new task returns to user mode like any other (ret_from_fork).
-            kernel.exit_to_user(&task).await;
+            kernel.exit_to_user(&task, Exit::Syscall).await;
             // Made here: a future that is handed in would be kept twice.
             body().await;
             kernel.do_exit(&task).await;
@@ -496,6 +504,7 @@ impl Kernel {
         self.update_rq_clock(rq).await;
         self.rt_period(rq).await;
         let curr = self.task(rq.curr.get());
+        self.promote_lazy(rq, &curr).await;
         if curr.is_dl() {
             self.update_curr_dl(rq).await;
         } else if curr.is_rt() {

@@ -33,6 +33,12 @@ hitm_base::numbered! {
         LockUses,
         /// For how long a NUMA-aware spinlock passes waiters of other nodes.
         CnaThreshold,
+        /// A page fault's own instructions.
+        PageFault,
+        /// Clearing a page.
+        ClearPage,
+        /// Time by which a slice is extended.
+        SliceExtension,
     }
 }
 
@@ -129,6 +135,34 @@ const COSTS: [Parameter; KernelCost::COUNT] = [
         origin: "numa_spinlock_threshold_ns of version 15 of the patches; version 13 has 10 ms. Bounds how \
                  unfair the lock is",
     },
+    Parameter {
+        name: "page_fault",
+        meaning: "a page fault that needs no disk: exception, search, accounting and return, beside its lines",
+        dimension: Dimension::Time,
+        default: nanos(500),
+        low: nanos(250),
+        high: nanos(2_000),
+        origin: "assumed: some 1,000 to 2,000 instructions and an exception; how long a holder that touches \
+                 fresh memory keeps its lock",
+    },
+    Parameter {
+        name: "clear_page",
+        meaning: "clearing 4 KiB of a page that nobody has touched",
+        dimension: Dimension::Time,
+        default: nanos(200),
+        low: nanos(50),
+        high: nanos(500),
+        origin: "assumed: 8 to 80 GB/s; a huge page has 512 of them",
+    },
+    Parameter {
+        name: "slice_extension",
+        meaning: "time by which the slice of a thread that asks is extended",
+        dimension: Dimension::Time,
+        default: nanos(5_000),
+        low: nanos(5_000),
+        high: nanos(50_000),
+        origin: "the least and default of slice_ext_nsec of 7.0; how long a critical section may be",
+    },
 ];
 
 impl KernelCost {
@@ -180,6 +214,12 @@ pub struct Costs {
     pub idle_scan: usize,
     /// [`KernelCost::CnaThreshold`].
     pub cna_threshold: Cycles,
+    /// [`KernelCost::PageFault`].
+    pub page_fault: Cycles,
+    /// [`KernelCost::ClearPage`].
+    pub clear_page: Cycles,
+    /// [`KernelCost::SliceExtension`].
+    pub slice_extension: Cycles,
     /// Thresholds of lock-aware placement.
     pub lock: LockCosts,
 }
@@ -213,6 +253,9 @@ impl Costs {
             scan: time(KernelCost::Scan),
             idle_scan: stated.value(KernelCost::IdleScan).raw() as usize,
             cna_threshold: time(KernelCost::CnaThreshold),
+            page_fault: time(KernelCost::PageFault),
+            clear_page: time(KernelCost::ClearPage),
+            slice_extension: time(KernelCost::SliceExtension),
             lock: LockCosts::new(clock, stated),
         }
     }

@@ -24,6 +24,7 @@ use super::Kernel;
 use super::functions as f;
 use super::process::Thread;
 use super::rwsem::{Hold, RwSem};
+use super::task::Task;
 use crate::engine::{Arena, ObjectPool, Place, Rmw, SimError, Site};
 
 /// `PG_locked`.
@@ -156,7 +157,7 @@ impl Kernel {
         self.engine.fetch_add(site, refcount, -1).await;
     }
 
-    async fn generic_perform_write(&self, file: &PageCacheFile, block: BlockCopy) {
+    async fn generic_perform_write(&self, task: &Rc<Task>, file: &PageCacheFile, block: BlockCopy) {
         let (engine, site) = (&self.engine, f::GENERIC_PERFORM_WRITE);
         let [size, times, _] = file.looked_at;
         engine.load(site, size).await;
@@ -167,7 +168,7 @@ impl Kernel {
         engine.rmw(site, flags, Rmw::Or(LOCKED)).await;
         let lines = file.bytes.lines(block.offset_bytes, block.count_bytes);
         engine.overwrite_all(site, &lines).await;
-        engine.work(site, block.work);
+        self.run_in_kernel(task, site, block.work).await;
         engine.load(site, size).await;
         engine.rmw(site, flags, Rmw::And(!LOCKED)).await;
         self.put_page(site, file, block.offset_bytes).await;
@@ -181,7 +182,7 @@ impl Thread {
         let (kernel, site) = (&self.kernel, f::FILEMAP_READ);
         kernel.engine.load(site, file.looked_at[0]).await;
         kernel.get_page(site, file, block.offset_bytes).await;
-        kernel.engine.work(site, block.work);
+        kernel.run_in_kernel(&self.task, site, block.work).await;
         kernel.put_page(site, file, block.offset_bytes).await;
         self.leave().await;
     }
@@ -191,7 +192,7 @@ impl Thread {
         self.enter();
         let kernel = &self.kernel;
         kernel.down(&self.task, &file.i_rwsem, Hold::Write).await;
-        kernel.generic_perform_write(file, block).await;
+        kernel.generic_perform_write(&self.task, file, block).await;
         kernel.up(&self.task, &file.i_rwsem, Hold::Write).await;
         self.leave().await;
     }

@@ -137,4 +137,9 @@ functions! {
     CPUDL_SET = "cpudl_set",
     CPUDL_CLEAR = "cpudl_clear",
     CPUDL_FIND = "cpudl_find",
+    PREEMPT_SCHEDULE = "preempt_schedule_irq",
+    HANDLE_MM_FAULT = "handle_mm_fault",
+    CLEAR_PAGE = "clear_page",
+    RSEQ_GRANT_SLICE_EXTENSION = "rseq_grant_slice_extension",
+    RSEQ_SLICE_YIELD = "rseq_slice_yield",
 }

@@ -38,6 +38,8 @@ pub(super) enum Expiry {
     DlPeriod(TaskId),
     /// Work comes from outside.
     Arrival(ArrivalsId),
+    /// The time that a task was granted is up: the number of the grant.
+    SliceEnd(TaskId, u64),
 }
 
 /// `struct hrtimer_cpu_base`.
@@ -143,6 +145,10 @@ impl Kernel {
                 Expiry::CfsSlack(group) => self.sched_cfs_slack_timer(group).await,
                 Expiry::DlPeriod(task) => self.dl_task_timer(task).await,
                 Expiry::Arrival(source) => self.deliver(source).await,
+                Expiry::SliceEnd(task, number) => {
+                    let task = self.task(task);
+                    self.slice_extension_expired(&task, number).await;
+                }
             }
             self.spin_lock(base.lock).await;
         }

@@ -1,5 +1,5 @@
 //! Parts of Linux that the model leaves out unless it is asked: most are of 6.12 and touch lines of
-//! all CPUs, one is of older kernels.
+//! all CPUs, one is of older kernels, two are what programs may ask for.
 //!
 //! **What they are for:** where a simulated figure lies far from a published one, each is a
 //! candidate for what is missing. Each is put in alone. docs/models/root-domain.md has what each
@@ -38,6 +38,11 @@ hitm_base::words! {
         /// The rest of a queue's slice is lost at the end of the period that it was taken in
         /// (`expire_cfs_rq_runtime`, 4.18 to 5.3).
         ExpiringSlices = "expiring-slices",
+        /// Pages of programs' fresh memory are huge (`hugetlb_fault`, `do_huge_pmd_anonymous_page`).
+        HugePages = "huge-pages",
+        /// A thread that asks for it keeps its CPU for some time more (`rseq_grant_slice_extension`,
+        /// since 7.0).
+        SliceExtension = "slice-extension",
     }
 }
 

@@ -20,9 +20,11 @@ mod cpumask;
 mod cpupri;
 mod deadline;
 mod fair;
+mod fault;
 mod filemap;
 pub mod functions;
 mod futex;
+mod holder;
 mod hrtimer;
 mod idle;
 mod lock_affinity;
@@ -33,12 +35,14 @@ mod mutex;
 mod osq;
 mod pipe;
 mod places;
+mod preempt;
 mod process;
 mod qspinlock;
 mod rq;
 mod rt;
 mod rtmutex;
 mod rwsem;
+mod slice_extension;
 mod smp;
 mod spinlock;
 mod syscalls;
@@ -64,8 +68,10 @@ pub use self::fair::{
     BandwidthCounts, DistributeCall, GroupId, GroupSpec, Histogram, LoadBalancing, Quota,
     Throttling, weight_of_nice,
 };
+pub use self::fault::UserMapping;
 pub use self::filemap::{BlockCopy, PageCacheFile};
 pub use self::futex::{Barrier, Futex};
+pub use self::holder::{HolderState, HolderWatch};
 use self::hrtimer::TimerBase;
 pub use self::idle::{IdleGovernor, IdleWake};
 use self::lock_affinity::LockAffinity;
@@ -78,6 +84,7 @@ pub use self::mutex::Mutex;
 pub use self::osq::OsqKind;
 use self::osq::OsqNode;
 pub use self::pipe::Pipe;
+pub use self::preempt::Preemption;
 pub use self::process::Thread;
 use self::qspinlock::QNodes;
 use self::rq::Rq;
@@ -110,6 +117,10 @@ pub struct KernelCounts {
     pub ipis: u64,
     /// CPUs that stood in a cpuset's overload mask without reason and were taken out.
     pub stale_overloads: u64,
+    /// Time slices that were extended because a thread had asked for it.
+    pub slices_extended: u64,
+    /// Extensions that ended by their timer.
+    pub slices_expired: u64,
 }
 
 /// The kernel of one simulated machine.
@@ -271,7 +282,7 @@ impl Kernel {
     }
 
     /// The address of a new line of user memory.
-    fn user_line(&self) -> u64 {
+    pub(crate) fn user_line(&self) -> u64 {
         let number = self.user_lines.get();
         self.user_lines.set(number + 1);
         USER_BASE + number * hitm_base::LINE_SIZE

@@ -96,6 +96,7 @@ impl Kernel {
     pub(super) async fn mutex_lock(&self, task: &Rc<Task>, mutex: &Mutex) {
         let (engine, site) = (&self.engine, f::MUTEX_LOCK);
         engine.call(site, self.costs.function);
+        self.might_sleep(task).await;
         let is_taken = engine.value(mutex.owner) & !FLAGS != 0;
         let wanted = self.lock_wanted(task, &mutex.stat, is_taken);
         let own = word_of(task.id);
@@ -274,7 +275,7 @@ impl Thread {
         let kernel = &self.kernel;
         kernel.mutex_lock(&self.task, mutex).await;
         taken();
-        kernel.engine.work(f::MUTEX_LOCK, work);
+        kernel.run_in_kernel(&self.task, f::MUTEX_LOCK, work).await;
         given_back();
         kernel.mutex_unlock(&self.task, mutex).await;
         self.leave().await;

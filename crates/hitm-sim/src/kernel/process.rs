@@ -12,14 +12,36 @@ use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
 use super::functions as f;
+use super::preempt::EXIT_RESCHED;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, TIF_NEED_RESCHED, TIF_NOTIFY_RESUME, Task};
-use crate::engine::{Engine, Mode, Rmw, Site};
+use crate::engine::{Engine, Mode, Place, Rmw, Site};
 
 /// A running thread, as its own program sees it.
 #[derive(Debug, Clone)]
 pub struct Thread {
     pub(super) kernel: Rc<Kernel>,
     pub(super) task: Rc<Task>,
+}
+
+/// The way on which a task came into the kernel that it leaves for user mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exit {
+    /// A system call.
+    Syscall,
+    /// An interrupt or a fault.
+    Interrupt,
+    /// None: user code goes on, and an interrupt for it is on its way at most.
+    None,
+}
+
+impl Exit {
+    /// Flags that are looked at.
+    fn resched(self) -> u64 {
+        match self {
+            Exit::Syscall | Exit::Interrupt => EXIT_RESCHED,
+            Exit::None => TIF_NEED_RESCHED,
+        }
+    }
 }
 
 impl Thread {
@@ -76,6 +98,14 @@ impl Thread {
         }
     }
 
+    /// User code looks at a word until somebody writes its line, until `until`, or to the next
+    /// interrupt.
+    pub async fn spin_on(&self, word: Place, seen: u64, until: Cycles) {
+        let engine = &self.kernel.engine;
+        self.until_interrupt(engine.wait_for_write_until(word, seen, until))
+            .await;
+    }
+
     /// Sleeps until `at`.
     pub async fn sleep_until(&self, at: Cycles) {
         self.enter();
@@ -116,18 +146,30 @@ impl Thread {
 
     /// Returns to user mode.
     pub(super) async fn leave(&self) {
-        self.kernel.exit_to_user(&self.task).await;
+        self.kernel.exit_to_user(&self.task, Exit::Syscall).await;
         self.kernel.engine.set_mode(Mode::User);
     }
 
     async fn run_to_interrupt(&self, span: Cycles) -> Cycles {
         let engine = &self.kernel.engine;
         engine.set_mode(Mode::User);
-        let left = engine.run(span).await;
-        engine.set_mode(Mode::Kernel);
-        self.kernel.exit_to_user(&self.task).await;
-        engine.set_mode(Mode::User);
-        left
+        self.until_interrupt(engine.run(span)).await
+    }
+
+    /// User code that may end early for an interrupt, and what the kernel does then.
+    pub(super) async fn until_interrupt<T>(&self, code: impl Future<Output = T>) -> T {
+        let kernel = &self.kernel;
+        let result = code.await;
+        kernel.engine.set_mode(Mode::Kernel);
+        let rq = kernel.rq(self.cpu());
+        // Without an interrupt there was no way into the kernel, where a lazy flag would be seen.
+        let exit = match rq.interrupts.get() == rq.interrupts_seen.get() {
+            true => Exit::None,
+            false => Exit::Interrupt,
+        };
+        kernel.exit_to_user(&self.task, exit).await;
+        kernel.engine.set_mode(Mode::User);
+        result
     }
 }
 
@@ -159,11 +201,15 @@ impl Kernel {
 
     /// Passes through the scheduler as long as it is asked to, and does what is to be done before
     /// user mode.
-    pub(super) async fn exit_to_user(&self, task: &Rc<Task>) {
+    pub(super) async fn exit_to_user(&self, task: &Rc<Task>, exit: Exit) {
         loop {
+            let rq = self.rq(self.engine.cpu());
+            rq.interrupts_seen.set(rq.interrupts.get());
             let flags = self.engine.load(f::EXIT_TO_USER, task.p.flags).await;
-            if flags & TIF_NEED_RESCHED != 0 {
-                self.schedule().await;
+            if flags & exit.resched() != 0 {
+                if exit != Exit::Interrupt || !self.grant_slice_extension(task).await {
+                    self.schedule().await;
+                }
             } else if flags & TIF_NOTIFY_RESUME != 0 {
                 self.throttle_cfs_rq_work(task).await;
             } else if self.takes_balance_request() {

@@ -139,6 +139,10 @@ pub(super) struct Rq {
     /// `distribute_cpu_mask_prev`.
     pub(super) distribute_prev: Cell<Option<CpuId>>,
     pub(super) load: Cell<CpuLoad>,
+    /// Interrupts that it has taken.
+    pub(super) interrupts: Cell<u64>,
+    /// So many of them were followed by a look at the flags of a task.
+    pub(super) interrupts_seen: Cell<u64>,
 }
 
 /// Load that others put on a CPU.
@@ -194,6 +198,8 @@ impl Rq {
             root_domain,
             distribute_prev: Cell::new(None),
             load: Cell::default(),
+            interrupts: Cell::new(0),
+            interrupts_seen: Cell::new(0),
         })
     }
 }

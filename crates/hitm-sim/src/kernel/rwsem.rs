@@ -187,6 +187,7 @@ impl Kernel {
 
     /// Takes a semaphore.
     pub(super) async fn down(&self, task: &Rc<Task>, sem: &RwSem, hold: Hold) {
+        self.might_sleep(task).await;
         if hold == Hold::Read {
             self.down_read(task, sem).await;
             return;
@@ -404,7 +405,8 @@ impl Thread {
         kernel.down(&self.task, sem, held.hold).await;
         let waited = self.now().saturating_sub(begin);
         taken();
-        kernel.engine.work(site_of(held.hold), held.work);
+        let site = site_of(held.hold);
+        kernel.run_in_kernel(&self.task, site, held.work).await;
         if held.sleep > Cycles::ZERO {
             let until = self.now() + held.sleep;
             kernel.sleep_in_kernel(&self.task, until).await;

@@ -181,6 +181,7 @@ impl Kernel {
         loop {
             let vector = self.engine.next_interrupt().await;
             let rq = self.rq(self.engine.cpu());
+            rq.interrupts.set(rq.interrupts.get() + 1);
             self.engine
                 .work(f::IRQENTRY, self.costs.machine.get(MachineCost::IrqEntry));
             // A CPU that polls is no slower to interrupt than a busy one.

@@ -8,8 +8,10 @@ use hitm_base::{CpuId, Cycles};
 use super::cpumask::CpuMask;
 use super::deadline::{DlParams, DlTask};
 use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, places_in};
+use super::holder::HolderWatch;
 use super::places::places;
 use super::rtmutex::PiState;
+use super::slice_extension::SliceExtension;
 use super::waits::{Ready, WaitCauses};
 use crate::engine::{Arena, Extent, Object, Place, SimError, StackId};
 
@@ -73,6 +75,8 @@ pub(super) const TASK_DEAD: u64 = 0x80;
 pub(super) const TIF_NOTIFY_RESUME: u64 = 1 << 1;
 /// `thread_info.flags`: the task must call the scheduler.
 pub(super) const TIF_NEED_RESCHED: u64 = 1 << 3;
+/// `thread_info.flags`: the fair class asks the task to call the scheduler, within a tick.
+pub(super) const TIF_NEED_RESCHED_LAZY: u64 = 1 << 4;
 /// `thread_info.flags`: an idle task that watches its flags.
 pub(super) const TIF_POLLING_NRFLAG: u64 = 1 << 21;
 
@@ -182,6 +186,9 @@ pub struct Task {
     pub(super) pi: RefCell<PiState>,
     /// The deadline class's entity of it.
     pub(super) dl: Option<DlTask>,
+    pub(super) slice: SliceExtension,
+    /// The lock of a program that it has, for those that wait for it.
+    pub(super) holds: RefCell<Option<Rc<HolderWatch>>>,
     pub(super) is_idle: bool,
 }
 

@@ -128,6 +128,7 @@ impl Kernel {
     pub(super) fn note_off_cpu(&self, task: &Task) {
         // A sleeper may stay queued until it owes no time.
         let wants_cpu = !task.is_idle && task.on_rq.get() && !self.is_delayed(task.se);
+        self.note_holder(task, Some(wants_cpu));
         if wants_cpu {
             task.ready.set(Some(Ready::at(self.engine.now())));
         }
@@ -135,6 +136,7 @@ impl Kernel {
 
     /// A task has its CPU.
     pub(super) fn note_on_cpu(&self, task: &Task) {
+        self.note_holder(task, None);
         let Some(ready) = task.ready.take() else {
             return;
         };

@@ -20,6 +20,7 @@ mod outcome;
 mod parse;
 mod peaks;
 mod products;
+mod program_lock_reader;
 mod quantity;
 mod reader;
 mod requests_reader;
@@ -39,7 +40,7 @@ use std::time::Duration;
 use hitm_base::document::TextPlace;
 use thiserror::Error;
 
-use crate::kernel::{Balancing, KernelConfig, Mechanism, Placement, Throttling};
+use crate::kernel::{Balancing, KernelConfig, Mechanism, Placement, Preemption, Throttling};
 
 pub use assumed::Assumed;
 pub use c2c::{C2cCounts, C2cLine, C2cRow};
@@ -123,6 +124,8 @@ pub struct KernelSpec {
     pub balancing: Vec<Balancing>,
     /// Handling of groups without quota left: one variant each.
     pub throttling: Vec<Throttling>,
+    /// Preemption models: one variant each.
+    pub preempt: Vec<Preemption>,
     /// Placement of threads that fight for a lock: one variant each.
     pub placement: Vec<Placement>,
     /// Sets of mechanisms beyond the usual: one variant each.
@@ -172,6 +175,8 @@ pub struct Published {
     pub balancing: Option<Balancing>,
     /// As above: this form of throttling only.
     pub throttling: Option<Throttling>,
+    /// As above: this preemption model only.
+    pub preempt: Option<Preemption>,
     /// As above: this placement only.
     pub placement: Option<Placement>,
     /// The figure is the change from this layout to the other, in per cent.
@@ -185,6 +190,8 @@ pub struct Variant {
     pub balancing: Balancing,
     /// Handling of groups without quota left.
     pub throttling: Throttling,
+    /// The preemption model.
+    pub preempt: Preemption,
     /// Placement of threads that fight for a lock.
     pub placement: Placement,
     /// Mechanisms beyond the usual.
@@ -242,15 +249,18 @@ impl Scenario {
         for balancing in &kernel.balancing {
             for throttling in &kernel.throttling {
                 for placement in &kernel.placement {
-                    let of_mechanisms = |mechanisms: &Vec<Mechanism>| Variant {
-                        balancing: *balancing,
-                        throttling: *throttling,
-                        placement: *placement,
-                        mechanisms: mechanisms.clone(),
-                        layout: String::new(),
-                        wakeups_per_second: None,
-                    };
-                    policies.extend(kernel.mechanisms.iter().map(of_mechanisms));
+                    for preempt in &kernel.preempt {
+                        let of_mechanisms = |mechanisms: &Vec<Mechanism>| Variant {
+                            balancing: *balancing,
+                            throttling: *throttling,
+                            preempt: *preempt,
+                            placement: *placement,
+                            mechanisms: mechanisms.clone(),
+                            layout: String::new(),
+                            wakeups_per_second: None,
+                        };
+                        policies.extend(kernel.mechanisms.iter().map(of_mechanisms));
+                    }
                 }
             }
         }

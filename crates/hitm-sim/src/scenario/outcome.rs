@@ -210,6 +210,8 @@ fn minus(end: KernelCounts, start: KernelCounts) -> KernelCounts {
         pulls: end.pulls - start.pulls,
         ipis: end.ipis - start.ipis,
         stale_overloads: end.stale_overloads - start.stale_overloads,
+        slices_extended: end.slices_extended - start.slices_extended,
+        slices_expired: end.slices_expired - start.slices_expired,
     }
 }
 

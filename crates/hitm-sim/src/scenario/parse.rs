@@ -18,7 +18,9 @@ use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
     ScenarioError, ScenarioGroup, TEXT_BYTES_MAX, VARIANTS_MAX,
 };
-use crate::kernel::{Balancing, KernelConfig, LoadBalancing, Mechanism, Placement, Throttling};
+use crate::kernel::{
+    Balancing, KernelConfig, LoadBalancing, Mechanism, Placement, Preemption, Throttling,
+};
 
 /// The longest run: an hour of virtual time.
 const RUN_MAX: Duration = Duration::from_secs(3_600);
@@ -129,6 +131,7 @@ fn kernel(reader: &Reader<'_>, root: &Table<'_, '_, '_>) -> Result<KernelSpec, S
     let mut kernel = KernelSpec {
         balancing: vec![Balancing::PushIpi],
         throttling: vec![Throttling::Async],
+        preempt: vec![Preemption::None],
         placement: vec![Placement::Default],
         mechanisms: vec![Vec::new()],
         wake_lists: None,
@@ -190,6 +193,9 @@ fn policies(table: &Table<'_, '_, '_>, kernel: &mut KernelSpec) -> Result<(), Sc
     }
     if let Some(throttling) = read::some_of(table, "throttling", &Throttling::WORDS)? {
         kernel.throttling = throttling;
+    }
+    if let Some(preempt) = read::some_of(table, "preempt", &Preemption::WORDS)? {
+        kernel.preempt = preempt;
     }
     if let Some(placement) = read::some_of(table, "placement", &Placement::WORDS)? {
         kernel.placement = placement;
@@ -266,6 +272,7 @@ fn published(
             layout: table.words("layout")?,
             balancing: table.one_of("balancing", &Balancing::WORDS)?,
             throttling: table.one_of("throttling", &Throttling::WORDS)?,
+            preempt: table.one_of("preempt", &Preemption::WORDS)?,
             placement: table.one_of("placement", &Placement::WORDS)?,
             change_from: table.words("change_from")?,
         };
@@ -301,7 +308,7 @@ fn check_variants(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), S
     let mut with_loads = 0;
     let kernel = &scenario.kernel;
     let mut count = kernel.balancing.len() * kernel.throttling.len() * kernel.layouts.len();
-    count *= kernel.placement.len() * kernel.mechanisms.len();
+    count *= kernel.preempt.len() * kernel.placement.len() * kernel.mechanisms.len();
     for workload in &scenario.workloads {
         if let WorkloadKind::Pool(pool) = &workload.kind {
             with_loads += 1;

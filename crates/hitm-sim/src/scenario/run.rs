@@ -176,6 +176,7 @@ fn kernel_config(request: &RunRequest<'_>) -> KernelConfig {
         wake_lists: spec.wake_lists.unwrap_or_else(of_policy),
         partition: request.scenario.partition(cpus),
         throttling: request.variant.throttling,
+        preemption: request.variant.preempt,
         placement: request.variant.placement,
         mechanisms: request.variant.mechanisms.clone(),
         ..spec.shared.clone()

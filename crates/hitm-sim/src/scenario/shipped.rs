@@ -44,6 +44,8 @@ const SHIPPED: &[ShippedFile] = &shipped_files![
     "005-quota" / "bursts.toml",
     "005-quota" / "strand.toml",
     "005-quota" / "expiring.toml",
+    "006-holder" / "preempt.toml",
+    "006-holder" / "cures.toml",
 ];
 
 /// All of them, those of a folder together.

@@ -20,6 +20,7 @@ use crate::workload::metric::{Metric, WorkloadResult};
 use crate::workload::pi_stress::PiStress;
 use crate::workload::policy_changer::PolicyChanger;
 use crate::workload::pool::{PoolConfig, Pools};
+use crate::workload::program_lock::ProgramLock;
 use crate::workload::request_response::RequestResponse;
 use crate::workload::requests::{Load, Requests};
 use crate::workload::rt_app::{self, GroupPaths};
@@ -135,6 +136,9 @@ fn start(
                 config.arrival_cpus = own.into_iter().map(CpuId).collect();
             }
             Requests::spawn(kernel, group, &masks(&placed.cpus), &config)?
+        }
+        WorkloadKind::ProgramLock(placed) => {
+            ProgramLock::spawn(kernel, group, &masks(&placed.cpus), placed.config)?
         }
         WorkloadKind::RtApp(_) => {
             let app = &request.rt_apps[&workload.name];

@@ -24,7 +24,7 @@ fn the_least_scenario_has_one_variant() {
     check(
         &format!("{HEAD}{REST}"),
         expect![[
-            r#"[Variant { balancing: PushIpi, throttling: Async, placement: Default, mechanisms: [], layout: "linux-6.12", wakeups_per_second: None }]"#
+            r#"[Variant { balancing: PushIpi, throttling: Async, preempt: None, placement: Default, mechanisms: [], layout: "linux-6.12", wakeups_per_second: None }]"#
         ]],
     );
 }
@@ -202,7 +202,7 @@ fn mistakes_in_a_setting_name_it() {
     check_settings(
         &["kernel.tack=1"],
         expect![
-            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, cfs_bandwidth_slice, balance_interval, idle, idle_wake, spinlock, osq, load_avg_interval, costs, idle_exit, visit_instructions, lock_window, mechanisms"
+            "--set kernel.tack=1: kernel.tack: found an unknown key, expected one of balancing, throttling, preempt, placement, load_balancing, wake_lists, layouts, tick, cpusets, overlapping_cpusets, rt_runtime, rt_period, cfs_bandwidth_slice, balance_interval, idle, idle_wake, spinlock, osq, load_avg_interval, costs, idle_exit, visit_instructions, lock_window, mechanisms"
         ],
     );
     check_settings(

@@ -14,6 +14,7 @@ use crate::workload::lock_holder::{self, LockHolderConfig};
 use crate::workload::pi_stress::{self, PiStressConfig};
 use crate::workload::policy_changer::{self, PolicyChangerConfig};
 use crate::workload::pool;
+use crate::workload::program_lock::{self, ProgramLockConfig};
 use crate::workload::request_response::{self, RequestResponseConfig};
 use crate::workload::requests::{self, RequestsConfig};
 use crate::workload::schbench::{self, SchbenchConfig};
@@ -78,6 +79,8 @@ pub enum WorkloadKind {
         /// The trace, by its path from the scenario's folder.
         trace: Option<String>,
     },
+    /// Threads that spin for a lock of their own, and touch fresh memory under it.
+    ProgramLock(Placed<ProgramLockConfig>),
     /// An rt-app file, by its path from the scenario's folder.
     RtApp(String),
 }
@@ -101,6 +104,7 @@ impl WorkloadKind {
             WorkloadKind::RequestResponse(_) => &[request_response::FIGURES],
             WorkloadKind::PolicyChanger(_) => &[policy_changer::FIGURES],
             WorkloadKind::Requests { .. } => &[requests::FIGURES],
+            WorkloadKind::ProgramLock(_) => &[program_lock::FIGURES],
             WorkloadKind::RtApp(_) => &[rt_app::FIGURES],
         };
         lists.concat()
@@ -115,6 +119,7 @@ impl WorkloadKind {
             WorkloadKind::LockBench(placed) => &placed.cpus,
             WorkloadKind::PolicyChanger(placed) => &placed.cpus,
             WorkloadKind::Requests { placed, .. } => &placed.cpus,
+            WorkloadKind::ProgramLock(placed) => &placed.cpus,
             _ => return None,
         })
     }

@@ -8,6 +8,7 @@ use hitm_base::{CpuId, Nanos};
 
 use super::ScenarioError;
 use super::groups::{ScenarioGroup, by_name};
+use super::program_lock_reader::program_lock;
 use super::quantity::nanos;
 use super::reader::{self as read, Table, needed, span};
 use super::requests_reader::requests;
@@ -34,7 +35,7 @@ const GROUPS_MAX: u64 = 4_096;
 const WAKEUPS_MAX: u64 = 1_000_000;
 
 /// Any time, none included.
-const ANY: RangeInclusive<Duration> = Duration::ZERO..=TIME_MAX;
+pub(super) const ANY: RangeInclusive<Duration> = Duration::ZERO..=TIME_MAX;
 /// Times that are as long as a single access.
 pub(super) const SHORT: RangeInclusive<Duration> = Duration::from_nanos(100)..=TIME_MAX;
 /// Times of timers.
@@ -43,7 +44,7 @@ pub(super) const TIMER: RangeInclusive<Duration> = Duration::from_micros(1)..=TI
 type Read = fn(&Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError>;
 
 /// Kinds of workloads: the name of one without a name, and what reads its keys.
-const KINDS: [(&str, (&str, Read)); 17] = [
+const KINDS: [(&str, (&str, Read)); 18] = [
     ("rt-migrate-test", ("rt_migrate", rt_migrate)),
     ("ffmpeg", ("ffmpeg", pool)),
     ("cyclictest", ("cyclictest", cyclictest)),
@@ -60,6 +61,7 @@ const KINDS: [(&str, (&str, Read)); 17] = [
     ("request-response", ("request_response", request_response)),
     ("policy-changer", ("policy_changer", policy_changer)),
     ("requests", ("requests", requests)),
+    ("program-lock", ("program_lock", program_lock)),
     ("rt-app", ("rt_app", rt_app)),
 ];
 
@@ -98,7 +100,7 @@ fn group_of(
     let policy = match kind {
         WorkloadKind::Cyclictest(placed) | WorkloadKind::Cyclic(placed) => placed.config.policy,
         WorkloadKind::Hogs(placed) => placed.config.policy,
-        WorkloadKind::Requests { .. } => Policy::Normal(0),
+        WorkloadKind::Requests { .. } | WorkloadKind::ProgramLock(_) => Policy::Normal(0),
         _ => return Ok(None),
     };
     let group = by_name(table, "group", groups)?;

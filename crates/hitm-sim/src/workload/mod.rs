@@ -12,6 +12,7 @@ pub(crate) mod metric;
 pub mod pi_stress;
 pub mod policy_changer;
 pub mod pool;
+pub mod program_lock;
 pub mod request_response;
 pub mod requests;
 pub mod rt_app;

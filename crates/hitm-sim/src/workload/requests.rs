@@ -40,7 +40,7 @@ hitm_base::words! {
 
 impl Times {
     /// A time of this mean, at least a cycle.
-    fn draw(self, mean: Cycles, random: &mut Random) -> Cycles {
+    pub(super) fn draw(self, mean: Cycles, random: &mut Random) -> Cycles {
         let cycles = match self {
             Times::Fixed => mean.0,
             Times::Uniform => random.below(2 * mean.0 + 1),

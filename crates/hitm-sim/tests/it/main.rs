@@ -12,6 +12,8 @@ mod idle;
 mod join;
 mod lock_affinity;
 mod locks;
+mod preempt;
+mod program_lock;
 mod requests;
 mod rt;
 mod rt_app;

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 use hitm_base::machine::preset;
 use hitm_base::{Fnv1a, Machine, Random};
+use hitm_sim::kernel::Preemption;
 use hitm_sim::layout::Layouts;
 use hitm_sim::scenario::{Outcome, RunRequest, Scenario, ShippedFile, Variant, run, shipped};
 
@@ -53,6 +54,7 @@ fn short(file: &ShippedFile) -> Vec<String> {
         ],
         ("005-quota", "bursts.toml") => &["run.duration=\"400ms\"", "workload.0.rate=\"40/s\""],
         ("005-quota", _) => &["run.duration=\"300ms\""],
+        ("006-holder", _) => &["run.duration=\"2ms\""],
         (folder, _) => panic!("{folder} has no short runs yet"),
     };
     let shared = ["run.warm_up=\"0s\""].iter().chain(settings);
@@ -81,6 +83,9 @@ fn scenarios_have_the_timing_that_they_had() {
             let mut policies = policies.join(" ");
             for mechanism in &variant.mechanisms {
                 write!(policies, " {}", mechanism.id()).unwrap();
+            }
+            if variant.preempt != Preemption::None {
+                write!(policies, " {}", variant.preempt.id()).unwrap();
             }
             writeln!(written, "{event:016x} {timing:016x} {name} {policies}").unwrap();
         }

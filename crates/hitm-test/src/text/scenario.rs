@@ -19,6 +19,7 @@ caches = "infinite" | "finite"
 const KERNEL: &str = r#"
 balancing = "passive" | ["push-pull", "push-ipi"] | "push-ipi"
 throttling = "async" | ["sync", "task", "task-sync"]
+preempt = "lazy" | ["none", "voluntary", "full"]
 load_balancing = "domains" | "newly-idle"
 placement = "default" | ["default", "lock-aware"]
 wake_lists = true | false
@@ -33,7 +34,7 @@ idle_exit = "1us" | "2us"
 visit_instructions = 60 | 1
 lock_window = "5ms"
 cfs_bandwidth_slice = "5ms" | "1us" | "1s"
-mechanisms = "timekeeper" | ["second-mask-read", "nohz-balance"] | [] | [[], ["expiring-slices"]]
+mechanisms = "timekeeper" | ["second-mask-read", "nohz-balance"] | [] | [[], ["expiring-slices"], ["huge-pages", "slice-extension"]]
 "#;
 
 /// Keys for the CPUs and the policy of a workload's threads.
@@ -141,6 +142,24 @@ threads = 2 | 64
 cpus = "0-3" | "3"
 nice = 0 | 19
 arrival_cpus = "0" | "1-2"
+group = "pod" | "app"
+[program-lock]
+[optional]
+uses = 1 | 4
+work = "1us" | "100us"
+work_times = "fixed" | "exponential"
+think = "0s" | "50us"
+hold = "0s" | "200ns"
+sleep = "0s" | "20us"
+spin = "1ns" | "40ns"
+touches = 0 | 3
+touches_times = "fixed" | "uniform"
+touch_bytes = 64 | 4096 | 2097152
+processes = true | false
+initialised = true | false
+threads = 2 | 9
+cpus = "0-3" | "3"
+pinned = true | false
 group = "pod" | "app"
 [rt-app]
 file = "a.json"

@@ -48,6 +48,7 @@ impl Simulation {
             });
             let policies = (variant.balancing, variant.throttling, variant.placement);
             let naming = of_layout.clone().with("policies", &format!("{policies:?}"));
+            let naming = naming.with("preempt", &format!("{:?}", variant.preempt));
             let naming = naming.with("mechanisms", &format!("{:?}", variant.mechanisms));
             namings.push(naming.with("load", &format!("{:?}", variant.wakeups_per_second)));
         }
@@ -61,6 +62,7 @@ impl Simulation {
         // Lists of the scenario: a variant has one entry of each.
         kernel.balancing.clear();
         kernel.throttling.clear();
+        kernel.preempt.clear();
         kernel.placement.clear();
         kernel.mechanisms.clear();
         kernel.layouts.clear();

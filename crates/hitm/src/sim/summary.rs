@@ -166,15 +166,20 @@ pub fn variant_label(scenario: &Scenario, variant: &Variant) -> String {
     let is_alone = [
         kernel.layouts.len(),
         kernel.throttling.len(),
+        kernel.preempt.len(),
         kernel.placement.len(),
         kernel.mechanisms.len(),
-    ] == [1; 4];
+    ] == [1; 5];
     if kernel.balancing.len() > 1 || is_alone {
         label.push_str(variant.balancing.id());
         label.push(' ');
     }
     if scenario.kernel.throttling.len() > 1 {
         label.push_str(variant.throttling.id());
+        label.push(' ');
+    }
+    if scenario.kernel.preempt.len() > 1 {
+        label.push_str(variant.preempt.id());
         label.push(' ');
     }
     if scenario.kernel.placement.len() > 1 {
@@ -239,10 +244,11 @@ pub(super) fn comparisons(scenario: &Scenario, reports: &[VariantReport]) -> Vec
 fn concerns(published: &Published, variant: &Variant) -> bool {
     let layout = published.layout.as_ref();
     let (balancing, throttling) = (published.balancing, published.throttling);
-    let placement = published.placement;
+    let (preempt, placement) = (published.preempt, published.placement);
     layout.is_none_or(|layout| *layout == variant.layout)
         && balancing.is_none_or(|balancing| balancing == variant.balancing)
         && throttling.is_none_or(|throttling| throttling == variant.throttling)
+        && preempt.is_none_or(|preempt| preempt == variant.preempt)
         && placement.is_none_or(|placement| placement == variant.placement)
 }
 

@@ -67,6 +67,7 @@ pub(super) struct Labels {
     pub(super) layout: String,
     pub(super) balancing: Option<&'static str>,
     pub(super) throttling: Option<&'static str>,
+    pub(super) preempt: Option<&'static str>,
     pub(super) placement: String,
     pub(super) load: Option<u64>,
 }
@@ -271,6 +272,7 @@ impl Job for SimulationJob {
                 .unwrap_or_else(|| variant.layout.clone()),
             balancing: Some(variant.balancing.id()),
             throttling: Some(variant.throttling.id()),
+            preempt: Some(variant.preempt.id()),
             placement: variant.placement.id().to_owned(),
             load: variant.wakeups_per_second,
         }
@@ -333,6 +335,7 @@ impl ReplayJob {
             layout: text(LAYOUT).unwrap_or_else(|| "recorded".to_owned()),
             balancing: None,
             throttling: None,
+            preempt: None,
             placement: text(THREADS_TO).unwrap_or_else(|| "recorded".to_owned()),
             load: None,
         };

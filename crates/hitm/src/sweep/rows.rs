@@ -70,6 +70,7 @@ impl Sweep {
                 text("layout", "The layout of the kernel's structures"),
                 text("balancing", "The mover of real-time tasks"),
                 text("throttling", "The handling of groups without quota left"),
+                text("preempt", "The preemption model of the kernel"),
                 text(
                     "placement",
                     "The placement of threads that fight for a lock",
@@ -168,7 +169,7 @@ impl Sweep {
             let mut cells = vec![source];
             cells.extend([MACHINE, LAYOUT].map(|key| text(stated(key).as_deref())));
             match self.plan.kind {
-                SourceKind::Scenarios => cells.extend([const { Cell::Missing }; 4]),
+                SourceKind::Scenarios => cells.extend([const { Cell::Missing }; 5]),
                 SourceKind::Recordings => cells.push(text(stated(THREADS_TO).as_deref())),
             }
             return cells;
@@ -179,7 +180,8 @@ impl Sweep {
             text(Some(&labels.layout)),
         ];
         if self.plan.kind == SourceKind::Scenarios {
-            cells.extend([text(labels.balancing), text(labels.throttling)]);
+            let policies = [labels.balancing, labels.throttling, labels.preempt];
+            cells.extend(policies.map(text));
         }
         cells.push(text(Some(&labels.placement)));
         if self.plan.kind == SourceKind::Scenarios {

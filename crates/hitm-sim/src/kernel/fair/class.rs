@@ -280,7 +280,7 @@ impl Kernel {
         self.load_cfs(site, cfs, CfsMember::Timeline).await;
         let picked = self.fair.groups.borrow().tree.pick_eevdf(cfs);
         if picked == Some(se) {
-            self.resched_curr(rq).await;
+            self.resched_curr_lazy(rq).await;
         }
     }
 

@@ -253,7 +253,7 @@ impl Kernel {
         }
         self.account_cfs_rq_runtime(rq, cfs, ran.delta).await;
         if ran.wants_resched {
-            self.resched_curr(rq).await;
+            self.resched_curr_lazy(rq).await;
         }
     }
 }

@@ -3,8 +3,11 @@
 use hitm_base::machine::{
     CachePart, CorePart, Item, MachineCost, MachineFile, Parameter, Quantity,
 };
-use hitm_sim::kernel::{IdleGovernor, KernelCost, LoadBalancing, Placement, SpinlockKind};
+use hitm_sim::kernel::{
+    IdleGovernor, KernelCost, LoadBalancing, Mechanism, Placement, SpinlockKind,
+};
 use hitm_sim::scenario::{Scenario, WorkloadKind};
+use hitm_sim::workload::program_lock::ProgramLockConfig;
 
 /// An assumed number, and its range.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +117,15 @@ fn code_takes_part(cost: KernelCost, scenario: &Scenario) -> bool {
             )
         })
     };
+    let faults = |wanted: &dyn Fn(&ProgramLockConfig) -> bool| {
+        let mut kinds = scenario.workloads.iter().map(|workload| &workload.kind);
+        kinds.any(|kind| match kind {
+            WorkloadKind::ProgramLock(placed) => {
+                placed.config.touches > 0 && wanted(&placed.config)
+            }
+            _ => false,
+        })
+    };
     match cost {
         KernelCost::VisitInstructions => has_groups(),
         KernelCost::Scan => true,
@@ -122,6 +134,12 @@ fn code_takes_part(cost: KernelCost, scenario: &Scenario) -> bool {
             kernel.placement.contains(&Placement::LockAware)
         }
         KernelCost::CnaThreshold => kernel.shared.spinlock == SpinlockKind::Cna,
+        KernelCost::PageFault => faults(&|_| true),
+        KernelCost::ClearPage => faults(&|config| !config.initialised),
+        KernelCost::SliceExtension => {
+            let mut all = kernel.mechanisms.iter().flatten();
+            all.any(|one| *one == Mechanism::SliceExtension)
+        }
         KernelCost::Function => true,
     }
 }
