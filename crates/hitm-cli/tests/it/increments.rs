@@ -21,11 +21,14 @@ fn recorded_increments_take_as_long_as_published_ones() {
     fs::write(&source, include_str!("increments.c")).expect("a temporary file");
     let program = programs::build(directory, "increments", &source, &[]);
     for (threads, published_ns) in PUBLISHED {
-        let cpus = format!("0-{}", threads - 1);
-        let options = ["record", "-m", "xeon8176-8s", "--cpus", &cpus, "-o", "i.hitm", "--"];
+        let (cpus, count) = (format!("0-{}", threads - 1), threads.to_string());
+        let record = ["record", "-m", "xeon8176-8s", "-o", "i.hitm"];
         let program = program.to_str().expect("a temporary path is UTF-8");
-        let args = [program, "counter", &threads.to_string(), "100"];
-        let output = programs::run(directory, &[&options[..], &args].concat());
+        let args = ["--", program, "counter", &count, "100"];
+        let output = programs::run(
+            directory,
+            &[&record[..], &["--cpus", &cpus], &args].concat(),
+        );
         assert!(output.status.success(), "{output:?}");
         let report = programs::report(&directory.join("i.hitm"));
         let lines = report["lines"].as_array().expect("lines");
