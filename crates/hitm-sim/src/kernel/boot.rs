@@ -85,6 +85,15 @@ fn mcs_nodes(arena: &mut Arena, config: &KernelConfig) -> Result<Vec<McsNodes>, 
         .collect()
 }
 
+fn check(config: &KernelConfig) -> Result<(), SimError> {
+    if config.has_overlapping_cpusets() && config.balancing == Balancing::PushIpi {
+        let text =
+            "cpusets overlap: the chain of interrupts goes through root domains, which do not";
+        return Err(SimError::Workload(text.to_owned()));
+    }
+    Ok(())
+}
+
 impl Kernel {
     /// A kernel whose CPUs are idle.
     pub fn new(
@@ -94,11 +103,7 @@ impl Kernel {
     ) -> Result<Rc<Kernel>, SimError> {
         let mut arena = arena_of(engine, layouts, &config);
         let machine = engine.machine();
-        if config.has_overlapping_cpusets() && config.balancing == Balancing::PushIpi {
-            let text =
-                "cpusets overlap: the chain of interrupts goes through root domains, which do not";
-            return Err(SimError::Workload(text.to_owned()));
-        }
+        check(&config)?;
         let (root_domains, domain_of) =
             topology::root_domains(&mut arena, engine, &config.partition)?;
         let all = CpuMask::all(machine.topology.cpu_count());

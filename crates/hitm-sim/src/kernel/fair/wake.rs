@@ -247,9 +247,10 @@ impl Kernel {
         // `h_nr_idle` lies on the line of `h_nr_queued`.
         let places = [places.nr_running, places.cfs[CfsMember::NrQueued as usize]];
         let mut nr_running = 0;
-        let take = |index, value| match index {
-            0 => nr_running = value,
-            _ => {}
+        let take = |index, value| {
+            if index == 0 {
+                nr_running = value;
+            }
         };
         self.engine.load_all(site, &places, take).await;
         let queued = &self.fair.cpu_tasks.borrow()[cpu.index()];

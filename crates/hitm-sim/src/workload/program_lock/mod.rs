@@ -5,7 +5,7 @@
 //! again. The holder takes elements from a list, which are memory that its address space has no page
 //! table entries for, one behind the other. So pages fault in the lock, and the more address spaces take
 //! from the list, the more often. Threads that cannot have the lock look at it, and sleep by the rule of
-//! [`back_off`]. Where the kernel extends slices, a holder asks for it from having the lock to giving it
+//! `back_off`. Where the kernel extends slices, a holder asks for it from having the lock to giving it
 //! back.
 //!
 //! The lock's word and the list's head share a line, as members of one structure. An element is on a line
