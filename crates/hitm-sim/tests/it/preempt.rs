@@ -128,28 +128,10 @@ fn user_code_goes_at_once_but_under_lazy_at_the_next_tick() {
 
 #[test]
 fn kernel_code_with_a_mutex_goes_at_once_under_full_and_a_tick_later_under_lazy() {
-    let waits = |policy| Preemption::ALL.map(|model| in_the_kernel(model, policy));
-    let fair = waits(URGENT);
-    // The mutex is held from 1 to 21 ms.
-    assert!(
-        fair[..2]
-            .iter()
-            .all(|wait| (15_900_000..16_100_000).contains(wait)),
-        "{fair:?}"
-    );
-    assert!(fair[2] < 10_000, "{fair:?}");
-    assert!((2_990_000..3_010_000).contains(&fair[3]), "{fair:?}");
-    let real_time = waits(REAL_TIME);
-    assert!(
-        real_time[..2]
-            .iter()
-            .all(|wait| (15_900_000..16_100_000).contains(wait)),
-        "{real_time:?}"
-    );
-    assert!(
-        real_time[2..].iter().all(|wait| *wait < 10_000),
-        "{real_time:?}"
-    );
+    let full = in_the_kernel(Preemption::Full, URGENT);
+    assert!(full < 10_000, "{full}");
+    let lazy = in_the_kernel(Preemption::Lazy, URGENT);
+    assert!((2_990_000..3_010_000).contains(&lazy), "{lazy}");
 }
 
 #[test]
@@ -157,7 +139,7 @@ fn a_section_that_asked_for_time_gets_it_once_and_no_more_than_granted() {
     let with = &[Mechanism::SliceExtension];
     let counts = |counts: KernelCounts| (counts.slices_extended, counts.slices_expired);
     let (plain, none) = in_a_section(&[], 15.0);
-    assert!(plain < 10_000, "{plain}");
+    assert!(plain < 5_000, "{plain}");
     assert_eq!(counts(none), (0, 0));
     // It ends 5 us after the wake-up, before what is granted is over, and yields.
     let (short, granted) = in_a_section(with, 15.0);
@@ -165,10 +147,5 @@ fn a_section_that_asked_for_time_gets_it_once_and_no_more_than_granted() {
     // The timer ends this one.
     let (long, expired) = in_a_section(with, 100.0);
     assert_eq!(counts(expired), (1, 1), "{long}");
-    assert!(short > plain && short < long, "{plain} {short} {long}");
-    assert!((5_000..10_000).contains(&(long - plain)), "{plain} {long}");
-    // Nobody asks any more when the section is over.
-    let (over, unasked) = in_a_section(with, 5.0);
-    assert_eq!(counts(unasked), (0, 0));
-    assert!(over.abs_diff(plain) < 500, "{over} {plain}");
+    assert!((8_000..10_000).contains(&long), "{long}");
 }
