@@ -396,12 +396,12 @@ pub fn wrapped_words(name: &str, fields: &[&str]) -> String {
 
 /// Fields of a Java class with `@Contended`.
 pub fn contended_words(class: &str, fields: &[String]) -> String {
-    say::contended(class, fields.join(", "))
+    say::annotated(class, fields.join(", "))
 }
 
 /// Objects of a Java class with `@Contended`.
 pub fn contended_class_words(class: &str) -> String {
-    say::contended_class(class)
+    say::annotated_class(class)
 }
 
 /// Options that `@Contended` needs.

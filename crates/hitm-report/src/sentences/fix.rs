@@ -8,9 +8,9 @@ sentences! {
     /// Fields of a structure of Rust in crossbeam's wrapper.
     wrapped(name, fields) = "{name}: {fields} in CachePadded";
     /// Fields of a Java class with the annotation.
-    contended(class, fields) = "{class}: @Contended on {fields}";
+    annotated(class, fields) = "{class}: @Contended on {fields}";
     /// Objects of a Java class with the annotation.
-    contended_class(class) = "{class}: @Contended on the class";
+    annotated_class(class) = "{class}: @Contended on the class";
     /// Options of Java.
     java_options(exports, heeds) = "javac needs {exports}, and java {heeds}: trials have them by JDK_JAVAC_OPTIONS and \
         JAVA_TOOL_OPTIONS, which a build within Maven or Gradle does not heed";
