@@ -71,7 +71,9 @@ pub fn wrap_rust(
         true => "CachePadded",
         false => path,
     };
-    let mut edits = literals::wrapped(&tokens, &found, name, (path, &indices))?;
+    let fields = &indices;
+    let wrap = literals::Wrap { path, fields };
+    let mut edits = literals::wrapped(&tokens, &found, name, &wrap)?;
     for index in &indices {
         let (start, end) = found.type_span(&tokens, *index);
         edits.push(Edit::insert(start, format!("{path}<")));

@@ -35,12 +35,20 @@ pub(super) fn edits(
     Ok(edits)
 }
 
+/// A type around some fields of a structure.
+pub(super) struct Wrap<'w> {
+    /// Its name as the source writes it.
+    pub(super) path: &'w str,
+    /// Indices of the fields.
+    pub(super) fields: &'w [usize],
+}
+
 /// Edits that wrap the values that literals of the structure `name` have for some fields. A pattern stays as it is.
 pub(super) fn wrapped(
     tokens: &Tokens<'_>,
     fields: &Fields,
     name: &str,
-    wrap: (&str, &[usize]),
+    wrap: &Wrap<'_>,
 ) -> Result<Vec<Edit>, EmitError> {
     let mut edits = Vec::new();
     for open in opens(tokens, fields, name)? {
@@ -52,10 +60,14 @@ pub(super) fn wrapped(
                 from = tokens.close(from + 1) + 1;
             }
             let own = tokens.at(from);
-            if !wrap.1.iter().any(|index| fields.fields[*index].name == own) {
+            if !wrap
+                .fields
+                .iter()
+                .any(|index| fields.fields[*index].name == own)
+            {
                 continue;
             }
-            let call = format!("{}::new(", wrap.0);
+            let call = format!("{}::new(", wrap.path);
             let last = tokens.get(end - 1).end;
             let (at, text) = match tokens.at(from + 1) {
                 ":" if from + 1 < end => (tokens.get(from + 2).start, call),

@@ -1,5 +1,7 @@
 //! `hitm fix` on programs of Java.
 
+use hitm_test::process::Command;
+
 use super::{Tree, only};
 use crate::programs::say_not_run;
 
@@ -43,7 +45,7 @@ const JAVA: &str =
 /// The answer about a program; none, with a word about it, where there is no compiler.
 fn answer(build: &str, what: &str) -> Option<serde_json::Value> {
     let tree = Tree::of(&[("src/app/Counts.java", SOURCE)]);
-    let javac = std::process::Command::new("javac").arg("-version").output();
+    let javac = Command::new("javac").arg("-version").output();
     if javac.is_err() {
         say_not_run("@Contended", "there is no javac");
         return None;

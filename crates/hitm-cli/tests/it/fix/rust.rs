@@ -1,6 +1,8 @@
 //! `hitm fix` on programs of Rust.
 
-use std::process::{Command as Cargo, Stdio};
+use std::process::Stdio;
+
+use hitm_test::process::Command;
 
 use super::{Tree, only};
 use crate::programs::say_not_run;
@@ -61,7 +63,7 @@ const BUILD: &str = "cargo build --quiet --offline --release --manifest-path %/C
 fn answer(read: &str) -> Option<serde_json::Value> {
     let program = program(read);
     let tree = Tree::of(&[("src/main.rs", &program), ("Cargo.toml", MANIFEST)]);
-    let mut cargo = Cargo::new("cargo");
+    let mut cargo = Command::new("cargo");
     cargo.args(["generate-lockfile", "--quiet", "--offline"]);
     cargo.current_dir(tree.folder.path()).stderr(Stdio::null());
     if !cargo.status().is_ok_and(|status| status.success()) {
