@@ -19,7 +19,8 @@ use crate::{Exit, Terminal};
 /// Options of `hitm reproduce`.
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// Cases, by the number or name of their folder in scenarios/; all when none is given
+    /// Cases, by the number or name of their folder in scenarios/, or one scenario of a case (000/ffmpeg);
+    /// all when none is given
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
     /// Run a tenth of the duration and of the iterations
@@ -96,6 +97,10 @@ pub(super) fn run(args: ReproduceArgs, terminal: &mut Terminal) -> Result<Exit> 
         seed_count: args.seeds,
     };
     page::check_output(args.format, args.output.as_deref(), terminal)?;
+    let one = args.cases.iter().find(|name| name.contains('/'));
+    if let (Some(one), Some(_)) = (one, &args.write) {
+        bail!("found {one}, expected whole cases: --write replaces all of a case's figures");
+    }
     if args.sensitivity {
         return vary(&args, wanted, terminal);
     }

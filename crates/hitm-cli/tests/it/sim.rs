@@ -221,7 +221,8 @@ fn published_figures_have_intervals() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let args = [
         "reproduce",
-        "003",
+        "003/96-threads",
+        "003/schbench",
         "--quick",
         "--sensitivity",
         "--samples",
@@ -273,6 +274,14 @@ fn published_figures_have_intervals() {
 #[test]
 fn a_case_is_reproduced_by_its_number() {
     let directory = tempfile::tempdir().expect("a temporary directory");
+    for name in ["007", "003/nothing"] {
+        let unknown = hitm(&["reproduce", name], directory.path());
+        assert_eq!(unknown.status.code(), Some(2), "{name}");
+    }
+    let part = ["reproduce", "003/schbench", "--write", "page.md"];
+    let part = hitm(&part, directory.path());
+    assert_eq!(part.status.code(), Some(2));
+    assert!(text(&part.stderr).contains("expected whole cases"));
     let unknown = hitm(&["reproduce", "007"], directory.path());
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("000-root-domain, 001-rt-balancing"));

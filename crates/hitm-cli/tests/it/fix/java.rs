@@ -50,7 +50,7 @@ fn answer(build: &str, what: &str) -> Option<serde_json::Value> {
         say_not_run("@Contended", "there is no javac");
         return None;
     }
-    let run = format!("{JAVA} {what} 400000");
+    let run = format!("{JAVA} {what}");
     let mut command = tree.command(build, "", &["--format", "json", "--run", &run]);
     let output = command.output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
@@ -61,7 +61,7 @@ fn answer(build: &str, what: &str) -> Option<serde_json::Value> {
 
 #[test]
 fn fields_of_java_are_annotated_and_the_options_told() {
-    let Some(answer) = answer(BUILD, "fields") else {
+    let Some(answer) = answer(BUILD, "fields 1500000") else {
         return;
     };
     let remedy = only(&answer, "remedies");
@@ -85,7 +85,7 @@ fn fields_of_java_are_annotated_and_the_options_told() {
 #[test]
 fn a_build_that_takes_no_options_is_refused_with_them() {
     let build = format!("env -u JDK_JAVAC_OPTIONS {BUILD}");
-    let Some(answer) = answer(&build, "fields") else {
+    let Some(answer) = answer(&build, "fields 400000") else {
         return;
     };
     let remedy = only(&answer, "remedies");
@@ -102,7 +102,7 @@ fn a_build_that_takes_no_options_is_refused_with_them() {
 
 #[test]
 fn static_fields_of_java_are_refused() {
-    let Some(answer) = answer(BUILD, "statics") else {
+    let Some(answer) = answer(BUILD, "statics 400000") else {
         return;
     };
     let remedy = only(&answer, "remedies");

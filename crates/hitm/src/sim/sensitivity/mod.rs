@@ -17,7 +17,7 @@ mod points;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use hitm_sim::scenario::{ShippedFile, shipped};
+use hitm_sim::scenario::ShippedFile;
 use rayon::prelude::*;
 
 use super::{Error, LoadOptions, Reproduction, SimReport, Simulation};
@@ -76,10 +76,9 @@ pub fn sensitivity(
     options: &SensitivityOptions,
     progress: &(dyn Fn(&str, usize, usize) + Sync),
 ) -> Result<Vec<Sensitivity>, Error> {
-    let cases = options.cases.cases()?;
     let mut all = Vec::new();
-    for file in shipped().filter(|file| cases.contains(&file.folder)) {
-        let scenario = Varied::new(*file, options)?;
+    for file in options.cases.files()? {
+        let scenario = Varied::new(file, options)?;
         if scenario.has_headlines() {
             all.push(scenario.vary(&|done, count| progress(file.name, done, count))?);
         }
