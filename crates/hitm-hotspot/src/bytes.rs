@@ -9,6 +9,8 @@ const LAST_BYTE_LIMIT: u8 = 192;
 const BITS: u32 = 6;
 /// Bytes of a number.
 const BYTES_MAX: u32 = 5;
+/// Entries of a table of lines: a method has 65,535 bytecodes at most.
+const ENTRIES_MAX: u64 = 1 << 16;
 /// Byte before a pair of whole numbers in a table of lines.
 const ESCAPE: u8 = 0xff;
 
@@ -49,15 +51,17 @@ impl<'v, 'm> Packed<'v, 'm> {
         Ok((number >> 1) as i32 ^ -((number & 1) as i32))
     }
 
-    /// The source line of a bytecode, by the table of lines here: that of the last entry at or before it.
+    /// The source line of a bytecode, by the table of lines here: that of the last entry at or before it. Takes the
+    /// entries that it reads from `entries_left`, and ends when none is left.
     pub(crate) fn line_of(
         mut self,
         wanted: i32,
-        entries_max: u32,
+        entries_left: &mut u64,
     ) -> Result<Option<u32>, HotspotError> {
         let (mut bytecode, mut line) = (0_i32, 0_i32);
         let mut best: Option<(i32, i32)> = None;
-        for _ in 0..entries_max {
+        for _ in 0..ENTRIES_MAX.min(*entries_left) {
+            *entries_left -= 1;
             match self.byte()? {
                 0 => break,
                 ESCAPE => {
@@ -116,7 +120,7 @@ mod tests {
         // Bytecode 0 in line 7; 5 bytes on, one line on; by an escape 40 bytecodes on, 3 lines back.
         let bytes = Bytes(vec![7, 5 << 3 | 1, ESCAPE, 80, 5, 0]);
         let view = View::new(&bytes);
-        let line = |bytecode| Packed::new(&view, 0).line_of(bytecode, 100).unwrap();
+        let line = |bytecode| Packed::new(&view, 0).line_of(bytecode, &mut 100).unwrap();
         assert_eq!(
             [0, 4, 5, 44, 45].map(line),
             [Some(7), Some(7), Some(8), Some(8), Some(5)]
