@@ -21,6 +21,8 @@ use ring::{Attributes, Event, Ring};
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Bytes of a ring: 50 ms of samples with forty callers at 999 Hz take a fifth.
 const RING_BYTES: usize = 128 << 10;
+/// Bytes of the ring of a CPU, as many as `perf record` takes: a second of samples at 2 kHz, in which names are read.
+const CPU_RING_BYTES: usize = 512 << 10;
 /// Limit on threads with a ring of their own, 132 KiB each.
 const RINGS_MAX: usize = 2048;
 
@@ -126,7 +128,7 @@ impl Sampler {
                 task: -1,
                 cpu: *cpu as i32,
             };
-            self.rings.push(Ring::of(event.open()?, RING_BYTES)?);
+            self.rings.push(Ring::of(event.open()?, CPU_RING_BYTES)?);
         }
         Ok(())
     }
