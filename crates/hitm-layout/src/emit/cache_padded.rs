@@ -86,7 +86,8 @@ pub fn wrap_rust(
     }))
 }
 
-/// Members that share no line with others, if all others share one line.
+/// Members to wrap: those that share no line with others, if all others share one line. Where no two share one, the
+/// last member stays as it is: what is wrapped shares no line with it.
 fn alone(layout: &FileStruct) -> Option<Vec<&FileMember>> {
     let sized = || layout.members.iter().filter(|member| member.size_bytes > 0);
     let lines = |member: &FileMember| {
@@ -101,11 +102,15 @@ fn alone(layout: &FileStruct) -> Option<Vec<&FileMember>> {
             of.end() < own.start() || of.start() > own.end()
         })
     };
-    let (alone, others): (Vec<_>, Vec<_>) = sized().partition(is_alone);
+    let (mut alone, others): (Vec<_>, Vec<_>) = sized().partition(is_alone);
     let mut of_others = others.iter().map(|member| lines(member));
     let first = of_others.next();
     let is_one = first
         .is_none_or(|first| first.start() == first.end() && of_others.all(|other| other == first));
+    if others.is_empty() && alone.len() > 1 {
+        alone.sort_by_key(|member| member.offset_bytes);
+        alone.pop();
+    }
     (is_one && !alone.is_empty()).then_some(alone)
 }
 
@@ -229,5 +234,9 @@ mod tests {
             ("b", 136),
         ]);
         assert_eq!(alone(&three), None);
+        let all = layout(&[("limit", 128), ("hits", 0), ("misses", 64)]);
+        let names = |found: Vec<&FileMember>| found.iter().map(|one| one.name.clone()).collect();
+        let wrapped: Option<Vec<String>> = alone(&all).map(names);
+        assert_eq!(wrapped.unwrap(), ["hits", "misses"]);
     }
 }

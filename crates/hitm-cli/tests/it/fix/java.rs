@@ -85,7 +85,7 @@ fn fields_of_java_are_annotated_and_the_options_told() {
 #[test]
 fn a_build_that_takes_no_options_is_refused_with_them() {
     let build = format!("env -u JDK_JAVAC_OPTIONS {BUILD}");
-    let Some(answer) = answer(&build, "fields 400000") else {
+    let Some(answer) = answer(&build, "fields 1500000") else {
         return;
     };
     let remedy = only(&answer, "remedies");
@@ -102,7 +102,7 @@ fn a_build_that_takes_no_options_is_refused_with_them() {
 
 #[test]
 fn static_fields_of_java_are_refused() {
-    let Some(answer) = answer(BUILD, "statics 400000") else {
+    let Some(answer) = answer(BUILD, "statics 1500000") else {
         return;
     };
     let remedy = only(&answer, "remedies");
