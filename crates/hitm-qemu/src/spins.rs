@@ -53,10 +53,6 @@ pub(crate) const LAST_STORES: usize = 8;
 /// Bytes of a waiter's place in a queue.
 const NODE_BYTES: u64 = 128;
 
-/// Looks at one word without a gap, behind the first, after which all words of a loop are known. Some loops look at
-/// a word twice in a round. Assumed 3 (2 to 5).
-const ROUNDS: u32 = 3;
-
 /// A look at shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Look {
@@ -134,11 +130,6 @@ impl Spins {
     pub(crate) fn are_at(&self, addr: u64, stores: u64) -> bool {
         let words = &self.run.words[..self.run.len];
         self.run.last.stores == stores && words.iter().any(|word| word.addr == addr)
-    }
-
-    /// Returns true if the thread has looked at the words of its loop in several rounds without a gap.
-    pub(crate) fn goes_round(&self) -> bool {
-        self.run.len > 0 && self.run.rounds >= ROUNDS
     }
 
     /// The thread looks, after these stores.
@@ -524,25 +515,6 @@ mod tests {
         let run = (0..300).map(|n| load(9_000 + 3 * n, WORD, 0));
         let run = run.chain(glimpses(3000)).chain([found(5, 3000, 1)]);
         assert_eq!(wait(run), Some((WORD, 41_000)));
-    }
-
-    #[test]
-    fn all_words_of_a_loop_are_known_after_some_rounds() {
-        // The first word is looked at twice in a round. Looks count from the second one at each word.
-        let words = [WORD, WORD, WORD + 64];
-        let mut seen = Vec::new();
-        let mut spins = spins();
-        for (n, addr) in (0..100).zip(words.into_iter().cycle()) {
-            if seen.contains(&addr) {
-                spins.look(load(3 * n, addr, 0), &NO_STORES);
-            }
-            seen.push(addr);
-            if spins.goes_round() {
-                break;
-            }
-        }
-        assert!(seen.len() < 10, "{}", seen.len());
-        assert_eq!(spins.run.len, 2);
     }
 
     #[test]

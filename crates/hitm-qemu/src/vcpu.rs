@@ -29,9 +29,8 @@ const READ_LINES: usize = 4096;
 /// Pairs of instructions that a thread remembers to have looked with; a power of two.
 const LAST_LOOKS: usize = 8;
 
-/// Accesses at the start of a window, and behind an interrupt, that are all looked at, at most: the thread may wait at
-/// a line that is its own, where loads are not seen otherwise. Assumed 32 (16 to 64): three rounds of the longest
-/// loops.
+/// Accesses at the start of a window, and behind an interrupt, that are all looked at: the thread may wait at a line
+/// that is its own, where loads are not seen otherwise. Assumed 32 (16 to 64): three rounds of the longest loops.
 const GLIMPSE_ACCESSES: u32 = 32;
 
 /// A load of shared memory: by which instruction, of which word, after how many stores.
@@ -167,10 +166,8 @@ impl VcpuTable {
 pub(crate) struct Vcpu {
     first_touch: &'static FirstTouch,
     near: Near,
-    /// Accesses that are still looked at, wherever they are, as long as the thread has made so many stores: who
-    /// writes does not wait.
+    /// Accesses that are still looked at, wherever they are.
     glimpse: u32,
-    glimpse_stores: u64,
     pub(crate) slot: Slot,
     tag: Tag,
     /// The thread as the filter sees it, since it was let go last.
@@ -268,7 +265,6 @@ impl Vcpu {
             first_touch,
             near: Near::default(),
             glimpse: 0,
-            glimpse_stores: 0,
             slot,
             tag,
             toucher,
@@ -354,7 +350,6 @@ impl Vcpu {
     /// The next accesses go the slow way, each.
     fn begin_glimpse(&mut self) {
         self.glimpse = GLIMPSE_ACCESSES;
-        self.glimpse_stores = self.far_stores();
         self.near = Near::default();
     }
 
@@ -505,7 +500,7 @@ impl Vcpu {
     ) {
         let GuestAccess { addr, op, size } = access;
         let touch = self.first_touch.touch(addr, self.toucher, op.is_write());
-        let is_glimpse = self.glimpse > 0 && self.glimpse_stores == self.far_stores();
+        let is_glimpse = self.glimpse > 0;
         match is_glimpse {
             true => self.glimpse -= 1,
             false => self.near = self.first_touch.near(addr),
@@ -639,10 +634,6 @@ impl Vcpu {
             at: self.place_of(insn),
         };
         self.spins.look(look, &self.last_stores);
-        // All words of the loop are known.
-        if self.spins.goes_round() {
-            self.glimpse = 0;
-        }
     }
 
     /// The lines of a range that nobody has touched are the thread's.

@@ -56,9 +56,6 @@ pub(super) struct Run {
     pub(super) last: Place,
     /// The word of the last look was looked at a moment before as well.
     pub(super) is_dense: bool,
-    /// The word of the first look behind a gap, and how often it was looked at again since.
-    round_word: usize,
-    pub(super) rounds: u32,
     /// The last look was at a line that only the thread uses.
     is_private: bool,
     looks: u64,
@@ -141,11 +138,6 @@ impl Run {
 
     pub(super) fn again(&mut self, index: usize, look: &Look, is_dense: bool) {
         self.is_dense = is_dense;
-        if !is_dense {
-            (self.round_word, self.rounds) = (index, 0);
-        } else if index == self.round_word {
-            self.rounds += 1;
-        }
         let word = &mut self.words[index];
         let is_same = word.value == look.value;
         match (look.is_private, word.began_private) {
