@@ -82,7 +82,7 @@ impl Word {
 }
 
 impl Run {
-    /// How the thread may have come from its last look to this one without anything else to do.
+    /// The way from the thread's last look to this one, if it had nothing else to do in between.
     pub(super) fn way_to(&self, look: &Look) -> Option<Way> {
         let writes_nothing = self.len > 0 && look.at.stores == self.last.stores;
         match writes_nothing {

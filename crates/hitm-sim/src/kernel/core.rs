@@ -13,8 +13,8 @@
 
 use std::rc::Rc;
 
-use hitm_base::CpuId;
 use hitm_base::machine::MachineCost;
+use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
 use super::deadline::EnqueueDl;
@@ -28,7 +28,7 @@ use super::smp::Call;
 use super::task::{
     TASK_DEAD, TASK_RUNNING, TASK_WAKING, TIF_NEED_RESCHED, TIF_POLLING_NRFLAG, Task,
 };
-use crate::engine::{Rmw, StackId, TracedTask};
+use crate::engine::{Rmw, Site, StackId, TracedTask};
 
 /// A waker's hint about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -492,6 +492,18 @@ impl Kernel {
             .await;
         self.schedule().await;
         unreachable!("a task that has ended does not run again");
+    }
+
+    /// The time that the running task had since it was last charged: `update_curr_common` of Linux 6.12.
+    pub(super) async fn update_curr_common(&self, curr: &Task, site: Site) -> Cycles {
+        let engine = &self.engine;
+        engine.load(site, curr.p.exec_start).await;
+        let now = engine.now();
+        let span = now.saturating_sub(curr.exec_start.get());
+        curr.exec_start.set(now);
+        curr.count(|totals| totals.run_time += span);
+        engine.store(site, curr.p.exec_start, now.0).await;
+        span
     }
 
     /// The tick of this CPU. Interrupts are off.

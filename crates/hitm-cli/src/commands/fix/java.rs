@@ -143,7 +143,7 @@ impl Wanted {
         Err((None, format!("no file of the tree declares {}", self.class)))
     }
 
-    /// What the small program says about a file.
+    /// The small program's answer about a file.
     fn ask(&self, file: &Path) -> Result<String, String> {
         let failed = |error| format!("cannot ask java for places in its source: {error}");
         let mut program = tempfile::Builder::new()

@@ -230,12 +230,7 @@ impl Kernel {
         let Some(dl) = &curr.dl else {
             return;
         };
-        engine.load(site, curr.p.exec_start).await;
-        let now = engine.now();
-        let span = now.saturating_sub(curr.exec_start.get());
-        curr.exec_start.set(now);
-        curr.count(|totals| totals.run_time += span);
-        engine.store(site, curr.p.exec_start, now.0).await;
+        let span = self.update_curr_common(&curr, site).await;
         dl.left.set(dl.left.get().saturating_sub_unsigned(span.0));
         engine.store(site, dl.p.runtime, dl.left.get() as u64).await;
         let is_over = dl.left.get() <= 0 || dl.is_yielded.get();
@@ -245,7 +240,7 @@ impl Kernel {
         self.dequeue_dl_entity(rq, &curr).await;
         dl.is_throttled.set(true);
         let period = dl.deadline.get() - dl.params.deadline.0 + dl.params.period.0;
-        if period <= now.0 {
+        if period <= curr.exec_start.get().0 {
             // The next period is there already.
             self.replenish_dl_entity(dl).await;
             self.enqueue_dl_entity(rq, &curr).await;

@@ -176,17 +176,12 @@ impl Kernel {
 
     /// Charges the running task for its time.
     pub(in crate::kernel) async fn update_curr_rt(&self, rq: &Rq) {
-        let (engine, site) = (&self.engine, f::UPDATE_CURR_RT);
+        let site = f::UPDATE_CURR_RT;
         let curr = self.task(rq.curr.get());
         if !curr.is_rt() {
             return;
         }
-        engine.load(site, curr.p.exec_start).await;
-        let now = engine.now();
-        let span = now.saturating_sub(curr.exec_start.get());
-        curr.exec_start.set(now);
-        curr.count(|totals| totals.run_time += span);
-        engine.store(site, curr.p.exec_start, now.0).await;
+        let span = self.update_curr_common(&curr, site).await;
         let Some(runtime) = self.config.rt_runtime else {
             return;
         };

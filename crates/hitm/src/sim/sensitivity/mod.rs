@@ -5,7 +5,7 @@
 //! of each headline figure over all these runs, and the effect of each number on it. A few more seeds
 //! without a change show the effect of chance.
 //!
-//! Where nothing is published, the scenario's own assumed numbers are varied alone.
+//! The scenario's own assumed numbers are varied alone if nothing is published.
 //!
 //! Invariant: the same scenario and options give the same points and the same order of results,
 //! with any number of threads.
