@@ -5,8 +5,8 @@ use hitm_test::process::Command;
 use super::{Tree, only};
 use crate::programs::say_not_run;
 
-/// Three threads, each with a field of its own in one object or one class: two of three lie on one line wherever they
-/// begin.
+/// Three threads that loop at the same time, each with a field of its own in one object or one class: two of three lie
+/// on one line wherever they begin.
 const SOURCE: &str = r#"package app;
 
 public class Counts {
@@ -20,7 +20,15 @@ public class Counts {
 
     static void run(Runnable... all) throws Exception {
         Thread[] threads = new Thread[all.length];
-        for (int i = 0; i < all.length; i++) threads[i] = new Thread(all[i]);
+        var begun = new java.util.concurrent.CountDownLatch(all.length);
+        for (int i = 0; i < all.length; i++) {
+            Runnable loop = all[i];
+            threads[i] = new Thread(() -> {
+                begun.countDown();
+                try { begun.await(); } catch (InterruptedException e) { return; }
+                loop.run();
+            });
+        }
         for (Thread thread : threads) thread.start();
         for (Thread thread : threads) thread.join();
     }
@@ -44,9 +52,8 @@ public class Counts {
 
 const BUILD: &str = "javac -g -d %/out %/src/app/Counts.java";
 
-/// Loops are compiled after so many rounds, not when the compiler's thread gets a CPU.
-const JAVA: &str =
-    "java -Xbatch -XX:Tier3BackEdgeThreshold=2000 -XX:+UseSerialGC -cp %/out app.Counts";
+/// Loops are compiled once, after so many rounds, not when the compiler's thread gets a CPU.
+const JAVA: &str = "java -Xbatch -XX:TieredStopAtLevel=1 -XX:Tier3BackEdgeThreshold=2000 -XX:+UseSerialGC -cp %/out app.Counts";
 
 /// The answer about a program; none, with a word about it, where there is no compiler.
 fn answer(build: &str, what: &str) -> Option<serde_json::Value> {
@@ -67,7 +74,7 @@ fn answer(build: &str, what: &str) -> Option<serde_json::Value> {
 
 #[test]
 fn fields_of_java_are_annotated_and_the_options_told() {
-    let Some(answer) = answer(BUILD, "fields 800000") else {
+    let Some(answer) = answer(BUILD, "fields 300000") else {
         return;
     };
     let remedy = only(&answer, "remedies");
@@ -91,7 +98,7 @@ fn fields_of_java_are_annotated_and_the_options_told() {
 #[test]
 fn a_build_that_takes_no_options_is_refused_with_them() {
     let build = format!("env -u JDK_JAVAC_OPTIONS {BUILD}");
-    let Some(answer) = answer(&build, "fields 800000") else {
+    let Some(answer) = answer(&build, "fields 300000") else {
         return;
     };
     let remedy = only(&answer, "remedies");
@@ -108,7 +115,7 @@ fn a_build_that_takes_no_options_is_refused_with_them() {
 
 #[test]
 fn static_fields_of_java_are_refused() {
-    let Some(answer) = answer(BUILD, "statics 800000") else {
+    let Some(answer) = answer(BUILD, "statics 300000") else {
         return;
     };
     let remedy = only(&answer, "remedies");
