@@ -221,7 +221,7 @@ fn published_figures_have_intervals() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let args = [
         "reproduce",
-        "003/96-threads",
+        "003/one-thread",
         "003/schbench",
         "--quick",
         "--sensitivity",
@@ -236,7 +236,7 @@ fn published_figures_have_intervals() {
     let all = json["sensitivity"].as_array().expect("scenarios");
     let many = all
         .iter()
-        .find(|one| one["scenario"] == "003-lock-affinity/96-threads");
+        .find(|one| one["scenario"] == "003-lock-affinity/one-thread");
     let many = many.expect("the case with published figures");
     let numbers = many["numbers"].as_array().expect("numbers");
     let has = |key: &str| numbers.iter().any(|number| number["key"] == key);
