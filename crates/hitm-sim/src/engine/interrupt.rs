@@ -12,14 +12,13 @@ use super::cpu::{Interrupted, Mode, Vector, Wait};
 use super::state::State;
 
 impl State {
-    /// The CPU leaves what it does for its interrupt handler.
+    /// The CPU leaves what it does for its interrupt handler. Work that its clock has already, ahead of
+    /// `now`, is done afterwards.
     pub(super) fn deliver(&mut self, index: usize, now: Cycles) {
         if let Wait::Parked(line) = self.cpus[index].wait {
             self.unpark(index, line);
         }
         let cpu = &mut self.cpus[index];
-        // A CPU may have run ahead of the interrupt: its clock does not go back.
-        let now = now.max(cpu.clock);
         let (wait, left) = match cpu.wait {
             // A spinner looks again afterwards.
             Wait::Parked(_) => (Wait::Sync, Cycles::ZERO),

@@ -168,6 +168,37 @@ fn an_interrupt_stops_work_and_the_rest_follows() {
     );
 }
 
+/// Time at which 10,000 cycles of work and a miss are done, if an interrupt comes at `at`.
+fn work_ends(at: Cycles) -> u64 {
+    let mut toy = Toy::new(icelake());
+    let log = Log::default();
+    let (task_log, irq_log) = (log.clone(), log.clone());
+    let word = toy.word(0);
+    toy.task_with_handler(
+        0,
+        |engine| async move {
+            engine.work(TEST, Cycles(10_000));
+            engine.load(TEST, word).await;
+            task_log.add(&engine, "done");
+        },
+        |engine| handle(engine, irq_log),
+    );
+    toy.task(1, move |engine| async move {
+        engine.send_ipi(CpuId(0), IPI, at);
+    });
+    toy.run().unwrap();
+    let log = log.take();
+    let (end, _) = log.iter().find(|(_, what)| what == "done").unwrap();
+    *end
+}
+
+#[test]
+fn work_in_one_piece_ends_as_much_later_as_its_interrupt_took() {
+    let undisturbed = work_ends(Cycles(1_000_000));
+    assert_eq!(work_ends(Cycles(3000)), undisturbed + 100);
+    assert_eq!(work_ends(Cycles(9990)), undisturbed + 100);
+}
+
 #[test]
 fn interrupts_wait_while_they_are_off_and_the_lowest_vector_goes_first() {
     let mut toy = Toy::new(icelake());
