@@ -18,16 +18,21 @@ use super::Recording;
 use super::build_ids::{CopyOf, copies, load};
 use super::debuginfod;
 use super::diagnostics::by_message;
-use super::elements::element_size;
 use super::frames::Frames;
 use super::labels::{CodeLabel, DataLabel};
-use super::objects::{HeapBlock, KernelRegions, LatestRegions, Objects};
+use super::objects::{KernelRegions, LatestRegions, Objects};
 use super::shared::is_shared;
 use super::typed::MemoryTypes;
-use crate::generated::told::JAVA_HEAP;
 use crate::kernel_files::{KERNEL_PATH, KernelFiles};
 use crate::kernel_names::KernelNames;
 use crate::perf_data::ExtraNames;
+
+mod code_owners;
+mod heap_blocks;
+
+pub use code_owners::is_of_c_library;
+
+use heap_blocks::{HeapName, memory_of_hotspot};
 
 /// A type's name without the word that says what it is made of; an array's is that of its elements.
 pub fn element_name(store: &TypeStore, mut of: TypeId) -> String {
@@ -100,13 +105,6 @@ pub struct AddressNames<'a> {
     pub(super) types: MemoryTypes,
     /// Frames of functions whose variables threads share.
     pub(super) frames: Frames,
-}
-
-/// Name and element size that all bytes of a heap block share.
-#[derive(Clone)]
-pub(super) struct HeapName {
-    pub(super) object: String,
-    element_size: Option<u64>,
 }
 
 impl fmt::Debug for AddressNames<'_> {
@@ -359,46 +357,6 @@ impl<'a> AddressNames<'a> {
         Some(program.rsplit('/').next()?.to_owned())
     }
 
-    /// Returns true for an access that is none of the program's own: by a language's runtime, or by the C
-    /// library or the dynamic loader to their own variables.
-    pub fn is_of_runtime(&self, addr: u64, code: CodeAddr) -> bool {
-        let path = self.file_of(code);
-        if is_one_of(path, LANGUAGE_FILES) || self.is_of_go_runtime(code) {
-            return true;
-        }
-        // Counts of how often code runs, which code that is compiled for a start keeps.
-        let block = self.objects.heap_at(addr);
-        let memory = block.and_then(|block| memory_of_hotspot(&self.site_of(block)));
-        if memory.is_some_and(|memory| memory != JAVA_HEAP)
-            && self.recording.generated.data(addr).is_none()
-        {
-            return true;
-        }
-        let of_file = || self.symbolizer.borrow_mut().data(addr, 1).path;
-        is_one_of(path, C_FILES) && of_file().is_some_and(|path| is_one_of(&path, C_FILES))
-    }
-
-    /// Returns true for an instruction of the C library, of what compilers add to it, or of a language's runtime.
-    pub fn is_of_library(&self, code: CodeAddr) -> bool {
-        let path = self.file_of(code);
-        is_one_of(path, C_FILES) || is_one_of(path, LANGUAGE_FILES)
-    }
-
-    /// Path of the file that holds the instruction; empty for none.
-    fn file_of(&self, code: CodeAddr) -> &str {
-        let mut mappings = self.recording.objects.mappings.iter();
-        let holding = mappings.find(|mapping| mapping.range.contains(code.0));
-        holding.map_or("", |mapping| mapping.path.as_str())
-    }
-
-    /// Go links its runtime into the program: its functions are known by their package.
-    fn is_of_go_runtime(&self, code: CodeAddr) -> bool {
-        let frames = self.code_frames(code);
-        let outermost = frames.first().map(|frame| frame.function.as_str());
-        let packages = ["runtime.", "internal/runtime/", "runtime/internal/"];
-        outermost.is_some_and(|function| packages.iter().any(|of| function.starts_with(of)))
-    }
-
     /// The type of the variable at an address.
     pub(super) fn file_type(&self, addr: u64, size: u8) -> Option<String> {
         if let Some(place) = self.typed_place(addr, size) {
@@ -494,44 +452,6 @@ impl<'a> AddressNames<'a> {
             && self.file_label(line, 1).is_none()
     }
 
-    fn heap_label(&self, block: &HeapBlock, addr: u64, size: u8) -> DataLabel {
-        if let Some(label) = self.typed_label(addr, size, || self.heap_name(block).object) {
-            return label;
-        }
-        let start = block.range.start();
-        let offset = addr - start;
-        let name = self.heap_name(block);
-        let (member, element) = match name.element_size {
-            Some(size) => {
-                let index = offset / size;
-                let member = format!("[{index}]+{:#x}", offset % size);
-                (member, Some((start + index * size, size)))
-            }
-            None => (format!("+{offset:#x}"), None),
-        };
-        DataLabel {
-            object: name.object,
-            object_addr: start,
-            object_size: block.range.len(),
-            member,
-            element,
-            ..DataLabel::default()
-        }
-    }
-
-    pub(super) fn heap_name(&self, block: &HeapBlock) -> HeapName {
-        let start = block.range.start();
-        if let Some(known) = self.heap.borrow().get(&start) {
-            return known.clone();
-        }
-        let name = HeapName {
-            object: self.heap_block(block),
-            element_size: element_size(block.range, self.statistics),
-        };
-        self.heap.borrow_mut().insert(start, name.clone());
-        name
-    }
-
     /// Kind of the object that holds the byte at `addr`, where its own name says more: heap blocks of one
     /// allocation site, and descriptors of pages, are of one kind.
     pub fn kind(&self, addr: u64) -> Option<String> {
@@ -550,60 +470,6 @@ impl<'a> AddressNames<'a> {
         }
         let is_page = self.kernel.is_some() && PAGE_DESCRIPTORS.contains(&addr);
         is_page.then(|| PAGE_DESCRIPTOR.to_owned())
-    }
-
-    /// Returns the label of a heap block: its size and the place that allocated it, or what a virtual machine keeps
-    /// there.
-    pub fn heap_block(&self, block: &HeapBlock) -> String {
-        let site = self.site_of(block);
-        let size = block_size(block.range.len());
-        match memory_of_hotspot(&site) {
-            Some(memory) => memory.to_owned(),
-            None if is_shared(block.range.start()) => {
-                format!("shared memory of {size} from {site}")
-            }
-            None => format!("heap block of {size} from {site}"),
-        }
-    }
-
-    /// The place that allocated a heap block; many blocks have one.
-    fn site_of(&self, block: &HeapBlock) -> Rc<str> {
-        let mut sites = self.sites.borrow_mut();
-        let site = sites.entry(Arc::clone(&block.stack));
-        let site = site.or_insert_with(|| self.allocation_site(&block.stack).into());
-        Rc::clone(site)
-    }
-
-    /// The place that allocated a heap block: the innermost caller with a source line outside of the C library,
-    /// because allocators and their wrappers rarely have one, or else the innermost that is no known wrapper. A
-    /// caller in a stripped program is named by its place in the file.
-    pub fn allocation_site(&self, stack: &[CodeAddr]) -> String {
-        // Return addresses: the call is the instruction before.
-        let calls = stack
-            .iter()
-            .map(|frame| CodeAddr(frame.0.saturating_sub(1)));
-        let mut labels = calls.map(|call| (call, self.code(call)));
-        let (mut first, mut caller) = (None, None);
-        let found = labels.find(|(call, label)| {
-            first.get_or_insert_with(|| label.function.clone());
-            let is_own = !is_allocator(label) && !is_one_of(self.file_of(*call), C_FILES);
-            if is_own {
-                caller.get_or_insert_with(|| label.function.clone());
-            }
-            (is_own && label.line > 0) || is_stripped(label)
-        });
-        if let Some((call, _)) = found.as_ref().filter(|(_, label)| is_stripped(label)) {
-            return self.symbolizer.borrow_mut().code(call.0).place;
-        }
-        let in_source = found.map(|(_, label)| label);
-        match (in_source, caller.or(first)) {
-            (Some(label), _) => {
-                let file = label.file.rsplit('/').next().unwrap_or_default();
-                format!("{} ({file}:{})", label.function, label.line)
-            }
-            (None, Some(function)) => function,
-            (None, None) => "an unknown place".into(),
-        }
     }
 
     pub(super) fn region_label(&self, region: &Region, addr: u64) -> DataLabel {
@@ -644,96 +510,6 @@ fn kernel_names(recording: &Recording) -> Option<KernelNames> {
     KernelNames::load(&kernel.build_id, kernel.range.start(), &recording.layouts)
 }
 
-/// Prefix of the name of a function that has none.
-const UNNAMED: &str = "func@";
-
-/// Libraries that allocate for others.
-const ALLOCATORS: &[&str] = &[
-    "libc.so",
-    "libstdc++",
-    "libjemalloc",
-    "libtcmalloc",
-    "libmimalloc",
-    "libsnmalloc",
-];
-
-/// Beginnings of the names of the files of the C library, what compilers add to it, and the dynamic loader.
-const C_FILES: &[&str] = &[
-    "libc.so",
-    "libc-2",
-    "ld-linux",
-    "ld-musl",
-    "libpthread",
-    "libgcc_s",
-    "libgomp",
-    "libiomp5",
-    "libomp",
-    "libstdc++",
-    "libc++",
-];
-
-/// The same of languages' runtimes.
-const LANGUAGE_FILES: &[&str] = &["libjvm.so", "libnode", "node", "libpython"];
-
-/// Returns true if the name of a path's file begins with one of these.
-fn is_one_of(path: &str, files: &[&str]) -> bool {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    files.iter().any(|begin| file.starts_with(begin))
-}
-
-/// Returns true for a file of the C library, what compilers add to it, and the dynamic loader.
-pub fn is_of_c_library(path: &str) -> bool {
-    is_one_of(path, C_FILES)
-}
-
-/// The file in a place such as `libz.so.1+0x120`.
-fn module_of(place: &str) -> &str {
-    place.rsplit_once('+').map_or(place, |(module, _)| module)
-}
-
-/// Returns true for code of a file without symbols that is no allocator.
-fn is_stripped(label: &CodeLabel) -> bool {
-    let is_allocator = ALLOCATORS
-        .iter()
-        .any(|module| label.function.starts_with(module));
-    let unnamed = label.function.split_once('!');
-    !is_allocator && unnamed.is_some_and(|(_, function)| function.starts_with(UNNAMED))
-}
-
-/// Functions that give out memory in HotSpot, the Java virtual machine, by beginnings of the names of functions.
-const HOTSPOT: &[&str] = &["os::", "VirtualSpace::", "G1PageBasedVirtualSpace::"];
-
-/// Memory of HotSpot, by beginnings of the names of functions that give it out.
-const HOTSPOT_MEMORY: &[(&str, &str)] = &[
-    ("G1Regions", JAVA_HEAP),
-    ("MutableSpace::", JAVA_HEAP),
-    ("PSVirtualSpace::", JAVA_HEAP),
-    ("DefNewGeneration::", JAVA_HEAP),
-    ("TenuredGeneration::", JAVA_HEAP),
-    ("metaspace::", "metaspace (classes and profiles of methods)"),
-    ("CodeHeap::", "compiled code of Java"),
-];
-
-/// Use that HotSpot makes of the memory that an allocation site gave out.
-fn memory_of_hotspot(site: &str) -> Option<&'static str> {
-    let mut memory = HOTSPOT_MEMORY.iter();
-    let found = memory.find(|(begin, _)| site.starts_with(begin));
-    found.map(|(_, name)| *name)
-}
-
-/// Source that belongs to an allocator's plumbing: the caller of it is who allocates. Go programs without debug
-/// information name functions and no files.
-fn is_allocator(label: &CodeLabel) -> bool {
-    let may_be_go = label.file.is_empty() || label.file.ends_with(".go");
-    label.is_of_language()
-        || label.function.starts_with("operator new")
-        || label.function.starts_with("__rust_alloc")
-        || HOTSPOT
-            .iter()
-            .any(|begin| label.function.starts_with(begin))
-        || (may_be_go && label.function.starts_with("runtime."))
-}
-
 /// Names for addresses in these mappings. Files are read when a name in them is first asked for.
 pub fn symbolizer<'m>(mappings: impl Iterator<Item = &'m Mapping>) -> Symbolizer<'static> {
     let mappings = mappings.map(|mapping| hitm_layout::Mapping {
@@ -756,24 +532,10 @@ pub fn symbolizer<'m>(mappings: impl Iterator<Item = &'m Mapping>) -> Symbolizer
     })
 }
 
-/// A size, in MiB where that is exact: mappings of a runtime's heap would have a dozen digits.
-fn block_size(bytes: u64) -> String {
-    match bytes >> 20 {
-        mib if mib > 0 && bytes.is_multiple_of(1 << 20) => format!("{mib} MiB"),
-        _ => format!("{bytes} B"),
-    }
-}
+/// Prefix of the name of a function that has none.
+const UNNAMED: &str = "func@";
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_stay_exact() {
-        let sizes = [64, 1 << 20, (1 << 20) + 16, 398_458_880];
-        assert_eq!(
-            sizes.map(block_size),
-            ["64 B", "1 MiB", "1048592 B", "380 MiB"]
-        );
-    }
+/// The file in a place such as `libz.so.1+0x120`.
+fn module_of(place: &str) -> &str {
+    place.rsplit_once('+').map_or(place, |(module, _)| module)
 }
