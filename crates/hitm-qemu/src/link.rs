@@ -4,31 +4,31 @@
 //! QEMU sometimes stops the world itself (translation flushes, fork), and then waits for threads
 //! that wait here. It cannot say so, so a thread that has waited for [`PARK_TIME_MAX`] runs one block.
 
-use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use hitm_base::{AddrRange, CodeAddr, CpuId, Cycles, LineAddr};
-use hitm_trace::{HeapObject, Loss, Mapping, PROCESS_SHIFT, Record};
+use hitm_base::{CpuId, Cycles, LineAddr};
+use hitm_trace::{Loss, PROCESS_SHIFT, Record};
 use hitm_weave::Slot;
 use hitm_weave::board::{
     Answer, Channel, Futex, Message, Port, Request, pack_calls, pack_doings, pack_records,
 };
 
-use crate::clock::{self, Clock};
+use crate::clock::Clock;
 use crate::first_touch::{FirstTouch, Tag};
 use crate::heap::Heap;
 use crate::home;
 use crate::locks;
-use crate::mappings;
 use crate::parker;
 use crate::paths::add_paths;
-use crate::shared::Kind;
 use crate::thread_name;
-use crate::timers;
 use crate::turns::{LockLines, Turns};
 use crate::vcpu::Vcpu;
+
+mod memory;
+mod processes;
+mod time;
 
 /// Longest time that a thread stays parked before it runs a block.
 const PARK_TIME_MAX: Duration = Duration::from_millis(20);
@@ -194,19 +194,6 @@ impl Link {
         }
     }
 
-    /// An address of this process's memory as recordings know it.
-    pub(crate) fn data_addr(&self, addr: u64) -> u64 {
-        if let Some(shared) = self.first_touch.shared_addr(addr) {
-            return shared;
-        }
-        addr | u64::from(self.process()) << PROCESS_SHIFT
-    }
-
-    /// An address of this process's code as recordings know it.
-    pub(crate) fn code_addr(&self, addr: u64) -> CodeAddr {
-        CodeAddr(addr | u64::from(self.image.load(Ordering::Relaxed)) << PROCESS_SHIFT)
-    }
-
     /// A new thread, called on that thread. Its CPU follows from QEMU's `index` of it, which is
     /// given at its creation: when threads come here, in their first blocks, is up to the host.
     pub(crate) fn enter(&self, index: u32, tid: u32, name: &str) -> Vcpu {
@@ -277,80 +264,6 @@ impl Link {
             vcpu.turns.note_futex(futex);
             let args = [1, self.data_addr(futex), is_timed, length];
             self.say_doings(vcpu, Request::Leave, &args);
-        }
-    }
-
-    /// Clock of the programs, when they live in the modelled machine's time.
-    pub(crate) fn clock(&self) -> Option<&Clock> {
-        self.clock.as_ref()
-    }
-
-    /// Virtual time for the thread, no earlier than any that a program has read.
-    pub(crate) fn now(&self, vcpu: &Vcpu) -> Cycles {
-        let own = self.clock.as_ref().map(|clock| vcpu.local_clock(clock));
-        self.port.note_seen(own.unwrap_or(vcpu.clock))
-    }
-
-    /// The latest virtual time that is known.
-    pub(crate) fn latest(&self) -> Cycles {
-        self.port.note_seen(self.port.now())
-    }
-
-    /// Virtual time up to which everything is priced.
-    pub(crate) fn priced(&self) -> Cycles {
-        self.port.now()
-    }
-
-    /// Nanoseconds for which programs ran unrecorded, at the host's time.
-    pub(crate) fn skipped(&self, host_nanos: u64) -> u64 {
-        self.port.skipped_nanos(host_nanos)
-    }
-
-    /// The word that becomes 1 when the time of the thread's next wait is over.
-    pub(crate) fn set_alarm(&self, vcpu: &Vcpu) -> Option<&AtomicU32> {
-        let alarm = self.port.alarm(vcpu.channel?);
-        alarm.store(0, Ordering::SeqCst);
-        Some(alarm)
-    }
-
-    /// Adds what the thread has run to its process's time.
-    pub(crate) fn count_cpu(&self, vcpu: &mut Vcpu) {
-        if let Some(clock) = &self.clock {
-            let run = vcpu.cpu_time(clock);
-            clock.add_cpu(run.saturating_sub(vcpu.counted_cpu));
-            vcpu.counted_cpu = vcpu.counted_cpu.max(run);
-            timers::count_cpu(vcpu.slot, || {
-                let read = |kind| clock.read(kind, run, run);
-                (read(clock::Kind::ThreadCpu), read(clock::Kind::ProcessCpu))
-            });
-        }
-    }
-
-    /// A timer of the process rings after `delay`, then each `interval`; no delay turns it off.
-    pub(crate) fn set_timer(
-        &self,
-        vcpu: &Vcpu,
-        timer: u64,
-        delay: Option<Cycles>,
-        interval: Cycles,
-    ) {
-        let next = delay.map(|delay| self.now(vcpu) + delay);
-        let [is_set, next] = timed(next);
-        let args = [timer, is_set, next, interval.0];
-        self.say(vcpu, Request::SetTimer, &args, &[]);
-    }
-
-    /// Calls `ring` for each timer of the process that rings, at its time, until the recording is over.
-    pub(crate) fn each_timer(&self, ring: impl Fn(u64)) {
-        // SAFETY: a plain system call.
-        let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-        let Some(channel) = self.port.claim(self.name(), tid) else {
-            return;
-        };
-        let question = Message::new(Request::NextTimer, &[]);
-        let next = || self.port.ask(channel, question);
-        while let Some([timer, ..]) = next().filter(|answer| answer[0] != u64::MAX) {
-            ring(timer);
         }
     }
 
@@ -444,12 +357,6 @@ impl Link {
         self.say(vcpu, Request::Created, &[tid.into(), wakes, futex], &[]);
     }
 
-    /// The new thread `tid` has this stack.
-    pub(crate) fn register_stack(&self, vcpu: &Vcpu, tid: u32, stack: AddrRange) {
-        let range = [stack.start(), stack.end()].map(|addr| self.data_addr(addr));
-        self.say(vcpu, Request::Stack, &[tid.into(), range[0], range[1]], &[]);
-    }
-
     /// Lets the thread `tid` (0: this one) run on the CPUs of a mask only. False if the program has none of
     /// them; none if nobody knows the thread.
     pub(crate) fn pin(&self, vcpu: &mut Vcpu, tid: u32, mask: &[CpuId]) -> Option<bool> {
@@ -496,131 +403,6 @@ impl Link {
         pack_records(records, |block| {
             self.say(vcpu, Request::Records, &[], block)
         });
-    }
-
-    /// Writes mappings: of this process's data, and of its code where that is new.
-    pub(crate) fn record_mappings(&self, vcpu: &Vcpu, mappings: &[Mapping], has_code: bool) {
-        let image = self.image.load(Ordering::Relaxed);
-        let process = self.process();
-        let at = |mapping: &Mapping, number: u32| {
-            let upper = u64::from(number) << PROCESS_SHIFT;
-            let range = mapping.range;
-            let range = AddrRange::new(range.start() | upper, range.end() | upper)?;
-            Some(Record::Mapping(Mapping {
-                range,
-                ..mapping.clone()
-            }))
-        };
-        let mut records: Vec<Record> = mappings.iter().filter_map(|one| at(one, process)).collect();
-        if has_code && image != process {
-            let code = mappings.iter().filter(|mapping| mapping.executable);
-            records.extend(code.filter_map(|one| at(one, image)));
-        }
-        self.record(vcpu, &records);
-    }
-
-    /// Finds out what lies behind a mapping at `addr`, and shares its lines with other processes that
-    /// have it; true if there is such memory.
-    pub(crate) fn register_shared(&self, vcpu: &Vcpu, addr: u64) -> bool {
-        let Some(mapping) = mappings::shared_at(addr) else {
-            return false;
-        };
-        let Some(kind) = Kind::of(&mapping) else {
-            return false;
-        };
-        let args = [mapping.device, mapping.inode, kind as u64];
-        let answer = self.ask(vcpu, Request::Object, &args, mapping.path.as_bytes());
-        let is_number = |answer: &Answer| (1..u64::MAX).contains(&answer[0]);
-        let Some([number, ..]) = answer.filter(is_number) else {
-            return false;
-        };
-        let base = (number << PROCESS_SHIFT) + mapping.offset;
-        self.first_touch.share(mapping.range, base);
-        if let Some(range) = AddrRange::with_len(base, mapping.range.len()) {
-            let record = Record::Mapping(Mapping {
-                range,
-                file_offset: mapping.offset,
-                path: mapping.path,
-                build_id: Vec::new(),
-                executable: false,
-            });
-            self.record(vcpu, &[record]);
-        }
-        true
-    }
-
-    /// The shared memory that begins at `addr` is gone.
-    pub(crate) fn unshare_from(&self, addr: u64) {
-        if let Some(range) = self.first_touch.shared_from(addr) {
-            self.first_touch.unshare(range);
-        }
-    }
-
-    /// The memory of `range` is gone or another one.
-    pub(crate) fn unshare(&self, range: AddrRange) {
-        self.first_touch.unshare(range);
-    }
-
-    /// The process is about to fork.
-    pub(crate) fn begin_fork(&self, vcpu: &Vcpu) {
-        self.ask(vcpu, Request::Forking, &[], &[]);
-    }
-
-    /// Has the recorder send its memory, in a file, to the other end of the socket `fd`; true if it does.
-    pub(crate) fn ask_for_memory(&self, vcpu: &Vcpu, fd: c_int) -> bool {
-        let answer = self.ask(vcpu, Request::Memory, &[fd as u64], &[]);
-        answer.is_some_and(|answer| answer[0] == 1)
-    }
-
-    /// QEMU has refused to make a namespace.
-    pub(crate) fn note_refused_namespace(&self, vcpu: &Vcpu) {
-        self.say(vcpu, Request::NoNamespace, &[], &[]);
-    }
-
-    /// The process has forked the process `pid`, as it knows it; none if it could not.
-    pub(crate) fn end_fork(&self, vcpu: &Vcpu, pid: Option<u32>) {
-        self.say(vcpu, Request::Forked, &[pid.unwrap_or(0).into()], &[]);
-    }
-
-    /// A child runs unrecorded.
-    pub(crate) fn leave_child_alone(&self, vcpu: &Vcpu) {
-        self.say(vcpu, Request::UnfollowedFork, &[], &[]);
-    }
-
-    /// This process runs `program` from here on, if that can be executed, and why it is not followed.
-    pub(crate) fn leave_program_alone(&self, vcpu: &Vcpu, why: &str, program: &str) {
-        let text = format!("{why}:{program}");
-        self.ask(vcpu, Request::Unfollowed, &[], text.as_bytes());
-    }
-
-    /// No other program took this process over: the thread continues.
-    pub(crate) fn cancel_exec(&self, vcpu: &Vcpu) {
-        self.say(vcpu, Request::Stays, &[], &[]);
-    }
-
-    /// Another program is about to take this process over; the thread leaves.
-    pub(crate) fn begin_exec(&self, vcpu: &mut Vcpu) {
-        home::go(None);
-        if let Some(channel) = self.say_doings(vcpu, Request::Exec, &[]) {
-            self.port.answer(channel);
-        }
-    }
-
-    /// The process ends with this status.
-    pub(crate) fn end_process(&self, vcpu: &mut Vcpu, status: i32) {
-        if let Some(channel) = self.say_doings(vcpu, Request::ProcessExit, &[status as u64]) {
-            self.port.answer(channel);
-        }
-        self.abandon();
-    }
-
-    /// The process ends, nobody knows in which thread.
-    pub(crate) fn abandon_process(&self) {
-        if let Some(channel) = self.port.claim(self.name(), 0) {
-            let message = Message::new(Request::ProcessGone, &[]);
-            self.port.ask(channel, message);
-        }
-        self.abandon();
     }
 
     fn say(&self, vcpu: &Vcpu, request: Request, args: &[u64], bytes: &[u8]) {
@@ -693,29 +475,6 @@ impl Link {
                 self.port.send(channel, message.with_bytes(calls));
             });
         }
-    }
-
-    /// Tells of the heap blocks on the lines that the thread took over.
-    fn say_blocks(&self, vcpu: &Vcpu) {
-        let lines = vcpu.taken.iter().map(|taken| taken.line);
-        let blocks = lines.flat_map(|line| self.heap.objects_on(line));
-        let records: Vec<Record> = blocks.filter_map(|block| self.block(block)).collect();
-        if !records.is_empty() {
-            self.record(vcpu, &records);
-        }
-    }
-
-    /// A heap block as recordings know it.
-    pub(crate) fn block(&self, block: HeapObject) -> Option<Record> {
-        let range = block.range;
-        let range = AddrRange::with_len(self.data_addr(range.start()), range.len())?;
-        let code = |addr: &CodeAddr| self.code_addr(addr.0);
-        Some(Record::HeapObject(HeapObject {
-            range,
-            stack: block.stack.iter().map(code).collect(),
-            told_type: block.told_type.map(|at| self.code_addr(at).0),
-            ..block
-        }))
     }
 
     fn go_on(&self, vcpu: &mut Vcpu, answer: Option<Answer>) {
