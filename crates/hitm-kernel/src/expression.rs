@@ -6,8 +6,10 @@
 //!             "[nodes]"        the element for each NUMA node of an array, of whatever length it is declared
 //!             "." MEMBER       a member
 //!             "{" MEMBER "}"   every object of the circular list that MEMBER (a list_head) links
+//!             "{" TYPE "." MEMBER "}"   every structure of the list, from a head that is in none of them
 //!             "->"             what a pointer leads to, of the pointer's own type
 //!             "->(struct NAME)"   a structure, where no type says what the pointer leads to
+//!             "->(NAME of VARIABLE)"   so many structures, one behind the other, as the variable (an int) says
 //!             "->(cpumask)"    a bitmap with one bit for each CPU
 //!             "->(N bytes)"    so many bytes
 //!             "->(int of cpus)", "->(pointer of cpus)"   one element for each CPU
@@ -33,9 +35,13 @@ pub(super) enum Step {
     EachNode,
     Member(String),
     List(String),
+    /// Structures that a list links, by name and member.
+    ListOf(String, String),
     Follow(Target),
     /// To a structure of this name.
     FollowTo(String),
+    /// To as many structures of this name as a variable says.
+    FollowToEach(String, String),
     /// Through a table of pointers, one for each CPU.
     FollowEachCpu,
 }
@@ -101,7 +107,10 @@ fn step(text: &str) -> Result<(Step, &str), String> {
             "each cpu" => Step::FollowEachCpu,
             _ => match target.strip_prefix("struct ") {
                 Some(name) => Step::FollowTo(name.to_owned()),
-                None => Step::Follow(follow(target)?),
+                None => match counted(target) {
+                    Some((name, count)) => Step::FollowToEach(name.to_owned(), count.to_owned()),
+                    None => Step::Follow(follow(target)?),
+                },
             },
         };
         return Ok((step, behind));
@@ -115,7 +124,18 @@ fn step(text: &str) -> Result<(Step, &str), String> {
     }
     let inner = text.strip_prefix('{').ok_or_else(expected)?;
     let (member, behind) = inner.split_once('}').ok_or_else(expected)?;
-    Ok((Step::List(member.to_owned()), behind))
+    let step = match member.split_once('.') {
+        Some((name, member)) => Step::ListOf(name.to_owned(), member.to_owned()),
+        None => Step::List(member.to_owned()),
+    };
+    Ok((step, behind))
+}
+
+/// A structure's name, and that of the variable that says how many there are.
+fn counted(target: &str) -> Option<(&str, &str)> {
+    let is_word = |text: &str| !text.is_empty() && word(text).1.is_empty();
+    let (name, count) = target.split_once(" of ")?;
+    (count != "cpus" && is_word(name) && is_word(count)).then_some((name, count))
 }
 
 fn follow(target: &str) -> Result<Target, String> {
@@ -129,7 +149,7 @@ fn follow(target: &str) -> Result<Target, String> {
         .strip_suffix(" bytes")
         .and_then(|count| count.parse().ok());
     bytes.map(Target::Bytes).ok_or_else(|| {
-        format!("found '({target})', expected struct NAME, cpumask, N bytes, int of cpus, pointer of cpus or each cpu")
+        format!("found '({target})', expected struct NAME, NAME of VARIABLE, cpumask, N bytes, int of cpus, pointer of cpus or each cpu")
     })
 }
 
@@ -175,11 +195,22 @@ mod tests {
     }
 
     #[test]
+    fn lists_may_have_heads_in_a_table() {
+        let expression: Expression = "lists->(list_head of count){chunk.list}".parse().unwrap();
+        let steps = [
+            Step::FollowToEach("list_head".into(), "count".into()),
+            Step::ListOf("chunk".into(), "list".into()),
+        ];
+        assert_eq!(expression.steps, steps);
+    }
+
+    #[test]
     fn mistakes_are_named() {
         let error = |text: &str| text.parse::<Expression>().unwrap_err();
         assert_eq!(error(".x"), "found '.x', expected the name of a symbol");
         assert!(error("a.").contains("expected '[*]'"));
-        assert!(error("a->(fish)").contains("expected struct NAME, cpumask"));
+        assert!(error("a->(fish)").contains("expected struct NAME, NAME of VARIABLE"));
+        assert!(error("a->(b c of d)").contains("found '(b c of d)'"));
         assert!(error("a[3]").contains("found '[3]'"));
     }
 }

@@ -239,9 +239,11 @@ impl Walker<'_> {
             Step::EachNode => self.each_node(place, next),
             Step::Member(name) => next.extend(self.member(place, name)),
             Step::List(member) => self.list(place, member, next),
+            Step::ListOf(name, member) => self.list_of(place, name, member, next),
             Step::FollowEachCpu => self.each_cpu(place, next),
             Step::Follow(target) => next.extend(self.follow(place, *target)),
             Step::FollowTo(name) => next.extend(self.follow_to(place, name)),
+            Step::FollowToEach(name, count) => self.follow_to_each(place, name, count, next),
         }
     }
 
@@ -288,6 +290,39 @@ impl Walker<'_> {
         let type_id = self.btf.type_by_name(name)?;
         let address = self.pointer(place.address)?;
         (address >> 63 == 1).then(|| self.typed(address, type_id, place.index))
+    }
+
+    /// Follows a pointer to as many structures of this name as a variable says.
+    fn follow_to_each(&mut self, place: &Place, name: &str, count: &str, next: &mut Vec<Place>) {
+        // An `int`: the upper half of the word is another variable.
+        let count = self.variable_word(count).unwrap_or(0) & u64::from(u32::MAX);
+        let Some(first) = self.follow_to(place, name) else {
+            return;
+        };
+        next.extend((0..count.min(LIST_MAX as u64)).map(|index| Place {
+            address: first.address.wrapping_add(index.wrapping_mul(first.size)),
+            index: Some(index as usize),
+            ..first.clone()
+        }));
+    }
+
+    /// Structures of this name that a list links, behind a head that is in none of them.
+    fn list_of(&mut self, head: &Place, name: &str, member: &str, next: &mut Vec<Place>) {
+        let Some(type_id) = self.btf.type_by_name(name) else {
+            return;
+        };
+        let Some((offset, _)) = self.find_member(type_id, member) else {
+            return;
+        };
+        let mut address = head.address;
+        for _ in 0..LIST_MAX {
+            let link = self.pointer(address).filter(|link| link >> 63 == 1);
+            let Some(link) = link.filter(|link| *link != head.address) else {
+                return;
+            };
+            next.push(self.typed(link.wrapping_sub(offset), type_id, None));
+            address = link;
+        }
     }
 
     /// Follows a pointer to a table of pointers, one for each CPU.
@@ -472,6 +507,7 @@ mod tests {
                 "head(node).next->{list}.table[*]",
                 "head(node).next->(each cpu){next}",
                 "head[nodes]->(struct node).table[nodes]->",
+                "head->(node of head){node.next}",
             ] {
                 let expression = objects.parse::<Expression>().unwrap();
                 let found = walker.walk("x", &expression);
@@ -519,5 +555,54 @@ mod tests {
             .map(|object| (&*object.name, object.start, object.size))
             .collect();
         assert_eq!(found, [("node[0]", first, 16), ("node[1]", first + 64, 16)]);
+    }
+
+    #[test]
+    fn lists_of_a_table_are_walked_from_heads_outside_of_objects() {
+        const TABLE: u64 = 0xffff_8000_0000_1000;
+        const CHUNKS: [u64; 3] = [TABLE + 0x1000, TABLE + 0x2000, TABLE + 0x3000];
+        let mut btf = hitm_test::btf::Assembler::new(false);
+        let word = btf.int("word", 8);
+        btf.structure("list_head", 16, &[("next", word, 0), ("prev", word, 64)]);
+        btf.structure("chunk", 40, &[("bytes", word, 0), ("list", word, 64)]);
+        let mut btf = BtfFile::parse(btf.finish().into(), None, "the kernel").unwrap();
+        let symbols = "ffffffff80000000 d lists\nffffffff80000010 d count\n";
+        let symbols = KernelSymbols::parse(symbols);
+        let link = |chunk: usize| CHUNKS[chunk] + 8;
+        let mut memory = Words(BTreeMap::from([
+            (0xffff_ffff_8000_0000, TABLE),
+            // Four lists; another variable is in the upper half.
+            (0xffff_ffff_8000_0010, 7 << 32 | 4),
+            // Two chunks, none, one, and a list that nobody has set up.
+            (TABLE, link(2)),
+            (link(2), link(0)),
+            (link(0), TABLE),
+            (TABLE + 0x10, TABLE + 0x10),
+            (TABLE + 0x20, link(1)),
+            (link(1), TABLE + 0x20),
+            (TABLE + 0x30, 0),
+        ]));
+        let mut walker = Walker {
+            symbols: &symbols,
+            btf: &mut btf,
+            memory: &mut memory,
+            cpu_count: 2,
+        };
+        let expression = "lists->(list_head of count){chunk.list}".parse().unwrap();
+        let found = walker.walk("chunk", &expression);
+        let found: Vec<_> = found
+            .iter()
+            .map(|object| (object.start, object.size, object.name.as_str()))
+            .collect();
+        let [first, second, third] = CHUNKS;
+        let expected = [
+            (first, 40, "chunk[0]"),
+            (second, 40, "chunk[1]"),
+            (third, 40, "chunk[2]"),
+        ];
+        assert_eq!(found, expected);
+        // A kernel without the variable has none.
+        let expression = "lists->(list_head of nothing){chunk.list}".parse().unwrap();
+        assert_eq!(walker.walk("chunk", &expression), []);
     }
 }
