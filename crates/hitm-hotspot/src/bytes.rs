@@ -1,4 +1,5 @@
-//! Numbers and tables that HotSpot packs into bytes (UNSIGNED5 and compressedStream.hpp of OpenJDK 17).
+//! Numbers and tables that HotSpot packs into bytes (UNSIGNED5: compressedStream.hpp of OpenJDK 17, unsigned5.hpp of
+//! later ones).
 
 use crate::HotspotError;
 use crate::memory::View;
@@ -14,16 +15,26 @@ const ENTRIES_MAX: u64 = 1 << 16;
 /// Byte before a pair of whole numbers in a table of lines.
 const ESCAPE: u8 = 0xff;
 
+/// The two ways in which bytes stand for digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packing {
+    /// A byte is its digit.
+    Plain,
+    /// A byte is one more than its digit: no number has a byte of zero.
+    NoZero,
+}
+
 /// A place in packed bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Packed<'v, 'm> {
     view: &'v View<'m>,
     at: u64,
+    packing: Packing,
 }
 
 impl<'v, 'm> Packed<'v, 'm> {
-    pub(crate) fn new(view: &'v View<'m>, at: u64) -> Packed<'v, 'm> {
-        Packed { view, at }
+    pub(crate) fn new(view: &'v View<'m>, at: u64, packing: Packing) -> Packed<'v, 'm> {
+        Packed { view, at, packing }
     }
 
     fn byte(&mut self) -> Result<u8, HotspotError> {
@@ -37,7 +48,11 @@ impl<'v, 'm> Packed<'v, 'm> {
         let mut sum = 0_u32;
         for number in 0..BYTES_MAX {
             let byte = self.byte()?;
-            sum = sum.wrapping_add(u32::from(byte).wrapping_shl(number * BITS));
+            let digit = match self.packing {
+                Packing::Plain => byte,
+                Packing::NoZero => byte.saturating_sub(1),
+            };
+            sum = sum.wrapping_add(u32::from(digit).wrapping_shl(number * BITS));
             if byte < LAST_BYTE_LIMIT {
                 break;
             }
@@ -103,7 +118,7 @@ mod tests {
         let bytes = [&[191][..], &[192, 0], &[255, 0], &[255, 252, 252, 252, 252]].concat();
         let bytes = Bytes(bytes);
         let view = View::new(&bytes);
-        let mut packed = Packed::new(&view, 0);
+        let mut packed = Packed::new(&view, 0, Packing::Plain);
         let numbers: Vec<u32> = (0..3).map(|_| packed.unsigned().unwrap()).collect();
         assert_eq!(numbers, [191, 192, 255]);
         let largest = packed.unsigned().unwrap();
@@ -116,11 +131,26 @@ mod tests {
     }
 
     #[test]
+    fn numbers_without_a_byte_of_zero() {
+        // After the rule in unsigned5.hpp: 0, 190, 191, 254 and 255; then the end.
+        let bytes = Bytes([&[1][..], &[191], &[192, 1], &[255, 1], &[192, 2], &[0]].concat());
+        let view = View::new(&bytes);
+        let mut packed = Packed::new(&view, 0, Packing::NoZero);
+        let numbers: Vec<u32> = (0..6).map(|_| packed.unsigned().unwrap()).collect();
+        assert_eq!(numbers, [0, 190, 191, 254, 255, 0]);
+        assert_eq!(packed.at, 9);
+    }
+
+    #[test]
     fn a_bytecode_has_the_line_of_the_entry_before_it() {
         // Bytecode 0 in line 7; 5 bytes on, one line on; by an escape 40 bytecodes on, 3 lines back.
         let bytes = Bytes(vec![7, 5 << 3 | 1, ESCAPE, 80, 5, 0]);
         let view = View::new(&bytes);
-        let line = |bytecode| Packed::new(&view, 0).line_of(bytecode, &mut 100).unwrap();
+        let line = |bytecode| {
+            Packed::new(&view, 0, Packing::Plain)
+                .line_of(bytecode, &mut 100)
+                .unwrap()
+        };
         assert_eq!(
             [0, 4, 5, 44, 45].map(line),
             [Some(7), Some(7), Some(8), Some(8), Some(5)]

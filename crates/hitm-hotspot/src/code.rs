@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::bytes::Packed;
+use crate::sections::Tables;
 use crate::{HotspotError, JavaMachine};
 
 /// Heaps of code that are followed: JDK 17 has three.
@@ -112,7 +113,11 @@ impl JavaMachine<'_> {
             let segment_bits = view.int(heap.wrapping_add(shift))? as u32;
             let mut block = view.word(space.wrapping_add(low))?;
             while block < end && found.len() < BLOBS_MAX {
-                let segments = view.word(block.wrapping_add(length))?;
+                // The length fills what is before the flag: 8 bytes, 4 in later machines.
+                let segments = match used.wrapping_sub(length) {
+                    4 => u64::from(view.int(block.wrapping_add(length))? as u32),
+                    _ => view.word(block.wrapping_add(length))?,
+                };
                 if view.byte(block.wrapping_add(used))? != 0 {
                     found.push(block.wrapping_add(header));
                 }
@@ -130,18 +135,15 @@ impl JavaMachine<'_> {
 
     fn blob(&self, blob: u64, methods: &mut Methods) -> Result<Option<Compiled>, HotspotError> {
         let (tables, view) = (&self.tables, &self.view);
-        let member = |name| {
-            let offset = tables.offset("CodeBlob", name)?;
-            view.word(blob.wrapping_add(offset))
-        };
-        let code = member("_code_begin")?..member("_code_end")?;
-        let kind = view.c_text(member("_name")?)?;
+        let code = self.instructions(blob)?;
+        let kind = blob.wrapping_add(tables.offset("CodeBlob", "_name")?);
+        let kind = view.c_text(view.word(kind)?)?;
         if code.is_empty() {
             return Ok(None);
         }
         let is_method = ["nmethod", "native nmethod"].contains(&kind.as_str());
         let method = match is_method {
-            true => view.word(blob.wrapping_add(tables.offset("CompiledMethod", "_method")?))?,
+            true => self.method_of(blob)?,
             false => 0,
         };
         if method == 0 {
@@ -163,14 +165,8 @@ impl JavaMachine<'_> {
         methods: &mut Methods,
     ) -> Result<Vec<Place>, HotspotError> {
         let (tables, view) = (&self.tables, &self.view);
-        let offset = |name| {
-            let at = blob.wrapping_add(tables.offset("nmethod", name)?);
-            Ok::<u64, HotspotError>(blob.wrapping_add(view.int(at)? as u64))
-        };
-        let (first, end) = (
-            offset("_scopes_pcs_offset")?,
-            offset("_dependencies_offset")?,
-        );
+        let of = self.tables_of(blob)?;
+        let (first, end) = (of.places.start, of.places.end);
         let size = tables.size("PcDesc")?.max(1);
         let pc = tables.offset("PcDesc", "_pc_offset")?;
         let scope = tables.offset("PcDesc", "_scope_decode_offset")?;
@@ -192,7 +188,7 @@ impl JavaMachine<'_> {
                 continue;
             }
             from = range.end;
-            let frames = self.frames(blob, scope as u32, methods)?;
+            let frames = self.frames(&of, scope as u32, methods)?;
             match places.last_mut() {
                 Some(last) if last.frames == frames && last.code.end == range.start => {
                     last.code.end = range.end
@@ -209,30 +205,24 @@ impl JavaMachine<'_> {
     /// The methods around a described place: pairs of method and bytecode, each with the place of the next one out.
     fn frames(
         &self,
-        blob: u64,
+        of: &Tables,
         mut scope: u32,
         methods: &mut Methods,
     ) -> Result<Vec<Frame>, HotspotError> {
-        let (tables, view) = (&self.tables, &self.view);
-        let scopes =
-            view.word(blob.wrapping_add(tables.offset("CompiledMethod", "_scopes_data_begin")?))?;
-        let metadata =
-            view.int(blob.wrapping_add(tables.offset("nmethod", "_metadata_offset")?))?;
-        let metadata = blob.wrapping_add(metadata as u64);
+        let packing = self.packing();
         let mut frames = Vec::new();
         while scope != 0 && frames.len() < INLINED_MAX {
             methods.steps_left = methods.steps_left.saturating_sub(1);
-            let mut packed = Packed::new(view, scopes.wrapping_add(scope.into()));
+            let mut packed = Packed::new(&self.view, of.scopes.wrapping_add(scope.into()), packing);
             let around = packed.unsigned()?;
             let number = packed.unsigned()?;
             let bytecode = (packed.unsigned()? as i32).wrapping_sub(1);
             let place = u64::from(number).wrapping_sub(1).wrapping_mul(8);
-            let at = metadata.wrapping_add(place);
-            let method = self.method(view.word(at)?, methods)?;
+            let at = of.metadata.wrapping_add(place);
+            let method = self.method(self.view.word(at)?, methods)?;
             let line = match method.lines_at {
-                Some(at) => {
-                    Packed::new(view, at).line_of(bytecode.max(0), &mut methods.steps_left)?
-                }
+                Some(at) => Packed::new(&self.view, at, packing)
+                    .line_of(bytecode.max(0), &mut methods.steps_left)?,
                 None => None,
             };
             frames.push(Frame {
@@ -271,9 +261,8 @@ impl JavaMachine<'_> {
             0 => String::new(),
             number => in_package(&class, &self.constant_symbol(pool, number)?),
         };
-        let has_lines = tables.constant("ConstMethod::_has_linenumber_table")? as u16;
         let code_bytes = u64::from(view.half(member("_code_size")?)?);
-        let has_lines = view.half(member("_flags")?)? & has_lines != 0;
+        let has_lines = self.has_lines(fixed)?;
         let lines_at = fixed
             .wrapping_add(tables.size("ConstMethod")?)
             .wrapping_add(code_bytes);
@@ -282,6 +271,18 @@ impl JavaMachine<'_> {
             file,
             lines_at: has_lines.then_some(lines_at),
         })
+    }
+
+    /// Whether a table of lines follows the bytecodes of a method, by its lower 16 flags.
+    fn has_lines(&self, fixed: u64) -> Result<bool, HotspotError> {
+        let tables = &self.tables;
+        let flags = tables.offset("ConstMethod", "_flags");
+        let flags = flags.or_else(|_| tables.offset("ConstMethod", "_flags._flags"))?;
+        let bit = tables.constant("ConstMethod::_has_linenumber_table");
+        let bit =
+            bit.or_else(|_| tables.constant("ConstMethodFlags::_misc_has_linenumber_table"))?;
+        let flags = self.view.half(fixed.wrapping_add(flags))?;
+        Ok(flags & bit as u16 != 0)
     }
 }
 

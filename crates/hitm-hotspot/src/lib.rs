@@ -2,19 +2,22 @@
 //! and source line.
 //!
 //! libjvm.so describes its own structures for its serviceability agent: tables of types, members, static variables
-//! and constants, behind the symbols of [`Exports`] (src/hotspot/share/runtime/vmStructs.hpp of OpenJDK 17). Every
-//! offset used here comes from them. A Java machine that lacks one is refused with its name.
+//! and constants, behind the symbols of [`Exports`] (src/hotspot/share/runtime/vmStructs.hpp of OpenJDK 17 and 25).
+//! Every offset used here comes from them. A Java machine that lacks one is refused with its name.
 //!
 //! The program must stand still while it is read, outside of a collection. Nothing that is read is trusted:
 //! lists, names and searches have limits.
 //!
-//! Not read: fields of JDK 21 and later, which are packed otherwise, and objects with compact headers (JDK 24).
+//! Not read: objects of ZGC, and lines of code of JDK 23 and 24, which do not say where its methods are listed.
 
 mod bytes;
 mod classes;
 mod code;
+mod fields;
+mod headers;
 mod memory;
 mod objects;
+mod sections;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -23,11 +26,12 @@ use std::cell::RefCell;
 
 use thiserror::Error;
 
-pub use classes::Field;
 pub use code::{Compiled, Frame, Place};
+pub use fields::Field;
 pub use memory::Memory;
 pub use objects::{Elements, JavaObject};
 
+use bytes::Packing;
 use classes::Classes;
 use memory::View;
 use tables::Tables;
@@ -41,14 +45,17 @@ pub struct Exports {
     pub types: u64,
     /// Of `gHotSpotVMIntConstants`.
     pub constants: u64,
+    /// Of `gHotSpotVMLongConstants`.
+    pub long_constants: u64,
 }
 
 impl Exports {
     /// Names of the symbols, in the order of the members.
-    pub const SYMBOLS: [&str; 3] = [
+    pub const SYMBOLS: [&str; 4] = [
         "gHotSpotVMStructs",
         "gHotSpotVMTypes",
         "gHotSpotVMIntConstants",
+        "gHotSpotVMLongConstants",
     ];
 }
 
@@ -60,7 +67,7 @@ pub enum HotspotError {
     #[error("its memory cannot be read at {0:#x}")]
     Unreadable(u64),
     /// Its tables lack an entry.
-    #[error("the Java machine does not describe {0} (OpenJDK 17 does)")]
+    #[error("the Java machine does not describe {0} (OpenJDK 17 and 25 do)")]
     Missing(String),
     /// Its collector keeps objects at several addresses each.
     #[error("ZGC maps its heap several times: -XX:+UseG1GC keeps objects where they have names")]
@@ -106,6 +113,15 @@ impl<'m> JavaMachine<'m> {
     pub fn collections_at(&self) -> Result<u64, HotspotError> {
         let offset = self.tables.offset("CollectedHeap", "_total_collections")?;
         Ok(self.heap()?.wrapping_add(offset))
+    }
+
+    /// The way in which numbers are packed. It changed in JDK 20, the list of fields in JDK 21: lines of JDK 20 are
+    /// wrong by a little.
+    fn packing(&self) -> Packing {
+        match self.tables.offset("InstanceKlass", "_fieldinfo_stream") {
+            Ok(_) => Packing::NoZero,
+            Err(_) => Packing::Plain,
+        }
     }
 
     /// Address of the description of the heap.

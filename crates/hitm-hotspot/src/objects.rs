@@ -1,23 +1,20 @@
 //! Objects: found by their headers, from an address in them backwards.
 //!
-//! A header is a mark word and the object's class, compressed to 32 bits or whole. No other word of an object is
-//! a valid mark before a word that is a loaded class. An object further from its start than
+//! Hardly any other word of an object is a valid mark with a loaded class behind it or in it. An object further from its start than
 //! [`SEARCHED_BYTES`] is not found: the elements of a large array.
 
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::classes::{Classes, Field, Fields};
+use crate::classes::Classes;
+use crate::fields::{Field, Fields};
+use crate::headers::Headers;
 use crate::{HotspotError, JavaMachine};
 
 /// Bytes before an address in which its object may begin.
 const SEARCHED_BYTES: u64 = 1 << 20;
 /// Objects begin at multiples of this.
 const ALIGNMENT: u64 = 8;
-/// Upper bits of a mark without a pointer in it: they are unused (markWord.hpp).
-const MARK_UNUSED: u64 = !0 << 39;
-/// Length of user addresses, in bits.
-const ADDRESS_BITS: u32 = 47;
 
 /// An object that holds an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,14 +43,6 @@ pub struct Elements {
     pub size: u64,
 }
 
-/// The way in which headers tell an object's class.
-#[derive(Debug, Clone, Copy)]
-struct ClassWords {
-    at: u64,
-    /// Base and shift; none for whole addresses.
-    compressed: Option<(u64, u32)>,
-}
-
 impl JavaMachine<'_> {
     /// The objects that hold some addresses, in the order of the addresses; each once.
     ///
@@ -66,7 +55,7 @@ impl JavaMachine<'_> {
         if self.tables.flag(&self.view, "UseZGC")? == Some(true) {
             return Err(HotspotError::Mapped);
         }
-        let words = self.class_words()?;
+        let headers = self.headers()?;
         let heap = self.heap_range()?;
         self.with_classes(|classes| {
             let mut found: Vec<JavaObject> = Vec::new();
@@ -86,7 +75,7 @@ impl JavaMachine<'_> {
                     false => address.saturating_sub(SEARCHED_BYTES),
                 };
                 // What cannot be read is no object.
-                match self.object_at(classes, words, first..address) {
+                match self.object_at(classes, headers, first..address) {
                     Ok(Some(object)) => found.push(object),
                     Ok(None) | Err(_) => passed = address,
                 }
@@ -96,7 +85,10 @@ impl JavaMachine<'_> {
     }
 
     /// The addresses that are reserved for objects.
-    fn heap_range(&self) -> Result<Range<u64>, HotspotError> {
+    ///
+    /// # Errors
+    /// Tables without them.
+    pub fn heap_range(&self) -> Result<Range<u64>, HotspotError> {
         let at = self
             .heap()?
             .wrapping_add(self.tables.offset("CollectedHeap", "_reserved")?);
@@ -108,40 +100,20 @@ impl JavaMachine<'_> {
         Ok(start..start.saturating_add(words.saturating_mul(8)))
     }
 
-    fn class_words(&self) -> Result<ClassWords, HotspotError> {
-        let (tables, view) = (&self.tables, &self.view);
-        if tables.flag(view, "UseCompactObjectHeaders")? == Some(true) {
-            return Err(HotspotError::Missing("objects with compact headers".into()));
-        }
-        if tables.flag(view, "UseCompressedClassPointers")? == Some(false) {
-            return Ok(ClassWords {
-                at: tables.offset("oopDesc", "_metadata._klass")?,
-                compressed: None,
-            });
-        }
-        let variable = |name| tables.variable("CompressedKlassPointers", name);
-        let base = view.word(variable("_narrow_klass._base")?)?;
-        let shift = view.int(variable("_narrow_klass._shift")?)?;
-        Ok(ClassWords {
-            at: tables.offset("oopDesc", "_metadata._compressed_klass")?,
-            compressed: Some((base, shift as u32)),
-        })
-    }
-
     /// The object that begins behind the first of these addresses and holds the last.
     fn object_at(
         &self,
         classes: &Classes,
-        words: ClassWords,
+        headers: Headers,
         searched: Range<u64>,
     ) -> Result<Option<JavaObject>, HotspotError> {
         let address = searched.end;
         let mut start = address & !(ALIGNMENT - 1);
         while start > searched.start {
-            if is_mark(self.view.word(start)?) {
-                let class = self.class_of(words, start)?;
+            if headers.is_mark(self.view.word(start)?) {
+                let class = self.class_of(headers, start)?;
                 if classes.all.contains(&class) {
-                    let object = self.object(classes, words, start, class)?;
+                    let object = self.object(classes, headers, start, class)?;
                     let holds = |object: &JavaObject| address - start < object.size;
                     return Ok(Some(object).filter(holds));
                 }
@@ -151,21 +123,10 @@ impl JavaMachine<'_> {
         Ok(None)
     }
 
-    fn class_of(&self, words: ClassWords, object: u64) -> Result<u64, HotspotError> {
-        let at = object.wrapping_add(words.at);
-        Ok(match words.compressed {
-            None => self.view.word(at)?,
-            Some((base, shift)) => {
-                let narrow = u64::from(self.view.int(at)? as u32);
-                base.wrapping_add(narrow.checked_shl(shift).unwrap_or(0))
-            }
-        })
-    }
-
     fn object(
         &self,
         classes: &Classes,
-        words: ClassWords,
+        headers: Headers,
         start: u64,
         class: u64,
     ) -> Result<JavaObject, HotspotError> {
@@ -174,7 +135,7 @@ impl JavaMachine<'_> {
             .int(class.wrapping_add(self.tables.offset("Klass", "_layout_helper")?))?;
         if layout < 0 {
             let array_class = self.class_name(classes, class)?;
-            return self.array(words, start, &array_class, layout as u32);
+            return self.array(headers, start, &array_class, layout as u32);
         }
         if Some(class) == classes.mirror {
             return self.statics(classes, start);
@@ -192,17 +153,13 @@ impl JavaMachine<'_> {
     /// An array: its class tells the bytes of its header, and the logarithm of those of an element.
     fn array(
         &self,
-        words: ClassWords,
+        headers: Headers,
         start: u64,
         class: &str,
         layout: u32,
     ) -> Result<JavaObject, HotspotError> {
         let (offset, size) = (u64::from(layout >> 16 & 0xff), 1 << (layout & 7));
-        // The length fills the space behind a compressed class.
-        let length_at = words
-            .at
-            .wrapping_add(if words.compressed.is_some() { 4 } else { 8 });
-        let length = self.view.int(start.wrapping_add(length_at))?;
+        let length = self.view.int(start.wrapping_add(headers.length_at()))?;
         let bytes = offset + u64::from(length.max(0) as u32) * size;
         let none: Fields = Rc::from([]);
         Ok(JavaObject {
@@ -245,15 +202,6 @@ impl JavaMachine<'_> {
     }
 }
 
-/// Returns true for the first word of an object: unlocked, with or without a hash; or locked, with a pointer.
-fn is_mark(word: u64) -> bool {
-    match word & 3 {
-        1 => word & MARK_UNUSED == 0,
-        0 | 2 => word > 3 && word >> ADDRESS_BITS == 0,
-        _ => false,
-    }
-}
-
 /// Name of an array's class as the language has it: `[[J` as `long[][]`, `[Ljava.lang.String;` as `java.lang.String[]`.
 fn array_name(class: &str) -> String {
     let element = class.trim_start_matches('[');
@@ -284,14 +232,5 @@ mod tests {
         let names = ["[J", "[[I", "[Ljava.lang.String;", "[LHits$Counter;"];
         let wanted = ["long[]", "int[][]", "java.lang.String[]", "Hits$Counter[]"];
         assert_eq!(names.map(array_name), wanted);
-    }
-
-    #[test]
-    fn marks_are_unlocked_or_have_a_pointer() {
-        // Unlocked, with a hash, inflated, locked on a stack; forwarded, nothing, text.
-        let marks = [1, 0x25_1a_b3_c4_01, 0x7f12_3456_7802, 0x7f12_3456_7890];
-        assert_eq!(marks.map(is_mark), [true; 4]);
-        let others = [0x7f12_3456_7803, 0, 0x6c6c_6f77_206f_6c6d];
-        assert_eq!(others.map(is_mark), [false; 3]);
     }
 }

@@ -10,7 +10,7 @@ const ENTRIES_MAX: u64 = 1 << 14;
 /// Flags of a Java machine that are read: JDK 17 has 1,400.
 const FLAGS_MAX: u64 = 1 << 14;
 
-// Places of the members of an entry (VMStructEntry, VMTypeEntry, VMIntConstantEntry).
+// Places of the members of an entry (VMStructEntry, VMTypeEntry, VMIntConstantEntry, VMLongConstantEntry).
 const STRUCT_BYTES: u64 = 48;
 const STRUCT_FIELD: u64 = 8;
 const STRUCT_IS_STATIC: u64 = 24;
@@ -28,6 +28,7 @@ pub(crate) struct Tables {
     variables: BTreeMap<(String, String), u64>,
     sizes: BTreeMap<String, u64>,
     constants: BTreeMap<String, i32>,
+    long_constants: BTreeMap<String, u64>,
 }
 
 impl Tables {
@@ -57,6 +58,12 @@ impl Tables {
                 .insert(name, view.int(at + CONSTANT_VALUE)?);
             Ok(())
         })?;
+        entries(view, exports.long_constants, CONSTANT_BYTES, |at, name| {
+            tables
+                .long_constants
+                .insert(name, view.word(at + CONSTANT_VALUE)?);
+            Ok(())
+        })?;
         Ok(tables)
     }
 
@@ -81,6 +88,10 @@ impl Tables {
 
     pub(crate) fn constant(&self, name: &str) -> Result<i32, HotspotError> {
         found(&self.constants, &name.into(), || name.into())
+    }
+
+    pub(crate) fn long_constant(&self, name: &str) -> Result<u64, HotspotError> {
+        found(&self.long_constants, &name.into(), || name.into())
     }
 
     /// Value of a flag of the Java machine that is true or false; none if it has no such flag.

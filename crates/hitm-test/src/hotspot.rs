@@ -1,4 +1,4 @@
-//! Memory of a Java machine of one class, a few objects and one compiled method, with offsets of OpenJDK 17.
+//! Memory of a Java machine of one class, a few objects and one compiled method, as OpenJDK 17 and 25 lay it out.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,28 @@ const PAGE_BYTES: u64 = 4096;
 
 /// Start of the machine's heap.
 pub const HEAP: u64 = 0x7_0000_0000;
-/// Addresses of its tables of structures, of types and of constants.
-pub const EXPORTS: [u64; 3] = [0x1000, 0x1008, 0x1010];
+/// Addresses of its tables of structures, of types, of constants and of long constants.
+pub const EXPORTS: [u64; 4] = [0x1000, 0x1008, 0x1010, 0x1018];
+
+/// The Java machine that lays out the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Java {
+    /// OpenJDK 17.
+    Jdk17,
+    /// OpenJDK 25.
+    Jdk25,
+    /// OpenJDK 25 with the class of an object in its mark.
+    Jdk25Compact,
+}
+
+impl Java {
+    /// All of them.
+    pub const ALL: [Java; 3] = [Java::Jdk17, Java::Jdk25, Java::Jdk25Compact];
+
+    fn is_new(self) -> bool {
+        self != Java::Jdk17
+    }
+}
 
 const CLASS_BASE: u64 = 0x8_0000_0000;
 const COUNTERS: u64 = CLASS_BASE + 0x1000;
@@ -24,6 +44,7 @@ pub struct JavaMemory {
     /// Addresses of the bytes that were put there.
     places: Vec<u64>,
     next: u64,
+    java: Java,
 }
 
 impl JavaMemory {
@@ -33,13 +54,15 @@ impl JavaMemory {
             pages: BTreeMap::new(),
             places: Vec::new(),
             next: ROOM,
+            java: Java::Jdk17,
         }
     }
 
     /// A machine with the class `a.Counters {long left, right; static int all}`, an object of it and an array of
     /// 4 longs; and, with code, the compiled method `a.Counters.left`, all of line 7.
-    pub fn machine(has_code: bool) -> JavaMemory {
+    pub fn machine(java: Java, has_code: bool) -> JavaMemory {
         let mut made = JavaMemory::empty();
+        made.java = java;
         let heap = made.room(HEAP_BYTES);
         made.word(heap + 32, HEAP);
         made.word(heap + 40, 1 << 10);
@@ -47,6 +70,10 @@ impl JavaMemory {
         assert_eq!(variables, VARIABLES, "it is what is given out next");
         made.word(variables, heap);
         made.word(variables + 8, CLASS_BASE);
+        if java == Java::Jdk25Compact {
+            made.int(variables + 16, COMPACT_SHIFT as i32);
+            made.is_compact(variables);
+        }
         made.tables(has_code);
         let pool = made.classes();
         made.objects();
@@ -131,23 +158,49 @@ impl JavaMemory {
         }
     }
 
+    /// The flag that says that objects have compact headers.
+    fn is_compact(&mut self, variables: u64) {
+        let name = self.c_text("UseCompactObjectHeaders");
+        let (flags, value) = (self.room(24), self.room(1));
+        self.put(value, &[1]);
+        self.word(flags, value);
+        self.word(flags + 8, name);
+        self.word(variables + 32, flags);
+        self.word(variables + 40, 1);
+    }
+
     fn tables(&mut self, has_code: bool) {
-        let of_code = if has_code { &CODE_MEMBERS[..] } else { &[] };
+        let (of_fields, of_code) = match self.java.is_new() {
+            true => (&NEW_FIELD_MEMBERS[..], &NEW_CODE_MEMBERS[..]),
+            false => (&FIELD_MEMBERS[..], &CODE_MEMBERS[..]),
+        };
+        let of_code = if has_code { of_code } else { &[] };
         let mut structs = Vec::new();
-        for (of, field, offset) in MEMBERS.iter().chain(of_code) {
+        for (of, field, offset) in MEMBERS.iter().chain(of_fields).chain(of_code) {
             let field = self.c_text(field);
             structs.push((*of, vec![(8, field), (24, 0), (32, *offset)]));
         }
         for (of, field, offset) in &STATICS[..STATICS.len() - usize::from(!has_code)] {
+            let field = match self.java.is_new() {
+                true => field.trim_start_matches("_narrow_klass."),
+                false => field,
+            };
             let field = self.c_text(field);
             structs.push((*of, vec![(8, field), (24, 1), (40, VARIABLES + offset)]));
         }
-        let [of_structs, of_types, of_constants] = EXPORTS;
+        let [of_structs, of_types, of_constants, of_long_constants] = EXPORTS;
         self.table(of_structs, 48, &structs);
-        let types = SIZES.map(|(name, bytes)| (name, vec![(32, bytes)]));
-        self.table(of_types, 40, &types);
-        let constants = CONSTANTS.map(|(name, value)| (name, vec![(8, value)]));
-        self.table(of_constants, 16, &constants);
+        let (sizes, constants, long_constants) = match self.java.is_new() {
+            true => (&NEW_SIZES[..], &NEW_CONSTANTS[..], &NEW_MARKS[..]),
+            false => (&SIZES[..], &CONSTANTS[..], &MARKS[..]),
+        };
+        let entries = |of: &[(&'static str, u64)], at: u64| -> Vec<(&'static str, Vec<_>)> {
+            let entry = |(name, value): &(&'static str, u64)| (*name, vec![(at, *value)]);
+            of.iter().map(entry).collect()
+        };
+        self.table(of_types, 40, &entries(sizes, 32));
+        self.table(of_constants, 16, &entries(constants, 8));
+        self.table(of_long_constants, 16, &entries(long_constants, 8));
     }
 
     /// Makes the classes; returns the pool of constants of the first.
@@ -174,6 +227,28 @@ impl JavaMemory {
             self.word(pool + 72 + 8 * number, symbol);
         }
         self.word(COUNTERS + 232, pool);
+        match self.java.is_new() {
+            true => self.streamed_fields(),
+            false => self.listed_fields(),
+        }
+        pool
+    }
+
+    /// Two counts, then name, signature, offset, access and flags of each field, and what its flags announce. A
+    /// byte is one more than it stands for.
+    fn streamed_fields(&mut self) {
+        let stream = self.room(64);
+        let mut numbers = vec![3, 0];
+        // The second field has a generic signature, the third a value at the start.
+        numbers.extend([1, 4, 16, 0, 0]);
+        numbers.extend([2, 4, 24, 0, 4, 9]);
+        numbers.extend([3, 5, 112, 8, 1, 7]);
+        let bytes: Vec<u8> = numbers.iter().map(|number| number + 1).collect();
+        self.put(stream + 4, &bytes);
+        self.word(COUNTERS + 448, stream);
+    }
+
+    fn listed_fields(&mut self) {
         let fields = self.room(4 + 2 * 6 * 3);
         let rows: [(u16, u16, u16, u16); 3] = [(0, 1, 4, 16), (0, 2, 4, 24), (8, 3, 5, 112)];
         for (number, (flags, name, signature, offset)) in (0..).zip(rows) {
@@ -186,15 +261,20 @@ impl JavaMemory {
         }
         self.word(COUNTERS + 456, fields);
         self.half(COUNTERS + 310, 3);
-        pool
     }
 
     fn objects(&mut self) {
         self.put(HEAP, &[0; 256]);
         for (at, class, length) in [(HEAP + 64, 0x1000, 0), (HEAP + 96, 0x2000, 4)] {
-            self.word(at, 1);
-            self.int(at + 8, class);
-            self.int(at + 12, length);
+            if self.java == Java::Jdk25Compact {
+                let narrow = (class as u64) >> COMPACT_SHIFT;
+                self.word(at, narrow << COMPACT_FROM_BIT | 1);
+                self.int(at + 8, length);
+            } else {
+                self.word(at, 1);
+                self.int(at + 8, class);
+                self.int(at + 12, length);
+            }
         }
     }
 
@@ -210,28 +290,60 @@ impl JavaMemory {
         self.word(heap + 8 + 24, block + 512);
         // Segments of 2^7 bytes, of which the block has four.
         self.int(heap + 256, 7);
+        let header_bytes = if self.java.is_new() { 8 } else { 16 };
         self.word(block, 4);
-        self.put(block + 8, &[1]);
-        let blob = block + 16;
-        self.word(blob + 16, block + 256);
-        self.word(blob + 24, block + 320);
+        self.put(block + header_bytes / 2, &[1]);
+        let blob = block + header_bytes;
         let kind = self.c_text("nmethod");
         self.word(blob + 32, kind);
         let method = self.method(pool);
         self.word(blob + 40, method);
-        // No caller, the first method, bytecode 0.
+        match self.java.is_new() {
+            true => self.parts_apart(blob, block + 256, method),
+            false => self.parts_in_a_row(blob, block + 256, method),
+        }
+    }
+
+    fn parts_in_a_row(&mut self, blob: u64, code: u64, method: u64) {
+        self.word(blob + 16, code);
+        self.word(blob + 24, code + 64);
         let scopes = self.room(16);
-        self.put(scopes + 1, &[0, 1, 1]);
+        self.scopes(scopes);
         self.word(blob + 48, scopes);
         let places = self.room(16);
-        for (at, pc) in [(places, 7), (places + 8, 31)] {
-            self.int(at, pc);
-            self.int(at + 4, 1);
-        }
+        self.stops(places);
         let metadata = self.room(8);
         self.word(metadata, method);
         for (at, what) in [(56, places), (60, places + 16), (64, metadata)] {
             self.int(blob + at, (what - blob) as i32);
+        }
+    }
+
+    /// What never changes and what does lie apart from the code.
+    fn parts_apart(&mut self, blob: u64, code: u64, method: u64) {
+        let (fixed, mutable) = (self.room(32), self.room(24));
+        self.word(blob + 48, fixed);
+        self.word(blob + 56, mutable);
+        self.scopes(fixed);
+        self.stops(fixed + 16);
+        self.word(mutable + 16, method);
+        let (code, end) = (code - blob, code + 64 - blob);
+        let ints = [(64, code), (68, end), (72, 16), (76, 32), (80, 0), (84, 16)];
+        for (at, offset) in ints {
+            self.int(blob + at, offset as i32);
+        }
+    }
+
+    /// No caller, the first method, bytecode 0.
+    fn scopes(&mut self, at: u64) {
+        let bytes = [0, 1, 1].map(|digit: u8| digit + u8::from(self.java.is_new()));
+        self.put(at + 1, &bytes);
+    }
+
+    fn stops(&mut self, places: u64) {
+        for (at, pc) in [(places, 7), (places + 8, 31)] {
+            self.int(at, pc);
+            self.int(at + 4, 1);
         }
     }
 
@@ -251,7 +363,7 @@ impl JavaMemory {
 }
 
 /// Members and their offsets.
-const MEMBERS: [(&str, &str, u64); 24] = [
+const MEMBERS: [(&str, &str, u64); 21] = [
     ("CollectedHeap", "_reserved", 32),
     ("CollectedHeap", "_total_collections", 64),
     ("MemRegion", "_start", 0),
@@ -266,16 +378,24 @@ const MEMBERS: [(&str, &str, u64); 24] = [
     ("Klass", "_layout_helper", 8),
     ("Symbol", "_length", 4),
     ("Symbol", "_body", 6),
-    ("InstanceKlass", "_java_fields_count", 310),
-    ("InstanceKlass", "_fields", 456),
     ("InstanceKlass", "_constants", 232),
-    ("Array<u2>", "_data", 4),
     ("JVMFlag", "_name", 8),
     ("JVMFlag", "_addr", 0),
     ("CodeHeap", "_memory", 8),
     ("VirtualSpace", "_low", 16),
     ("VirtualSpace", "_high", 24),
     ("CodeHeap", "_log2_segment_size", 256),
+];
+
+/// Members that fields need.
+const FIELD_MEMBERS: [(&str, &str, u64); 3] = [
+    ("InstanceKlass", "_java_fields_count", 310),
+    ("InstanceKlass", "_fields", 456),
+    ("Array<u2>", "_data", 4),
+];
+const NEW_FIELD_MEMBERS: [(&str, &str, u64); 2] = [
+    ("InstanceKlass", "_fieldinfo_stream", 448),
+    ("Array<u1>", "_data", 4),
 ];
 
 /// Members that compiled code needs.
@@ -302,6 +422,31 @@ const CODE_MEMBERS: [(&str, &str, u64); 21] = [
     ("ConstantPool", "_pool_holder", 8),
     ("ConstantPool", "_source_file_name_index", 16),
 ];
+const NEW_CODE_MEMBERS: [(&str, &str, u64); 23] = [
+    ("GrowableArrayBase", "_len", 0),
+    ("GrowableArray<int>", "_data", 8),
+    ("HeapBlock::Header", "_length", 0),
+    ("HeapBlock::Header", "_used", 4),
+    ("CodeBlob", "_name", 32),
+    ("nmethod", "_method", 40),
+    ("nmethod", "_immutable_data", 48),
+    ("CodeBlob", "_mutable_data", 56),
+    ("CodeBlob", "_code_offset", 64),
+    ("CodeBlob", "_data_offset", 68),
+    ("nmethod", "_scopes_pcs_offset", 72),
+    ("nmethod", "_immutable_data_size", 76),
+    ("nmethod", "_scopes_data_offset", 80),
+    ("CodeBlob", "_relocation_size", 84),
+    ("PcDesc", "_pc_offset", 0),
+    ("PcDesc", "_scope_decode_offset", 4),
+    ("Method", "_constMethod", 8),
+    ("ConstMethod", "_constants", 8),
+    ("ConstMethod", "_name_index", 16),
+    ("ConstMethod", "_code_size", 18),
+    ("ConstMethod", "_flags._flags", 20),
+    ("ConstantPool", "_pool_holder", 8),
+    ("ConstantPool", "_source_file_name_index", 16),
+];
 
 /// Static variables and their offsets among the variables; the last one is of compiled code.
 const STATICS: [(&str, &str, u64); 7] = [
@@ -322,6 +467,14 @@ const SIZES: [(&str, u64); 5] = [
     ("ConstMethod", 24),
 ];
 
+const NEW_SIZES: [(&str, u64); 5] = [
+    ("ConstantPool", 72),
+    ("JVMFlag", 24),
+    ("HeapBlock", 8),
+    ("PcDesc", 8),
+    ("ConstMethod", 24),
+];
+
 const CONSTANTS: [(&str, u64); 8] = [
     ("FieldInfo::field_slots", 6),
     ("FieldInfo::access_flags_offset", 0),
@@ -332,3 +485,28 @@ const CONSTANTS: [(&str, u64); 8] = [
     ("FIELDINFO_TAG_SIZE", 2),
     ("ConstMethod::_has_linenumber_table", 1),
 ];
+
+const NEW_CONSTANTS: [(&str, u64); 4] = [
+    ("FieldInfo::FieldFlags::_ff_initialized", 0),
+    ("FieldInfo::FieldFlags::_ff_generic", 2),
+    ("FieldInfo::FieldFlags::_ff_contended", 4),
+    ("ConstMethodFlags::_misc_has_linenumber_table", 1),
+];
+
+/// Where the parts of a mark begin, in bits.
+const MARKS: [(&str, u64); 4] = [
+    ("markWord::age_shift", 3),
+    ("markWord::age_bits", 4),
+    ("markWord::hash_shift", 8),
+    ("markWord::hash_bits", 31),
+];
+const NEW_MARKS: [(&str, u64); 5] = [
+    ("markWord::age_shift", 3),
+    ("markWord::age_bits", 4),
+    ("markWord::hash_shift", 11),
+    ("markWord::hash_bits", 31),
+    ("markWord::klass_shift", COMPACT_FROM_BIT as u64),
+];
+/// First bit of the class in a compact mark, and the shift of classes there.
+const COMPACT_FROM_BIT: u32 = 42;
+const COMPACT_SHIFT: u32 = 10;

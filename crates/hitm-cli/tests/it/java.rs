@@ -67,7 +67,11 @@ fn compile(folder: &Path) -> bool {
 
 /// Records the program; returns its report.
 fn report_of(folder: &Path, options: &[&str], what: &str) -> Value {
-    let record = ["record", "-q", "-o", "java.hitm", "--", "java"];
+    report_by("java", folder, options, what)
+}
+
+fn report_by(java: &str, folder: &Path, options: &[&str], what: &str) -> Value {
+    let record = ["record", "-q", "-o", "java.hitm", "--", java];
     // A loop is compiled after so many rounds, not when the compiler's thread gets a CPU.
     let compiled = ["-Xbatch", "-XX:Tier3BackEdgeThreshold=2000"];
     let java = [&record[..], &compiled, options].concat();
@@ -146,6 +150,43 @@ fn fields_statics_and_elements_have_their_names() {
     }
     let advice = slots["advice"].as_str().expect("text");
     assert!(advice.contains("every 8th element of long[]"), "{advice}");
+}
+
+/// The `java` of a JDK of this version, where distributions put them.
+fn java_of(version: &str) -> Option<String> {
+    let folders = fs::read_dir("/usr/lib/jvm").ok()?;
+    let mut folders: Vec<_> = folders.flatten().map(|entry| entry.path()).collect();
+    folders.sort_unstable();
+    let is_wanted = |folder: &&std::path::PathBuf| {
+        let release = fs::read_to_string(folder.join("release")).unwrap_or_default();
+        release.contains(&format!("JAVA_VERSION=\"{version}."))
+    };
+    let found = folders.iter().find(is_wanted)?.join("bin/java");
+    found.to_str().map(str::to_owned)
+}
+
+#[test]
+fn fields_of_jdk_25_have_their_names_and_lines() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    if !compile(folder.path()) {
+        return;
+    }
+    let Some(java) = java_of("25") else {
+        programs::say_not_run("names of JDK 25", "there is no JDK 25 in /usr/lib/jvm");
+        return;
+    };
+    let compact = ["-XX:+UseSerialGC", "-XX:+UseCompactObjectHeaders"];
+    let report = report_by(&java, folder.path(), &compact, "fields");
+    let fields = line(&report, "app.Counts");
+    let names = members(fields);
+    let used = ["app.Counts.left", "app.Counts.right"].map(|name| names.contains(&name));
+    assert!(used[0] || used[1], "{names:?}");
+    let sources = fields["rows"].as_array().expect("rows").iter();
+    let mut sources = sources.filter_map(|row| row["source"].as_str());
+    assert!(
+        sources.any(|source| source.contains("Counts.java:")),
+        "{fields:#}"
+    );
 }
 
 #[test]

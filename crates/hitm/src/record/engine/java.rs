@@ -23,7 +23,7 @@ use super::{Engine, names};
 const LIBRARY: &str = "/libjvm.so";
 /// Looks at a process with the library before it counts as no Java machine: 20 s of the engine's looks.
 const LOOKS_MAX: u32 = 1000;
-/// Lines whose objects are looked up.
+/// Lines of the heap whose objects are looked up.
 const LINES_MAX: usize = 1 << 14;
 
 /// Processes that mapped the library, by number.
@@ -116,10 +116,15 @@ impl Java {
                 told.places.extend(places);
                 told.functions.push((compiled.code, compiled.name));
             })?;
-            let words = lines.iter().flat_map(|line| {
-                let first = line.first_byte() & ((1 << PROCESS_SHIFT) - 1);
-                (0..8).map(move |word| first + 8 * word)
-            });
+            let heap = machine.heap_range()?;
+            let firsts = lines
+                .iter()
+                .map(|line| line.first_byte() & ((1 << PROCESS_SHIFT) - 1));
+            // Classes and code are handed over too, and lie below.
+            let of_objects = firsts.filter(|first| heap.contains(first));
+            let words = of_objects
+                .take(LINES_MAX)
+                .flat_map(|first| (0..8).map(move |word| first + 8 * word));
             told.objects = machine.objects(words)?.into_iter().map(object).collect();
             Ok(())
         });
@@ -147,11 +152,12 @@ fn exports(pid: u32) -> Option<Exports> {
     let first = lines.find(|line| line.offset == 0 && line.path.ends_with(LIBRARY))?;
     let file = ObjectFile::parse(input_file::load(first.path).ok()?, first.path).ok()?;
     let at = |name| Some(first.range.start() + file.symbol_address(name)?);
-    let [structs, types, constants] = Exports::SYMBOLS;
+    let [structs, types, constants, long_constants] = Exports::SYMBOLS;
     Some(Exports {
         structs: at(structs)?,
         types: at(types)?,
         constants: at(constants)?,
+        long_constants: at(long_constants)?,
     })
 }
 
@@ -241,8 +247,9 @@ impl Engine {
             return Vec::new();
         };
         let lines = self.session.handed_over().iter().copied();
-        let lines = lines.filter(|line| space.contains(line.first_byte()));
-        lines.take(LINES_MAX).collect()
+        lines
+            .filter(|line| space.contains(line.first_byte()))
+            .collect()
     }
 }
 
