@@ -17,6 +17,22 @@ const WAITS_FOR_WORD: u32 = 1 << 12;
 /// FUTEX_WAITERS of linux/futex.h: the word has its owner's number in the bits below `FUTEX_TID_MASK`.
 const FUTEX_WAITERS: u32 = 1 << 31;
 const FUTEX_TID_MASK: u32 = (1 << 30) - 1;
+/// Period of the clock that asks who has locks: a prime number of microseconds, so that it keeps step with nothing.
+const TICK_NS: u64 = 997_000;
+
+/// Time that a thread ran, by a clock of each CPU. Only threads that have waited for a word or woken others are counted,
+/// and no time in futex(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HeldTicks {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The word that named it as the owner of a lock; none for all of its time.
+    pub word: Option<u64>,
+    /// Ticks of the clock.
+    pub count: u64,
+}
 
 /// Moment of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +143,8 @@ impl HolderEvents {
         object.follow_children(filter)?;
         object.attach("holders_exit", Hook::Typed("sched_process_exit"))?;
         let faults = attach_faults(&mut object);
+        let clock = Hook::Counted(SoftwareEvent::CpuClock, TICK_NS);
+        object.attach("holders_tick", clock)?;
         object.attach("holders_end", Hook::Typed("contention_end"))?;
         object.attach("holders_begin", Hook::Typed("contention_begin"))?;
         object.attach("holders_waking", Hook::Typed("sched_waking"))?;
@@ -152,21 +170,57 @@ impl HolderEvents {
         }
     }
 
+    /// Period of the clock that counts [`HeldTicks`].
+    pub const TICK_NS: u64 = TICK_NS;
+
+    /// Takes the ticks since the last call out of the kernel's table, in ascending order.
+    ///
+    /// # Errors
+    /// The table cannot be read.
+    pub fn take_ticks(&mut self) -> Result<Vec<HeldTicks>, Error> {
+        let mut table: HashMap<_, [u64; 2], u64> =
+            HashMap::try_from(self.object.map_mut("ticks")?)?;
+        let rows: Result<Vec<_>, _> = table.iter().collect();
+        let rows = rows?;
+        let mut ticks = Vec::with_capacity(rows.len());
+        for (key, count) in rows {
+            // What is counted from now on has a row of its own.
+            table.remove(&key)?;
+            let [word, thread] = key;
+            let (tid, pid) = halves(thread);
+            let word = (word != 0).then_some(word);
+            ticks.push(HeldTicks {
+                pid,
+                tid,
+                word,
+                count,
+            });
+        }
+        ticks.sort_unstable();
+        Ok(ticks)
+    }
+
     /// Returns the number of events that are missing: the ring was full, or threads found no room.
     ///
     /// # Errors
     /// The table cannot be read.
     pub fn lost(&self) -> Result<u64, Error> {
-        let [lost_events, lost_threads, lost_processes] = self.object.counts()?;
-        Ok(lost_events + lost_threads + lost_processes)
+        let lost: [u64; 4] = self.object.counts()?;
+        Ok(lost.into_iter().sum())
     }
 }
 
 /// Machines other than x86-64 may have no tracepoint of page faults.
 fn attach_faults(object: &mut Object) -> Result<(), Error> {
     object.attach("holders_signal", Hook::Typed("signal_generate"))?;
-    object.attach("holders_minor", Hook::Counted(SoftwareEvent::PageFaultsMin))?;
-    object.attach("holders_major", Hook::Counted(SoftwareEvent::PageFaultsMaj))?;
+    object.attach(
+        "holders_minor",
+        Hook::Counted(SoftwareEvent::PageFaultsMin, 1),
+    )?;
+    object.attach(
+        "holders_major",
+        Hook::Counted(SoftwareEvent::PageFaultsMaj, 1),
+    )?;
     object.attach("holders_fault", Hook::Typed("page_fault_user"))?;
     let way_ns = way_of_faults(object)?;
     let mut ways: Array<_, u64> = Array::try_from(object.map_mut("ways")?)?;

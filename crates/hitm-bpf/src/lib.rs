@@ -39,7 +39,7 @@ pub use capabilities::drop_capabilities;
 pub use error::{Error, Unavailable};
 pub use filter::Filter;
 pub use futex::FutexWaits;
-pub use holders::{HolderEvent, HolderEvents, Moment, Other};
+pub use holders::{HeldTicks, HolderEvent, HolderEvents, Moment, Other};
 pub use locks::LockWaits;
 pub use neighbours::{NeighbourTable, Neighbours, Taker, Taking};
 pub use object::available;

@@ -75,8 +75,8 @@ pub(crate) enum Hook {
     /// A tracepoint whose arguments are words, for those whose type is a function, which the
     /// verifier refuses.
     Raw(&'static str),
-    /// Each count of an event of the kernel's software, on all CPUs.
-    Counted(SoftwareEvent),
+    /// Counts of an event of the kernel's software on each CPU, one of so many. A clock counts nanoseconds.
+    Counted(SoftwareEvent, u64),
 }
 
 /// A constant of a program, as the loader writes it before loading: its name and its bytes.
@@ -169,13 +169,13 @@ impl Object {
                 raw.load().map_err(|error| Error::load(program, &error))?;
                 raw.attach(tracepoint).map(drop)
             }
-            Hook::Counted(event) => {
+            Hook::Counted(event, period) => {
                 let counted: &mut PerfEvent = loaded
                     .try_into()
                     .map_err(|error| Error::load(program, &error))?;
                 let loaded = counted.load();
                 loaded.map_err(|error| Error::load(program, &error))?;
-                attach_everywhere(counted, event)
+                attach_everywhere(counted, event, period)
             }
         };
         attached.map_err(|error: ProgramError| Error::attach(program, &error))
@@ -228,13 +228,17 @@ impl Object {
     }
 }
 
-fn attach_everywhere(program: &mut PerfEvent, event: SoftwareEvent) -> Result<(), ProgramError> {
+fn attach_everywhere(
+    program: &mut PerfEvent,
+    event: SoftwareEvent,
+    period: u64,
+) -> Result<(), ProgramError> {
     let cpus = aya::util::online_cpus();
     let cpus = cpus.map_err(|(_, error)| ProgramError::IOError(error))?;
     for cpu in cpus {
         let scope = PerfEventScope::AllProcessesOneCpu { cpu };
         let config = PerfEventConfig::Software(event);
-        program.attach(config, scope, SamplePolicy::Period(1), false)?;
+        program.attach(config, scope, SamplePolicy::Period(period), false)?;
     }
     Ok(())
 }

@@ -7,6 +7,9 @@
 //! begins to wait and when somebody is woken. Who wakes waiters by a system call has had the lock until then. Between a
 //! release and the next look the lock was free until its next owner first ran: a thread that takes it again at once is
 //! its holder all the time, and a woken thread is waking up until it runs.
+//!
+//! A clock of each CPU asks which words name the running thread. That is the share of its time for which a thread holds
+//! a lock, also while nobody waits.
 
 mod account;
 mod lock;
@@ -15,10 +18,10 @@ mod thread;
 #[cfg(test)]
 mod tests;
 
-use hitm_bpf::{Filter, HolderEvents};
+use hitm_bpf::{Filter, HeldTicks, HolderEvents};
 
 use crate::procfs;
-use crate::recording::LiveHolders;
+use crate::recording::{LiveHolders, LiveTicks};
 use crate::tracepoints::Waiters;
 use account::Accounts;
 
@@ -27,6 +30,8 @@ use account::Accounts;
 pub struct Holders {
     events: HolderEvents,
     accounts: Accounts,
+    /// Lost events of earlier windows.
+    lost_before: u64,
 }
 
 impl Holders {
@@ -44,6 +49,7 @@ impl Holders {
         Ok(Holders {
             events,
             accounts: Accounts::new(present),
+            lost_before: 0,
         })
     }
 
@@ -58,16 +64,38 @@ impl Holders {
         self.events.drain(|event| accounts.take(&event));
     }
 
-    /// Returns the times of all locks.
+    /// Returns the times of all locks since the last call.
     ///
     /// # Errors
-    /// The count of lost events cannot be read: the reason.
-    pub fn finish(mut self) -> Result<LiveHolders, String> {
+    /// Tables of the kernel cannot be read: the reason.
+    pub fn end_window(&mut self) -> Result<LiveHolders, String> {
         self.drain();
         let lost_count = self.events.lost().map_err(|error| error.to_string())?;
-        let mut seen = self.accounts.finish(hitm_bpf::monotonic_ns());
-        seen.lost_count += lost_count;
+        let ticks = self.events.take_ticks();
+        let ticks = ticks.map_err(|error| error.to_string())?;
+        let mut seen = self.accounts.end_window(hitm_bpf::monotonic_ns());
+        seen.lost_count += lost_count - self.lost_before;
+        self.lost_before = lost_count;
+        seen.tick_ns = HolderEvents::TICK_NS;
+        seen.ticks = ticks.into_iter().map(LiveTicks::from).collect();
         Ok(seen)
+    }
+}
+
+impl From<HeldTicks> for LiveTicks {
+    fn from(ticks: HeldTicks) -> LiveTicks {
+        let HeldTicks {
+            pid,
+            tid,
+            word,
+            count,
+        } = ticks;
+        LiveTicks {
+            pid,
+            tid,
+            word,
+            count,
+        }
     }
 }
 

@@ -12,6 +12,8 @@
 //! again, under the holder of that moment.
 //!
 //! A sample in a loop of a program that waits for another thread's write is time spent waiting, too.
+//!
+//! A program's own lock is held by the thread that its word names: a clock asks for it (`holders`).
 
 mod holders;
 mod known;
@@ -60,6 +62,8 @@ pub struct Lock {
     pub traced: Option<Traced>,
     /// Places of its holders while others waited; none where that was not recorded.
     pub holders: Option<LockHolders>,
+    /// True if samples, or the word of a program's lock, show the holder.
+    pub is_hold_known: bool,
     /// Callers, longest wait first.
     pub callers: Vec<LockCaller>,
 }
@@ -104,11 +108,6 @@ impl Lock {
     /// Share of its working time that a thread holds the lock, `u`: 0 to 1.
     pub fn hold_share(&self) -> f64 {
         hold_share(self.held_ns as f64, self.other_ns as f64)
-    }
-
-    /// Returns true if samples show the holder: only the program knows the holder of its own lock.
-    pub fn is_hold_known(&self) -> bool {
-        self.class != Class::Futex && !self.class.is_spun_for()
     }
 
     /// Its class, its name and its object, in words.
@@ -185,6 +184,9 @@ pub fn judge(recording: &LiveRecording) -> Judged {
         let group = groups.entry(key).or_default();
         group.takers.insert(taker);
         *group.waited.entry(sample.thread).or_default() += sample.count;
+        if recording.stacks[sample.stack as usize].spins {
+            group.spun_samples += sample.count;
+        }
         let chain = functions.chain(sample.stack, taker);
         group.callers.entry(chain).or_default().0 += sample.count;
     }
@@ -196,10 +198,14 @@ pub fn judge(recording: &LiveRecording) -> Judged {
     let left_out_count = groups.len().saturating_sub(LOCKS_MAX);
     groups.sort_by_cached_key(|_, group| Reverse((group.waiting_samples(), group.traced_ns())));
     groups.truncate(LOCKS_MAX);
-    let locks = groups.into_iter();
-    let mut locks: Vec<Lock> = locks
-        .map(|(key, group)| lock(&functions, key, group))
-        .collect();
+    let owners = holders::Owners::of(recording);
+    let locks = groups.into_iter().map(|(key, group)| {
+        let spun_ns = group.spun_samples * recording.period_ns;
+        let mut lock = lock(&functions, key, group);
+        owners.count(&mut lock, spun_ns);
+        lock
+    });
+    let mut locks: Vec<Lock> = locks.collect();
     let slept = |lock: &Lock| lock.traced.as_ref().map_or(0, |traced| traced.wait_ns);
     locks.sort_by(|a, b| {
         let order = b.waited_ns.cmp(&a.waited_ns);
@@ -258,6 +264,8 @@ struct Group {
     takers: BTreeSet<u32>,
     /// Waiting samples of each thread.
     waited: IndexMap<u32, u64>,
+    /// Those of them in loops of the program.
+    spun_samples: u64,
     /// Samples and traced nanoseconds of each chain.
     callers: IndexMap<String, (u64, u64)>,
     traced: Option<Traced>,
@@ -318,6 +326,7 @@ fn lock(functions: &Functions<'_>, key: Key, group: Group) -> Lock {
         working_samples: held + other,
         traced: group.traced,
         holders: None,
+        is_hold_known: key.class.is_of_kernel(),
         callers: callers(group.callers),
     };
     waits::move_unseen_spinning(&mut lock);

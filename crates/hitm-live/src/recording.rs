@@ -140,6 +140,26 @@ pub struct LiveHolders {
     pub locks: Vec<LiveHeld>,
     /// Events that are missing.
     pub lost_count: u64,
+    /// Nanoseconds of CPU time for which each of the ticks stands.
+    #[serde(default)]
+    pub tick_ns: u64,
+    /// Ticks of a clock at which a word named the running thread as the owner.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ticks: Vec<LiveTicks>,
+}
+
+/// Time that a thread ran outside of futex(2), while a word named it as the owner of a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LiveTicks {
+    /// Its process.
+    pub pid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The word's address; none for all of its time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub word: Option<u64>,
+    /// Ticks of the clock.
+    pub count: u64,
 }
 
 /// A lock, and where its holders were while others waited.
@@ -180,6 +200,14 @@ pub struct HolderTimes {
     pub unknown_ns: u64,
 }
 
+impl LiveHolders {
+    /// Nanoseconds of all ticks.
+    fn ticked_ns(&self) -> u128 {
+        let counts = self.ticks.iter().map(|ticks| u128::from(ticks.count));
+        counts.sum::<u128>().saturating_mul(self.tick_ns.into())
+    }
+}
+
 impl HolderTimes {
     /// The parts, in the order of their declaration.
     pub fn parts(&self) -> [u64; 8] {
@@ -193,6 +221,11 @@ impl HolderTimes {
             self.waking_ns,
             self.unknown_ns,
         ]
+    }
+
+    /// Returns true if holders are known for a part of the time.
+    pub fn names_owner(&self) -> bool {
+        self.unknown_ns < self.all_ns()
     }
 
     /// Their sum.
@@ -301,6 +334,8 @@ impl LiveRecording {
         let held = self.holders.iter().flat_map(|holders| &holders.locks);
         let held = held.map(|lock| lock.times.all_ns());
         let held = held.fold(0, u64::saturating_add);
+        let ticked = self.holders.as_ref().map_or(0, LiveHolders::ticked_ns);
+        let time = time.max(ticked);
         let is_too_long = time > TIME_MAX_NS.into() || waited.max(held) > TIME_MAX_NS;
         match total > SAMPLES_MAX || is_too_long {
             true => Err(LiveFormatError::TooMany),
@@ -417,6 +452,19 @@ mod tests {
         other = recording();
         (other.period_ns, other.samples[0].count) = (u64::MAX / 2, 3);
         assert!(read(&other).unwrap_err().contains("add up to more"));
+        let mut ticked = recording();
+        let ticks = LiveTicks {
+            pid: 1,
+            tid: 2,
+            word: None,
+            count: 1 << 40,
+        };
+        ticked.holders = Some(LiveHolders {
+            tick_ns: 1 << 30,
+            ticks: vec![ticks],
+            ..LiveHolders::default()
+        });
+        assert!(read(&ticked).unwrap_err().contains("add up to more"));
         other.hitm_live = 7;
         assert!(read(&other).unwrap_err().contains("found version 7"));
         let error = LiveRecording::parse(b"{\n 3").unwrap_err().to_string();

@@ -113,6 +113,7 @@ mod tests {
                 working_samples: 2000,
                 traced: None,
                 holders: None,
+                is_hold_known: true,
                 callers: vec![LockCaller {
                     chain: "ext4_buffered_write_iter < vfs_write".into(),
                     samples: 500,

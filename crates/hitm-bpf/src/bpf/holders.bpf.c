@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR GPL-2.0-only
 // Events from which the reader tells where the holders of locks are: threads that leave a CPU, get one and wake others,
 // waits for the kernel's locks, and the time in page faults. Words of programs are read where their memory is mapped.
+// A clock of each CPU counts which of a thread's words name it as the owner.
 #include "filter.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -19,6 +20,11 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 // kernel/locking/mutex.h: the lower bits of an owner are flags. Those of a rwsem's say that readers own it.
 #define OWNER_FLAGS 7ULL
 #define READER_OWNED 1ULL
+// Of pthread_mutex_t behind its word (glibc's struct __pthread_mutex_s).
+#define OWNER_OFFSET 8
+// include/uapi/linux/futex.h: the owner's number in a word, beside two flags.
+#define FUTEX_TID_MASK 0x3fffffffu
+#define FUTEX_WAITERS 0x80000000u
 
 enum { LEFT_PREEMPTED, LEFT_THROTTLED, LEFT_ASLEEP, RUNS, WAKES, BEGINS, ENDS };
 // Beside the kind of an event.
@@ -28,7 +34,7 @@ enum { LEFT_PREEMPTED, LEFT_THROTTLED, LEFT_ASLEEP, RUNS, WAKES, BEGINS, ENDS };
 #define HAS_OWNER (1 << 11)
 #define WAITS_FOR_WORD (1 << 12)
 
-enum { COUNT_LOST_EVENTS, COUNT_LOST_THREADS, COUNT_LOST_PROCESSES, COUNTS };
+enum { COUNT_LOST_EVENTS, COUNT_LOST_THREADS, COUNT_LOST_PROCESSES, COUNT_LOST_TICKS, COUNTS };
 
 // The process that reads, whose faults are observed for a measurement.
 const volatile u32 reader = 0;
@@ -129,6 +135,36 @@ struct {
 	MAP_TYPE(value, u64);
 } ways SEC(".maps");
 
+// Words that a thread waited for, or woke others for.
+#define WORDS 16
+struct words {
+	u64 at[WORDS];
+	// A bit for each word that has its owner in it.
+	u32 in_word;
+	u32 next;
+};
+
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_HASH);
+	MAP_INT(max_entries, 16384);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct words);
+} words SEC(".maps");
+
+// Ticks of the clock at which a thread ran, by the word that named it as the owner: zero for all of them.
+struct tick_key {
+	u64 word;
+	u32 tid;
+	u32 tgid;
+};
+
+struct {
+	MAP_INT(type, BPF_MAP_TYPE_HASH);
+	MAP_INT(max_entries, 16384);
+	MAP_TYPE(key, struct tick_key);
+	MAP_TYPE(value, u64);
+} ticks SEC(".maps");
+
 #include "counts.h"
 
 #include "follow.h"
@@ -226,7 +262,41 @@ INLINE void read_word(struct event *event, u64 word)
 	if (bpf_probe_read_user(&event->value, sizeof(event->value), (void *)word))
 		return;
 	event->kind |= HAS_OWNER;
-	bpf_probe_read_user(&event->owner, sizeof(event->owner), (void *)word + 8);
+	bpf_probe_read_user(&event->owner, sizeof(event->owner), (void *)word + OWNER_OFFSET);
+}
+
+INLINE struct words *find_words(u32 tid)
+{
+	struct words *known = bpf_map_lookup_elem(&words, &tid);
+	struct words first = {};
+
+	if (known)
+		return known;
+	if (bpf_map_update_elem(&words, &tid, &first, BPF_NOEXIST))
+		count(counts, COUNT_LOST_THREADS);
+	return bpf_map_lookup_elem(&words, &tid);
+}
+
+// Adds a word to those that the clock looks at, in place of the oldest one.
+INLINE void watch_word(u32 tid, u64 word, u32 is_owner_in_word)
+{
+	struct words *own = find_words(tid);
+	u32 index;
+
+	if (!own)
+		return;
+	for (index = 0; index < WORDS; index++) {
+		if (own->at[index] == word)
+			break;
+	}
+	if (index == WORDS) {
+		index = own->next % WORDS;
+		own->next = index + 1;
+		own->at[index] = word;
+		own->in_word &= ~(1u << index);
+	}
+	if (is_owner_in_word)
+		own->in_word |= 1u << (index % WORDS);
 }
 
 // Notes the word, which is read again when the thread leaves a CPU: it may have the lock then.
@@ -238,6 +308,7 @@ INLINE void keep_word(struct task_struct *task, u64 word, u32 kind)
 		own->word = word;
 		own->kind = kind & OWNER_IN_WORD;
 	}
+	watch_word(task->pid, word, kind & OWNER_IN_WORD);
 }
 
 // Reads the word that a thread waits for from now on, or else the one that it had to do with last.
@@ -349,6 +420,60 @@ int holders_exit(u64 *ctx)
 	u32 tid = ((struct task_struct *)ctx[0])->pid;
 
 	bpf_map_delete_elem(&threads, &tid);
+	bpf_map_delete_elem(&words, &tid);
+	return 0;
+}
+
+// Counts a tick of a running thread. The first ones on two CPUs may come at once: one of them is lost.
+INLINE void tick(struct task_struct *task, u64 word)
+{
+	struct tick_key key = {.word = word, .tid = task->pid, .tgid = task->tgid};
+	u64 *known = bpf_map_lookup_elem(&ticks, &key), first = 1;
+
+	if (known)
+		__sync_fetch_and_add(known, 1);
+	else if (bpf_map_update_elem(&ticks, &key, &first, BPF_ANY))
+		count(counts, COUNT_LOST_TICKS);
+}
+
+// Returns true if the lock at a word is the thread's.
+INLINE int is_owner(u64 word, u32 is_owner_in_word, u32 own)
+{
+	u32 value = 0, owner = 0;
+
+	if (bpf_probe_read_user(&value, sizeof(value), (void *)word) || !value)
+		return 0;
+	if ((is_owner_in_word || value & FUTEX_WAITERS) && (value & FUTEX_TID_MASK) == own)
+		return 1;
+	return !bpf_probe_read_user(&owner, sizeof(owner), (void *)word + OWNER_OFFSET) && owner == own;
+}
+
+// A tick of a CPU's clock. A thread in futex(2) waits, or wakes the next one: it does not work.
+SEC("perf_event")
+int holders_tick(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u32 tid = task->pid, own, index;
+	struct words *all = bpf_map_lookup_elem(&words, &tid);
+	void *regs;
+	u64 call;
+
+	if (!all)
+		return 0;
+	regs = bpf_task_pt_regs(task);
+	if (!regs)
+		return 0;
+	call = call_number(regs);
+	if (call == futex_call || call == futex_wait_call || call == futex_wake_call)
+		return 0;
+	tick(task, 0);
+	own = virtual_tid(task);
+	for (index = 0; index < WORDS; index++) {
+		u64 word = all->at[index];
+
+		if (word && is_owner(word, all->in_word & (1u << index), own))
+			tick(task, word);
+	}
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod futex;
+mod holders;
 mod locks;
 mod neighbours;
 mod peek;

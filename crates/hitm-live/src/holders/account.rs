@@ -383,8 +383,8 @@ impl Accounts {
         true
     }
 
-    /// Returns the times of all locks that somebody waited for.
-    pub(super) fn finish(mut self, now: u64) -> LiveHolders {
+    /// Returns the times of all locks that somebody waited for since the last call.
+    pub(super) fn end_window(&mut self, now: u64) -> LiveHolders {
         self.now = self.now.max(now);
         self.resolve_woken();
         let at = self.now;
@@ -399,11 +399,13 @@ impl Accounts {
                 Holder::Unknown => lock.charge_unknown(at),
             }
         }
-        let locks = self.locks.iter();
-        let locks = locks.filter_map(|(key, lock)| self.held(*key, lock));
+        let takers = &self.takers;
+        let locks = self.locks.iter_mut();
+        let locks = locks.filter_map(|(key, lock)| held(*key, lock, takers));
         LiveHolders {
             locks: locks.collect(),
-            lost_count: self.lost_count,
+            lost_count: std::mem::take(&mut self.lost_count),
+            ..LiveHolders::default()
         }
     }
 
@@ -425,47 +427,50 @@ impl Accounts {
             }
         }
     }
+}
 
-    fn held(&self, key: Key, lock: &Lock) -> Option<LiveHeld> {
-        let all = lock.times.all_ns();
-        if all == 0 {
-            return None;
-        }
-        // Where most looks found no thread, the number behind the word is no owner.
-        let mut times = lock.times;
-        let has_owner = lock.owners > lock.others;
-        if !has_owner {
-            times = crate::recording::HolderTimes {
-                unknown_ns: all,
-                ..Default::default()
-            };
-        }
-        let takers = lock.takers.iter().map(|(taker, ns)| {
-            let (pid, comm) = &self.takers[*taker as usize];
-            LiveTaker {
-                pid: *pid,
-                comm: comm.clone(),
-                ns: *ns,
-            }
-        });
-        let mut takers: Vec<LiveTaker> = takers.filter(|_| has_owner).collect();
-        takers.sort_by(|a, b| {
-            b.ns.cmp(&a.ns)
-                .then_with(|| (a.pid, &a.comm).cmp(&(b.pid, &b.comm)))
-        });
-        let chain = lock.chain.iter().map(|((pid, address), ns)| LiveChain {
-            pid: *pid,
-            lock: *address,
-            ns: *ns,
-        });
-        let mut chain: Vec<LiveChain> = chain.filter(|_| has_owner).collect();
-        chain.sort_by_key(|other| (u64::MAX - other.ns, other.pid, other.lock));
-        Some(LiveHeld {
-            pid: key.0,
-            lock: key.1,
-            times,
-            takers,
-            chain,
-        })
+/// Takes the times of a lock, if somebody waited for it.
+fn held(key: Key, lock: &mut Lock, names: &IndexSet<(u32, String)>) -> Option<LiveHeld> {
+    let all = lock.times.all_ns();
+    if all == 0 {
+        return None;
     }
+    // Where most looks found no thread, the number behind the word is no owner.
+    let mut times = std::mem::take(&mut lock.times);
+    let has_owner = lock.owners > lock.others;
+    if !has_owner {
+        times = crate::recording::HolderTimes {
+            unknown_ns: all,
+            ..Default::default()
+        };
+    }
+    let takers = std::mem::take(&mut lock.takers).into_iter();
+    let takers = takers.map(|(taker, ns)| {
+        let (pid, comm) = &names[taker as usize];
+        LiveTaker {
+            pid: *pid,
+            comm: comm.clone(),
+            ns,
+        }
+    });
+    let mut takers: Vec<LiveTaker> = takers.filter(|_| has_owner).collect();
+    takers.sort_by(|a, b| {
+        b.ns.cmp(&a.ns)
+            .then_with(|| (a.pid, &a.comm).cmp(&(b.pid, &b.comm)))
+    });
+    let chain = std::mem::take(&mut lock.chain).into_iter();
+    let chain = chain.map(|((pid, address), ns)| LiveChain {
+        pid,
+        lock: address,
+        ns,
+    });
+    let mut chain: Vec<LiveChain> = chain.filter(|_| has_owner).collect();
+    chain.sort_by_key(|other| (u64::MAX - other.ns, other.pid, other.lock));
+    Some(LiveHeld {
+        pid: key.0,
+        lock: key.1,
+        times,
+        takers,
+        chain,
+    })
 }

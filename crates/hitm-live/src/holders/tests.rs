@@ -86,7 +86,7 @@ fn held(events: &[HolderEvent], end: u64) -> LiveHeld {
         accounts.take(&runs(1, tid));
     }
     events.iter().for_each(|event| accounts.take(event));
-    let seen = accounts.finish(end);
+    let seen = accounts.end_window(end);
     let lock = seen.locks.into_iter().find(|lock| lock.lock == WORD);
     lock.expect("somebody waited")
 }
@@ -292,4 +292,22 @@ fn a_kernel_s_lock_is_handed_over() {
         ..HolderTimes::default()
     };
     assert_eq!((seen.pid, seen.times), (0, expected));
+}
+
+/// The wait goes on in the second window, with the same holder.
+#[test]
+fn a_window_has_the_times_since_the_last_one() {
+    let mut accounts = Accounts::new(nobody);
+    for event in [runs(1, A), runs(1, B), waits(100, B, A)] {
+        accounts.take(&event);
+    }
+    let running = |accounts: &mut Accounts, end| {
+        let seen = accounts.end_window(end).locks;
+        seen.iter().map(|lock| lock.times.running_ns).sum::<u64>()
+    };
+    assert_eq!(running(&mut accounts, 150), 50);
+    accounts.take(&releases(230, A, B, 0));
+    accounts.take(&runs(230, B));
+    assert_eq!(running(&mut accounts, 300), 80);
+    assert_eq!(running(&mut accounts, 400), 0);
 }

@@ -1,9 +1,9 @@
 //! States of holders, beside the locks of samples and tracepoints.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Class, Lock};
-use crate::recording::{HolderTimes, LiveHeld, LiveRecording, LiveTaker};
+use crate::recording::{HolderTimes, LiveHeld, LiveRecording, LiveTaker, LiveThread};
 
 /// Takers and other locks that are kept for each lock.
 const ROWS_MAX: usize = 5;
@@ -49,6 +49,58 @@ pub(super) fn add(recording: &LiveRecording, locks: &mut [Lock]) {
         }
         sum.shorten();
         lock.holders = (sum.times.all_ns() > 0).then_some(sum);
+    }
+}
+
+/// Who was named as the owner by words of programs, by the ticks of a clock.
+#[derive(Debug, Default)]
+pub(super) struct Owners {
+    tick_ns: u64,
+    /// Ticks by process, thread and word: none for all of the thread's time.
+    ticks: BTreeMap<(u32, u32, Option<u64>), u64>,
+    /// Words that have named an owner, by process.
+    naming: BTreeSet<(u32, u64)>,
+}
+
+impl Owners {
+    pub(super) fn of(recording: &LiveRecording) -> Owners {
+        let Some(holders) = &recording.holders else {
+            return Owners::default();
+        };
+        let ticks = holders.ticks.iter();
+        let naming = holders.locks.iter();
+        let naming = naming.filter(|held| held.times.names_owner());
+        Owners {
+            tick_ns: holders.tick_ns,
+            ticks: ticks
+                .map(|own| ((own.pid, own.tid, own.word), own.count))
+                .collect(),
+            naming: naming.map(|held| (held.pid, held.lock)).collect(),
+        }
+    }
+
+    /// Sets the times of a program's lock whose word names its owner. Waiters spun for `spun_ns` in the program, which
+    /// is neither time held nor other work.
+    pub(super) fn count(&self, lock: &mut Lock, spun_ns: u64) {
+        let keys = keys(lock);
+        let is_naming = keys.iter().any(|key| self.naming.contains(key));
+        if lock.class != Class::Futex || !is_naming {
+            return;
+        }
+        let (mut held, mut all) = (0, 0);
+        for part in &mut lock.threads {
+            let LiveThread { pid, tid, .. } = part.thread;
+            let ticks = |word| self.ticks.get(&(pid, tid, word)).copied().unwrap_or(0);
+            let of_thread: u64 = keys.iter().map(|(_, word)| ticks(Some(*word))).sum();
+            part.held_ns = of_thread * self.tick_ns;
+            held += of_thread;
+            all += ticks(None);
+        }
+        lock.held_ns = held * self.tick_ns;
+        let rest_ns = all.saturating_sub(held) * self.tick_ns;
+        lock.other_ns = rest_ns.saturating_sub(spun_ns);
+        lock.working_samples = all;
+        lock.is_hold_known = all > 0;
     }
 }
 

@@ -47,6 +47,11 @@ impl Class {
         matches!(self, Class::PthreadSpinlock | Class::SpinLoop)
     }
 
+    /// Returns true for the kernel's locks, whose holders run its functions.
+    pub(super) const fn is_of_kernel(self) -> bool {
+        !matches!(self, Class::Futex) && !self.is_spun_for()
+    }
+
     /// The kind of lock that is spun for in a function of a program.
     pub(super) fn spun_for_in(function: &str) -> Class {
         // glibc's debug information has the name with two underscores.

@@ -141,7 +141,7 @@ fn who_spins_in_a_program_waits() {
         locks,
         expected.map(|lock| (lock.0.to_owned(), lock.1, lock.2))
     );
-    assert!(found.iter().all(|lock| !lock.is_hold_known()));
+    assert!(found.iter().all(|lock| !lock.is_hold_known));
     assert_eq!(found[0].slept_ns(), None);
 }
 
@@ -424,7 +424,7 @@ fn a_futex_is_known_by_its_word_and_its_holder_by_nobody() {
     );
     assert_eq!(found[0].slept_ns(), Some(40_000_000));
     assert_eq!(found[0].callers[0].chain, "pthread_mutex_lock");
-    assert!(!found[0].is_hold_known());
+    assert!(!found[0].is_hold_known);
     assert_eq!(found[0].needed_cpus(), None);
 }
 
@@ -490,4 +490,57 @@ fn a_period_without_end_is_no_panic() {
     let mut seen = recording(&[]);
     seen.period_ns = u64::MAX;
     assert_eq!(judge(&seen), []);
+}
+
+/// Two threads with 100 ticks each, of which one has the lock for 30 and the other for 50, and spins for 20 ms.
+#[test]
+fn a_word_that_names_its_owner_has_a_hold_share() {
+    let samples = [(0, "a", None, 20), (0, "futex_wait", None, 0)];
+    let mut seen = recording(&samples);
+    seen.objects = vec![word(0x40)];
+    spins_in(&mut seen, 0, "lock_slowly", 0);
+    let wait = |thread| LiveWait {
+        object: Some(0),
+        ..wait(thread, 1, 0x40, 20)
+    };
+    seen.waits = Some(vec![wait(0), wait(1)]);
+    let held = |times| crate::recording::LiveHeld {
+        pid: 100,
+        lock: 0x40,
+        times,
+        ..Default::default()
+    };
+    let ticks = |tid, word, count| crate::recording::LiveTicks {
+        pid: 100,
+        tid,
+        word,
+        count,
+    };
+    let named = crate::recording::HolderTimes {
+        running_ns: 1,
+        unknown_ns: 5,
+        ..Default::default()
+    };
+    seen.holders = Some(crate::recording::LiveHolders {
+        locks: vec![held(named)],
+        tick_ns: 1_000_000,
+        ticks: vec![
+            ticks(100, None, 100),
+            ticks(100, Some(0x40), 30),
+            ticks(100, Some(0x80), 7),
+            ticks(101, None, 100),
+            ticks(101, Some(0x40), 50),
+        ],
+        ..Default::default()
+    });
+    let found = judge(&seen);
+    let lock = &found[0];
+    assert!(lock.is_hold_known);
+    let times = (lock.held_ns, lock.other_ns, lock.working_samples);
+    assert_eq!(times, (80_000_000, 100_000_000, 200));
+    assert_eq!(lock.needed_cpus(), Some(3));
+    // A word that never named one.
+    let holders = seen.holders.as_mut().unwrap();
+    holders.locks[0].times.running_ns = 0;
+    assert!(!judge(&seen)[0].is_hold_known);
 }

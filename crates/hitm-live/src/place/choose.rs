@@ -100,7 +100,7 @@ impl Chooser {
             false => {
                 let wanted = self.wanted.as_deref().unwrap_or_default();
                 // Nobody can be placed for a lock whose holder is not seen.
-                let candidates = locks.iter().filter(|lock| lock.is_hold_known());
+                let candidates = locks.iter().filter(|lock| lock.is_hold_known);
                 let candidates = candidates.filter(|lock| lock.title().contains(wanted));
                 candidates.max_by(|a, b| waiting(a).total_cmp(&waiting(b)))
             }
@@ -121,7 +121,10 @@ impl Chooser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recording::{LiveSample, LiveStack, LiveThread, LiveWait, VERSION};
+    use crate::recording::{
+        HolderTimes, LiveHeld, LiveHolders, LiveObject, LiveSample, LiveStack, LiveThread,
+        LiveTicks, LiveWait, VERSION,
+    };
 
     /// Functions of a waiter for a rwsem, innermost first, and of its holder, below the same
     /// caller.
@@ -209,5 +212,61 @@ mod tests {
         assert_eq!((waiting, contention.share), (0.0, 0.0));
         let other = Chooser::new(Some("i_rwsem".into())).observe(&recording(50, 43, 57, 0), false);
         assert_eq!(other.0, 0.0);
+    }
+
+    /// Both threads sleep for a word, which names an owner or does not.
+    fn of_a_word(names_owner: bool) -> LiveRecording {
+        let ticks = |tid, word, count| LiveTicks {
+            pid: 100,
+            tid,
+            word,
+            count,
+        };
+        let mut times = HolderTimes::default();
+        match names_owner {
+            true => times.running_ns = 1,
+            false => times.unknown_ns = 1,
+        }
+        let mut seen = recording(0, 0, 0, 0);
+        seen.names.push("futex_wait".to_owned());
+        seen.stacks[0].kernel = vec![seen.names.len() as u32 - 1];
+        seen.objects = vec![LiveObject::Futex {
+            pid: 100,
+            address: 0x40,
+            name: String::new(),
+        }];
+        let wait = LiveWait {
+            lock: 0x40,
+            object: Some(0),
+            wait_ns: 700_000_000,
+            ..seen.waits.take().expect("there are waits")[0]
+        };
+        seen.waits = Some([0, 1].map(|thread| LiveWait { thread, ..wait }).to_vec());
+        seen.holders = Some(LiveHolders {
+            locks: vec![LiveHeld {
+                pid: 100,
+                lock: 0x40,
+                times,
+                ..LiveHeld::default()
+            }],
+            tick_ns: 1_000_000,
+            ticks: [101, 102]
+                .iter()
+                .flat_map(|tid| [ticks(*tid, None, 50), ticks(*tid, Some(0x40), 30)])
+                .collect(),
+            ..LiveHolders::default()
+        });
+        seen
+    }
+
+    #[test]
+    fn a_lock_of_a_program_is_followed_where_its_word_names_the_owner() {
+        let (waiting, contention) = Chooser::new(None).observe(&of_a_word(true), false);
+        assert!((waiting - 1.4).abs() < 1e-9, "{waiting}");
+        assert!((contention.share - 0.6).abs() < 1e-9, "{contention:?}");
+        assert_eq!(contention.tasks.len(), 2);
+        assert_eq!(contention.name, "futex word of 0x40 of process 100 (map)");
+        let (waiting, contention) = Chooser::new(None).observe(&of_a_word(false), false);
+        assert_eq!((waiting, contention.tasks.len()), (0.0, 0));
     }
 }

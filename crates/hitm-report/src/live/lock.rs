@@ -99,7 +99,7 @@ fn addresses(traced: &Traced) -> Vec<String> {
 impl LockView {
     /// A share of time for which it is held; missing where nobody outside the program can tell.
     fn held(&self, share: f64) -> Option<f64> {
-        self.lock.is_hold_known().then_some(share)
+        self.lock.is_hold_known.then_some(share)
     }
 
     fn cpu_ns(&self) -> u64 {

@@ -45,6 +45,8 @@ pub(super) struct Collector {
     /// Waits by thread, place and lock. None where they were not requested.
     waits: Option<IndexMap<(u32, u32, u64), LiveWait>>,
     descriptors: Descriptors,
+    /// Names of words, by process and address. They stay when counts start anew.
+    variables: FxHashMap<(u32, u64), String>,
     spins: Spins,
     /// Stacks of sleeping threads that were read.
     stacks_read: usize,
@@ -86,7 +88,9 @@ impl Collector {
             processes: self.processes.clone(),
             ..Collector::default()
         };
-        std::mem::replace(self, next).finish()
+        let (recording, variables) = std::mem::replace(self, next).named();
+        self.variables = variables;
+        recording
     }
 
     /// Counts a record; `symbols` names the kernel's part of samples.
@@ -101,6 +105,7 @@ impl Collector {
                 if pid == tid {
                     self.mappings.remove(&pid);
                     self.spins.forget(pid);
+                    self.variables.retain(|(of, _), _| *of != pid);
                 }
             }
             Record::Fork { pid, parent, .. } => self.adopt(pid, parent),
@@ -175,12 +180,19 @@ impl Collector {
         let thread = self.thread(wait.pid, wait.tid, || wait.comm.clone())?;
         self.map(wait.pid);
         let in_kernel = number(&mut self.names, "futex_wait".to_owned())?;
+        let (user, above) = match self.has_programs {
+            true => {
+                let user = wait.stack.iter().copied();
+                (user.take(USER_FRAMES_MAX).collect(), self.above(wait))
+            }
+            false => (Vec::new(), Vec::new()),
+        };
         let place = Place {
             kernel: vec![in_kernel],
             pid: wait.pid,
-            user: wait.stack.iter().copied().take(USER_FRAMES_MAX).collect(),
+            user,
             spins: false,
-            above: self.above(wait),
+            above,
         };
         let futex = Descriptors::futex(wait.pid, wait.lock);
         let object = number(&mut self.objects, futex)?;
@@ -337,7 +349,12 @@ impl Collector {
     }
 
     /// Returns the counts, with names for the programs' part too.
-    pub(super) fn finish(mut self) -> LiveRecording {
+    pub(super) fn finish(self) -> LiveRecording {
+        self.named().0
+    }
+
+    /// Returns the counts, and the names of words.
+    fn named(mut self) -> (LiveRecording, FxHashMap<(u32, u64), String>) {
         let mut programs = Programs::new(std::mem::take(&mut self.mappings));
         let mut stacks: IndexSet<LiveStack> = IndexSet::new();
         let mut stack_of = Vec::with_capacity(self.places.len());
@@ -374,8 +391,13 @@ impl Collector {
         let mut objects: Vec<LiveObject> = self.objects.into_iter().collect();
         for object in &mut objects {
             if let LiveObject::Futex { pid, address, name } = object {
-                *name = programs.variable(*pid, *address);
+                let known = self.variables.entry((*pid, *address));
+                let known = known.or_insert_with(|| programs.variable(*pid, *address));
+                name.clone_from(known);
             }
+        }
+        if self.variables.len() > ENTRIES_MAX {
+            self.variables.clear();
         }
         let samples = samples.into_iter();
         let waits = self.waits.take().map(|waits| {
@@ -386,7 +408,7 @@ impl Collector {
             };
             waits.map(named).collect()
         });
-        LiveRecording {
+        let recording = LiveRecording {
             hitm_live: VERSION,
             lost_count: self.lost_count,
             threads: self.threads.into_values().collect(),
@@ -403,7 +425,8 @@ impl Collector {
                 .collect(),
             waits,
             ..LiveRecording::default()
-        }
+        };
+        (recording, self.variables)
     }
 }
 

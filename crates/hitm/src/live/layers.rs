@@ -22,10 +22,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 pub(super) const TRACEPOINTS: &str = "tracepoints of the kernel's lock waits, by BPF";
 
 /// The layer of futexes, in words.
-const FUTEXES: &str = "waits in futex(2), by BPF at switches between threads";
+pub(super) const FUTEXES: &str = "waits in futex(2), by BPF at switches between threads";
 
 /// The layer of holders, in words.
-const HOLDERS: &str = "states of the threads that hold locks, by BPF";
+pub(super) const HOLDERS: &str = "states of the threads that hold locks, by BPF";
 
 /// Layers that observe, and the faults of the others.
 pub(super) struct Layers {
@@ -150,7 +150,7 @@ impl Layers {
             lost_count += sampler.threads_left_out;
         }
         layers.extend(self.read_tables(&mut collector));
-        let holders = self.holders.take().map(Holders::finish);
+        let holders = self.holders.as_mut().map(Holders::end_window);
         let holders = holders.and_then(|seen| {
             let seen =
                 seen.map_err(|reason| self.missing.push(format!("holders of locks: {reason}")));

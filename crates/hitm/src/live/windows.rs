@@ -1,10 +1,12 @@
 //! Locks of running processes in windows of time, one after the other.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use hitm_live::recording::LiveRecording;
+use hitm_live::holders::Holders;
+use hitm_live::recording::{LiveHolders, LiveRecording};
 use hitm_live::sampler::Sampler;
-use hitm_live::tracepoints::{Growth, Tracepoints};
+use hitm_live::tracepoints::{Futexes, Growth, LockWait, Tracepoints};
 
 use super::collect::Collector;
 use super::{
@@ -19,6 +21,7 @@ pub struct LockWindows {
     sampler: Sampler,
     collector: Collector,
     tracepoints: Option<(Tracepoints, Growth)>,
+    owned: Option<OwnedWords>,
     target: LiveTarget,
     members: Members,
     cpu_count: u32,
@@ -46,6 +49,7 @@ impl LockWindows {
             sampler,
             collector: Collector::new(members.clone()).without_programs(),
             tracepoints,
+            owned: OwnedWords::attach(target),
             target: target.clone(),
             members,
             cpu_count: cpus.len() as u32,
@@ -58,7 +62,12 @@ impl LockWindows {
     pub fn sample(&mut self, time: Duration) {
         let (collector, symbols) = (&mut self.collector, &self.symbols);
         let take = |record| collector.take(symbols, record);
-        self.sampler.run(Some(time), |_| true, take);
+        let owned = &mut self.owned;
+        let goes_on = |_| {
+            owned.as_mut().map(OwnedWords::drain);
+            true
+        };
+        self.sampler.run(Some(time), goes_on, take);
     }
 
     /// Ends a window and begins the next one. Functions of programs are left out.
@@ -68,12 +77,22 @@ impl LockWindows {
             self.missing = Some(reason);
             None
         });
+        let owned = self.take_owned().unwrap_or_else(|reason| {
+            self.owned = None;
+            self.missing = Some(reason);
+            None
+        });
         let mut window = self.collector.restart();
         window.target = self.target.text();
         window.layers.push(layers::text(&self.sampler));
         if self.tracepoints.is_some() {
             window.layers.push(layers::TRACEPOINTS.to_owned());
         }
+        if owned.is_some() {
+            let layers = [layers::FUTEXES, layers::HOLDERS];
+            window.layers.extend(layers.map(str::to_owned));
+        }
+        window.holders = owned;
         let missing = self.missing.iter();
         let missing = missing.map(|reason| format!("tracepoints of locks: {reason}"));
         window.missing = missing.chain(lost).collect();
@@ -104,11 +123,63 @@ impl LockWindows {
         Ok(lost)
     }
 
+    /// Adds the waits of this window for locks whose words name an owner, and returns the owners' times. Full tables in
+    /// the kernel are replaced.
+    fn take_owned(&mut self) -> Result<Option<LiveHolders>, String> {
+        let Some(owned) = &mut self.owned else {
+            return Ok(None);
+        };
+        let (holders, waits, is_full) = owned.end_window()?;
+        self.collector.futexes(&waits);
+        if is_full {
+            self.owned = OwnedWords::attach(&self.target);
+        }
+        Ok(Some(holders))
+    }
+
     /// Returns true while a process of the target lives.
     pub fn has_processes(&self) -> bool {
         match &self.members {
             Members::Cgroup(path) => !programs::in_cgroup(path).is_empty(),
             members => !members.have_ended(),
         }
+    }
+}
+
+/// Sleeps for words of programs that name the owner of a lock, and the owners. Words of other forms are waited for by
+/// idle threads, too, and nobody can be placed for them.
+#[derive(Debug)]
+struct OwnedWords {
+    futexes: Futexes,
+    growth: Growth,
+    holders: Holders,
+}
+
+impl OwnedWords {
+    /// None where no process or cgroup is named, or where BPF programs do not work.
+    fn attach(target: &LiveTarget) -> Option<OwnedWords> {
+        let waiters = target.waiters();
+        Some(OwnedWords {
+            futexes: Futexes::attach(&waiters).ok()?,
+            growth: Growth::default(),
+            holders: Holders::attach(&waiters).ok()?,
+        })
+    }
+
+    fn drain(&mut self) {
+        self.holders.drain();
+    }
+
+    /// Returns owners and waits since the last call, and true if a table is full.
+    fn end_window(&mut self) -> Result<(LiveHolders, Vec<LockWait>, bool), String> {
+        let holders = self.holders.end_window()?;
+        let table = self.futexes.read()?;
+        let is_full = table.counts.lost_begins > 0 || table.counts.lost_waits > 0;
+        let mut waits = self.growth.since_last(table.waits);
+        let named = holders.locks.iter();
+        let named = named.filter(|lock| lock.pid != 0 && lock.times.names_owner());
+        let named: BTreeSet<(u32, u64)> = named.map(|lock| (lock.pid, lock.lock)).collect();
+        waits.retain(|wait| named.contains(&(wait.pid, wait.lock)));
+        Ok((holders, waits, is_full))
     }
 }

@@ -55,6 +55,7 @@ pub(super) fn lock(name: &str, object: &str, waited_ms: u64) -> LockView {
                 addresses: [0xffff_8880_0123_4560].into(),
             }),
             holders: None,
+            is_hold_known: true,
             callers: vec![LockCaller {
                 chain: "ext4_buffered_write_iter < vfs_write".into(),
                 samples: waited_ms,
