@@ -80,6 +80,31 @@ pub struct Neighbours {
     object: Object,
 }
 
+impl NeighbourTable {
+    /// Returns what has come since `before` was read.
+    #[must_use]
+    pub fn since(mut self, before: &NeighbourTable) -> NeighbourTable {
+        let earlier = before.takings.iter();
+        let earlier: BTreeMap<_, u64> = earlier
+            .map(|row| ((row.victim, &row.taker), row.ns))
+            .collect();
+        for row in &mut self.takings {
+            let earlier = earlier.get(&(row.victim, &row.taker)).copied();
+            row.ns = row.ns.saturating_sub(earlier.unwrap_or(0));
+        }
+        self.takings.retain(|row| row.ns > 0);
+        for (now, earlier) in [
+            (&mut self.lost_places, before.lost_places),
+            (&mut self.lost_tasks, before.lost_tasks),
+            (&mut self.lost_rows, before.lost_rows),
+            (&mut self.unseen_ends, before.unseen_ends),
+        ] {
+            *now = now.saturating_sub(earlier);
+        }
+        self
+    }
+}
+
 impl Neighbours {
     /// Starts to observe the waits of the tasks of `filter`. A task that waits already is seen once
     /// it has run.
@@ -190,15 +215,25 @@ fn unsettled<'a>(
     place: &'a [u64; PLACE_WORDS],
     now: u64,
 ) -> impl Iterator<Item = Taking> + 'a {
-    let [_queue, victim, waiting, throttled, takers @ .., _] = place;
+    let [
+        _queue,
+        victim,
+        waiting,
+        throttled,
+        takers @ ..,
+        is_throttled,
+    ] = place;
     let (takers, _) = takers.as_chunks::<TAKER_WORDS>();
     let last = takers.iter().map(|[cgroup, who, first, second, ns]| {
         let key = [*victim, *cgroup, *who];
         (key, [*ns, *first, *second])
     });
-    let running = [*victim, head[8], head[9]];
-    let running = (running, [due_ns(*waiting, now), head[10], head[11]]);
     let quota = [*victim, 0, u64::from(QUOTA) << 32];
+    let running = match *is_throttled {
+        0 => [*victim, head[8], head[9]],
+        _ => quota,
+    };
+    let running = (running, [due_ns(*waiting, now), head[10], head[11]]);
     let quota = (quota, [due_ns(*throttled, now), 0, 0]);
     let all = last.chain([running, quota]);
     let all = all.filter_map(|(key, value)| taking(&key, &value));
@@ -246,6 +281,46 @@ mod tests {
         assert_eq!(due_ns(word, 1000), 1100);
         // A reader's clock may be behind.
         assert_eq!(due_ns(ONE_TASK.wrapping_sub(2000), 1000), 0);
+    }
+
+    /// Before Linux 6.18 all tasks of a throttled queue wait for its quota, whoever runs.
+    #[test]
+    fn who_waits_in_a_throttled_queue_waits_for_the_quota() {
+        let head = [0; CPU_WORDS];
+        let mut place = [0; PLACE_WORDS];
+        (place[1], place[2]) = (7, ONE_TASK.wrapping_sub(400));
+        let of = |place: &[u64; PLACE_WORDS]| -> Vec<(Taker, u64)> {
+            let rows = unsettled(&head, place, 1000);
+            rows.map(|row| (row.taker, row.ns)).collect()
+        };
+        let nobody = Taker::Process { cgroup: 0, pid: 0 };
+        assert_eq!(of(&place), [(nobody, 600)]);
+        place[PLACE_WORDS - 1] = 1;
+        assert_eq!(of(&place), [(Taker::Quota, 600)]);
+    }
+
+    #[test]
+    fn a_window_has_what_came_since_the_one_before() {
+        let row = |taker, ns| Taking {
+            victim: 7,
+            taker,
+            comm: String::new(),
+            ns,
+        };
+        let table = |takings, lost_rows| NeighbourTable {
+            takings,
+            lost_rows,
+            ..NeighbourTable::default()
+        };
+        let before = table(vec![row(Taker::Idle, 5), row(Taker::Quota, 4)], 2);
+        let rows = vec![
+            row(Taker::Idle, 5),
+            row(Taker::Quota, 10),
+            row(Taker::Steal, 1),
+        ];
+        let since = table(rows, 3).since(&before);
+        let expected = vec![row(Taker::Quota, 6), row(Taker::Steal, 1)];
+        assert_eq!(since, table(expected, 1));
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Observation {
     tree: Tree,
     /// Observes only tasks and timers of this group and its descendants.
     only: Option<u64>,
+    /// Begin of the first window: what was before is cut off.
+    begin_ns: u64,
     period_timer: Spread,
     slack_timer: Spread,
     handlers: Spread,
@@ -73,6 +75,7 @@ impl Observation {
         Observation {
             tree,
             only,
+            begin_ns: 0,
             period_timer: Spread::default(),
             slack_timer: Spread::default(),
             handlers: Spread::default(),
@@ -81,6 +84,11 @@ impl Observation {
             left_out: 0,
             has_unknown: false,
         }
+    }
+
+    /// Cuts off what is before `begin_ns`: programs run while others are loaded, which takes a while.
+    pub(crate) fn begin_at(&mut self, begin_ns: u64) {
+        self.begin_ns = begin_ns;
     }
 
     /// Tree of groups, as last read.
@@ -101,7 +109,10 @@ impl Observation {
 
     /// Adds an event.
     pub fn take(&mut self, event: &ThrottleEvent) {
-        match event {
+        let Some(event) = episodes::cut_before(event, self.begin_ns) else {
+            return;
+        };
+        match event.as_ref() {
             ThrottleEvent::Episode(episode) => self.add_episode(episode),
             ThrottleEvent::Timer(work) if self.is_wanted(work.cgroup) => self.add_timer(work),
             ThrottleEvent::Handler(work) if self.is_wanted(work.cgroup) => {

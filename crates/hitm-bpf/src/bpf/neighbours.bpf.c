@@ -437,6 +437,9 @@ INLINE void enter_place(struct task_struct *task, struct state *state, u32 numbe
 		}
 	}
 	place = &cpu->places[index];
+	// Nobody may have waited here when the queue was throttled, so that no switch has noted it.
+	if (!throttles_tasks())
+		place->is_throttled = is_queue_throttled(queue);
 	__sync_fetch_and_or(&cpu->active, 1ULL << index);
 	__sync_fetch_and_add(kind == IS_THROTTLED ? &place->throttled : &place->waiting, ONE_TASK - now);
 	state->cpu = number;

@@ -45,6 +45,8 @@ pub fn measure(target: &Target, duration: Duration, stop: Stop) -> Result<Neighb
     let own = own_of(target, &filter);
     let programs = Neighbours::attach(&filter).map_err(Error::NoPrograms)?;
     drop_capabilities()?;
+    // The first program runs while the others are loaded, which may take a while.
+    let before = programs.read()?;
     let begun = Instant::now();
     let mut tree = Tree::default();
     while begun.elapsed() < duration && !stop.is_requested() {
@@ -55,7 +57,7 @@ pub fn measure(target: &Target, duration: Duration, stop: Stop) -> Result<Neighb
             tree.merge(newer);
         }
     }
-    let table = programs.read()?;
+    let table = programs.read()?.since(&before);
     let containers = Containers::of_host();
     let names = Names {
         tree: &tree,

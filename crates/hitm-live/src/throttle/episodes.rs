@@ -1,6 +1,8 @@
 //! Parts of an episode by cause.
 
-use hitm_bpf::Episode;
+use std::borrow::Cow;
+
+use hitm_bpf::{Episode, ThrottleEvent};
 
 /// Time of episodes by the cause of the wait. Each moment belongs to one cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -65,6 +67,46 @@ impl Causes {
         self.ipi_ns += other.ipi_ns;
         self.cpu_ns += other.cpu_ns;
         self.unassigned_ns += other.unassigned_ns;
+    }
+}
+
+/// Returns the part of an event from `begin_ns` on; none where it ended before.
+pub(super) fn cut_before(event: &ThrottleEvent, begin_ns: u64) -> Option<Cow<'_, ThrottleEvent>> {
+    let (begin, end) = span(event);
+    if end < begin_ns {
+        return None;
+    }
+    let mut cut = Cow::Borrowed(event);
+    if begin < begin_ns {
+        match cut.to_mut() {
+            ThrottleEvent::Episode(episode) => episode.out_ns = begin_ns,
+            ThrottleEvent::Queue(queue) => queue.begin_ns = begin_ns,
+            _ => {}
+        }
+    }
+    Some(cut)
+}
+
+/// Returns the part of an event up to `end_ns`; none where it began after it.
+pub(super) fn cut_after(mut event: ThrottleEvent, end_ns: u64) -> Option<ThrottleEvent> {
+    if span(&event).0 > end_ns {
+        return None;
+    }
+    match &mut event {
+        ThrottleEvent::Episode(episode) => episode.in_ns = episode.in_ns.min(end_ns),
+        ThrottleEvent::Queue(queue) => queue.end_ns = queue.end_ns.min(end_ns),
+        _ => {}
+    }
+    Some(event)
+}
+
+/// Begin and end of an event.
+fn span(event: &ThrottleEvent) -> (u64, u64) {
+    match event {
+        ThrottleEvent::Episode(episode) => (episode.out_ns, episode.in_ns),
+        ThrottleEvent::Queue(queue) => (queue.begin_ns, queue.end_ns),
+        ThrottleEvent::Timer(work) | ThrottleEvent::Handler(work) => (work.begin_ns, work.end_ns),
+        ThrottleEvent::Lock(waiter) => (waiter.at_ns, waiter.at_ns),
     }
 }
 

@@ -6,10 +6,12 @@ use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hitm_bpf::{ThrottleCounts, Throttling, Unfinished, drop_capabilities, monotonic_ns};
+use hitm_bpf::{
+    ThrottleCounts, ThrottleEvent, Throttling, Unfinished, drop_capabilities, monotonic_ns,
+};
 
 use super::demand::{Demand, DemandMeter};
-use super::{GroupRow, Observation, Source, ThrottleReport, still, trace_lines};
+use super::{GroupRow, Observation, Source, ThrottleReport, episodes, still, trace_lines};
 use crate::cgroups::{CpuStat, Hierarchy, Tree};
 use crate::options::Options;
 use crate::procfs;
@@ -119,9 +121,10 @@ impl ThrottleWindows {
         let hierarchy = Hierarchy::find().map_err(Error::NoHierarchy)?;
         let only = cgroup.map(|name| group_id(&hierarchy, name)).transpose()?;
         let tree = hierarchy.scan().map_err(Error::NoHierarchy)?;
-        let observation = Observation::new(tree, only);
+        let mut observation = Observation::new(tree, only);
         let programs = attach();
         let start = Start::now(&hierarchy, observation.tree(), &programs);
+        observation.begin_at(monotonic_ns());
         if programs.is_ok() {
             drop_capabilities()?;
         }
@@ -179,18 +182,52 @@ impl ThrottleWindows {
         self.report(observation, true)
     }
 
+    /// Takes the events up to `end_ns` that the programs have still, and returns what had not ended then.
+    fn take_rest(
+        &mut self,
+        observation: &mut Observation,
+        end_ns: u64,
+    ) -> Result<Unfinished, Error> {
+        let Ok(programs) = &mut self.programs else {
+            return Ok(Unfinished::default());
+        };
+        let mut open = programs.unfinished()?;
+        programs.drain(|event| {
+            // It was open when the table was read, and has ended since.
+            match &event {
+                ThrottleEvent::Episode(ended) => open
+                    .episodes
+                    .retain(|open| (open.tid, open.out_ns) != (ended.tid, ended.out_ns)),
+                ThrottleEvent::Queue(ended) => open
+                    .queues
+                    .retain(|open| (open.cpu, open.begin_ns) != (ended.cpu, ended.begin_ns)),
+                _ => {}
+            }
+            if let Some(event) = episodes::cut_after(event, end_ns) {
+                observation.take(&event);
+            }
+        });
+        open.episodes.retain(|open| open.out_ns < end_ns);
+        open.queues.retain(|open| open.begin_ns < end_ns);
+        Ok(open)
+    }
+
     fn report(
-        &self,
+        &mut self,
         mut observation: Observation,
         counts_open: bool,
     ) -> Result<ThrottleReport, Error> {
         observation.add_groups(&self.hierarchy);
-        let (open, end_ns) = match &self.programs {
-            Ok(programs) => (programs.unfinished()?, monotonic_ns()),
-            Err(_) => (Unfinished::default(), 0),
-        };
         let tree = observation.tree().clone();
+        let end_ns = monotonic_ns();
         let grown = growth(&self.start.stats, &stats(&self.hierarchy, &tree));
+        let open = match counts_open {
+            true => self.take_rest(&mut observation, end_ns)?,
+            false => match &self.programs {
+                Ok(programs) => programs.unfinished()?,
+                Err(_) => Unfinished::default(),
+            },
+        };
         let throttled_still = still(&open);
         let cut = if counts_open {
             open

@@ -266,3 +266,43 @@ fn a_walk_is_traced_as_by_trace_printk() {
     assert_eq!(lines(ThrottleEvent::Handler(handler())), handler_lines);
     assert_eq!(trace_lines(&ThrottleEvent::Episode(asked()), &tree()), None);
 }
+
+/// Programs run while others are loaded, and while the kernel's counters are read.
+#[test]
+fn what_is_outside_of_the_window_is_cut_off() {
+    let queue = |begin_ms: u64, end_ms: u64| {
+        ThrottleEvent::Queue(QueueTime {
+            begin_ns: begin_ms * MS,
+            end_ns: end_ms * MS,
+            cgroup: 70,
+            cpu: 0,
+        })
+    };
+    let mut observation = Observation::new(tree(), None);
+    observation.begin_at(110 * MS);
+    let end_ns = 117 * MS;
+    for event in [
+        queue(90, 105),
+        queue(105, 112),
+        queue(113, 119),
+        queue(118, 119),
+        ThrottleEvent::Episode(asked()),
+    ] {
+        if let Some(event) = super::episodes::cut_after(event, end_ns) {
+            observation.take(&event);
+        }
+    }
+    let report = observation.finish(&Unfinished::default(), end_ns, &BTreeMap::new());
+    let [group] = &report.groups[..] else {
+        panic!("{:#?}", report.groups);
+    };
+    assert_eq!(group.queues_ns, (2 + 4) * MS);
+    let expected = Causes {
+        quota_ns: 6 * MS,
+        timer_ns: 25 * US,
+        ipi_ns: 34 * US,
+        cpu_ns: 1000 * US - 59 * US,
+        unassigned_ns: 0,
+    };
+    assert_eq!(group.causes, expected);
+}
