@@ -20,6 +20,8 @@ sync = { "ref": "c", "mutex": "m" }
 signal = NAMES
 broad = NAMES
 barrier = "b"
+sem_wait = NAMES
+sem_post = NAMES
 suspend = ""
 resume = TASKS
 yield = ""
@@ -35,6 +37,8 @@ taskgroup = "/a" | "/a/b" | "/"
 const REFUSED: &str = r#"
 util_min = NUMBERS
 nodes_membind = [0]
+dl-reclaim = true | false
+memrun = { "type": "chase" }
 unknown = NUMBERS
 "#;
 

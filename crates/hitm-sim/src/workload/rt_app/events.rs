@@ -6,13 +6,16 @@ use super::json::Entry;
 use super::{Condition, DURATION_MAX, Event, RtAppError, Timer, TimerMode};
 
 /// The verbs, for the message about one that is none of them.
-const VERBS: &str = "an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)";
+const VERBS: &str = "an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, sem_wait, sem_post, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)";
 /// Most bytes that one `mem` or `iorun` writes: 1 TiB.
 const MEM_BYTES_MAX: i64 = 1 << 40;
 
-/// The key without what makes it unique in its object.
+/// The key without what makes it unique in its object: a number, or anything behind `memrun`.
 fn verb(key: &str) -> &str {
-    key.trim_end_matches(|c: char| c.is_ascii_digit())
+    match key.starts_with("memrun") {
+        true => "memrun",
+        false => key.trim_end_matches(|c: char| c.is_ascii_digit()),
+    }
 }
 
 /// Reads one event.
@@ -36,6 +39,9 @@ pub(super) fn event(entry: &Entry<'_, '_>) -> Result<Event, RtAppError> {
             Event::Suspend
         }
         "resume" => Event::Resume(entry.name()?),
+        "sem_wait" => Event::SemWait(entry.name()?),
+        "sem_post" => Event::SemPost(entry.name()?),
+        "memrun" => return Err(entry.not_modelled("a pattern of memory accesses")),
         "yield" => {
             entry.string()?;
             Event::Yield
@@ -93,5 +99,6 @@ mod tests {
     fn a_number_behind_a_verb_means_nothing() {
         assert_eq!(super::verb("run12"), "run");
         assert_eq!(super::verb("run"), "run");
+        assert_eq!(super::verb("memrun_a"), "memrun");
     }
 }

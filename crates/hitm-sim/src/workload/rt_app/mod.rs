@@ -5,12 +5,12 @@
 //! repeat, commas that are missing. A number behind a key makes it unique and means nothing: `run0`
 //! is `run`.
 //!
-//! Invariants of an [`RtApp`] that was read: every event names a task, timer or resource that
-//! exists. No task has more than [`EVENTS_MAX`] events; priorities lie in their policy's range.
+//! Invariants of an [`RtApp`] that was read: every forked task exists. No task has more than [`EVENTS_MAX`] events; priorities lie in their policy's range.
 //!
-//! Not modelled: utilisation clamps (`util_min`, `util_max`), memory binding (`membind_nodes`), writing
+//! Not modelled: utilisation clamps (`util_min`, `util_max`), memory binding (`nodes_membind`), access patterns (`memrun`), writing
 //! to a device other than /dev/null (`iorun`), a slice of its own for a task of another policy than
-//! `SCHED_DEADLINE` (`dl-runtime`). Each is an error that says so rather than a result that ignores it.
+//! `SCHED_DEADLINE` (`dl-runtime`), reclaiming (`dl-reclaim`). Nor is a phase that changes CPUs or task
+//! group, or enters or leaves `SCHED_DEADLINE`. Each is an error that says so rather than a result that ignores it.
 //! Keys that only say where rt-app logs or how it calibrates have no effect, and are listed
 //! ([`RtApp::inert`]).
 
@@ -192,8 +192,12 @@ pub enum Event {
     Barrier(String),
     /// `suspend` until another thread resumes this one.
     Suspend,
-    /// `resume` the suspended threads of the named task.
+    /// `resume` the suspended threads of the named task. None are where no task has the name.
     Resume(String),
+    /// `sem_wait` until the count of the named semaphore is above 0, and take one from it.
+    SemWait(String),
+    /// `sem_post`: add one to the count of the named semaphore, which begins at 0.
+    SemPost(String),
     /// `yield`
     Yield,
     /// `fork` one thread of the named task.

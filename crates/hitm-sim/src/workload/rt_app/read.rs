@@ -16,9 +16,11 @@ use super::{
 const CPU_MAX: u32 = 65_535;
 /// The device of `iorun` unless a file names another one.
 const NULL_DEVICE: &str = "/dev/null";
-/// Keys of `global` without an effect here: where rt-app logs, and how it calibrates its loop.
-const GLOBAL_WITHOUT_EFFECT: [&str; 8] = [
+/// Keys of `global` without an effect here: where rt-app logs, and how it calibrates its loop. No version of
+/// rt-app since 2012 reads `frag`; its examples have it still.
+const GLOBAL_WITHOUT_EFFECT: [&str; 9] = [
     "calibration",
+    "frag",
     "lock_pages",
     "logdir",
     "log_basename",
@@ -59,8 +61,9 @@ pub(super) fn parse(text: &str, origin: &str) -> Result<RtApp, RtAppError> {
         let task = task(entry, &app.global, &mut budget)?;
         app.tasks.push(task);
     }
-    check_names(&tasks, &app)?;
+    let resumed = check_names(&tasks, &app)?;
     app.inert.extend(budget.inert);
+    app.inert.extend(resumed);
     Ok(app)
 }
 
@@ -162,6 +165,7 @@ fn task(entry: &Entry<'_, '_>, global: &Global, budget: &mut Budget) -> Result<T
     }
     check_endless(entry, &task)?;
     check_priorities(entry, global, &task)?;
+    check_phases(&properties, global, &task)?;
     Ok(task)
 }
 
@@ -236,6 +240,10 @@ fn sched(entry: &Entry<'_, '_>, sched: &mut SchedParams) -> Result<bool, RtAppEr
         "membind_nodes" | "nodes_membind" => {
             return Err(entry.not_modelled("binding memory to nodes"));
         }
+        "dl-reclaim" if entry.boolean()? => {
+            return Err(entry.not_modelled("reclaiming the runtime that others leave (GRUB)"));
+        }
+        "dl-reclaim" => {}
         _ => return Ok(false),
     }
     Ok(true)
@@ -246,9 +254,12 @@ fn check_endless(entry: &Entry<'_, '_>, task: &Task) -> Result<(), RtAppError> {
     let takes_time = |event: &Event| match event {
         Event::Run(time) | Event::Runtime(time) | Event::Sleep(time) => !time.is_zero(),
         Event::Mem(bytes) | Event::Io(bytes) => *bytes > 0,
-        Event::Timer(_) | Event::Wait(_) | Event::Sync(_) | Event::Barrier(_) | Event::Suspend => {
-            true
-        }
+        Event::Timer(_)
+        | Event::Wait(_)
+        | Event::Sync(_)
+        | Event::Barrier(_)
+        | Event::Suspend
+        | Event::SemWait(_) => true,
         _ => false,
     };
     let endless_phase = task
@@ -294,26 +305,59 @@ fn check_priorities(entry: &Entry<'_, '_>, global: &Global, task: &Task) -> Resu
     Ok(())
 }
 
-/// Names of tasks lead to tasks, and waiting threads can be woken.
-fn check_names(tasks: &[Entry<'_, '_>], app: &RtApp) -> Result<(), RtAppError> {
-    let names: BTreeSet<&str> = app.tasks.iter().map(|task| task.name.as_str()).collect();
-    for (entry, task) in tasks.iter().zip(&app.tasks) {
-        let events = task.phases.iter().flat_map(|phase| &phase.events);
-        for event in events {
-            let (verb, name) = match event {
-                Event::Resume(name) => ("resume", name),
-                Event::Fork(name) => ("fork", name),
+/// Phases leave their task on its CPUs, in its group and on its side of `SCHED_DEADLINE`.
+fn check_phases(
+    properties: &[Entry<'_, '_>],
+    global: &Global,
+    task: &Task,
+) -> Result<(), RtAppError> {
+    let is_deadline = |policy| policy == Policy::Deadline;
+    let own = task.sched.policy.unwrap_or(global.default_policy);
+    let listed = properties.iter().find(|property| property.key == "phases");
+    let listed = listed.map(Entry::entries).transpose()?.unwrap_or_default();
+    for (entry, phase) in listed.iter().zip(&task.phases) {
+        for property in entry.entries()? {
+            let (sched, of_task) = (&phase.sched, &task.sched);
+            let what = match property.key {
+                "cpus" if sched.cpus != of_task.cpus => "a phase on CPUs of its own",
+                "taskgroup" if sched.taskgroup != of_task.taskgroup => {
+                    "a phase in a task group of its own"
+                }
+                "policy" if sched.policy.is_some_and(is_deadline) != is_deadline(own) => {
+                    "a phase that enters or leaves SCHED_DEADLINE"
+                }
                 _ => continue,
             };
-            if !names.contains(name.as_str()) {
-                return Err(entry.document.unexpected(
-                    jsonc_parser::common::Ranged::start(entry.value),
-                    &entry.path,
-                    format!("{verb} of {name:?}"),
-                    "the name of a task of this file".into(),
-                ));
-            }
+            return Err(property.not_modelled(what));
         }
     }
     Ok(())
+}
+
+/// Every forked task exists. Keys that resume what is no task are returned: rt-app wakes nobody for them.
+fn check_names(tasks: &[Entry<'_, '_>], app: &RtApp) -> Result<Vec<String>, RtAppError> {
+    let names: BTreeSet<&str> = app.tasks.iter().map(|task| task.name.as_str()).collect();
+    let mut resumed = Vec::new();
+    for (entry, task) in tasks.iter().zip(&app.tasks) {
+        for phase in &task.phases {
+            for event in &phase.events {
+                match event {
+                    Event::Resume(name) if !names.contains(name.as_str()) => {
+                        resumed.push(format!("{}.{}.resume", entry.path, phase.name));
+                    }
+                    Event::Fork(name) if !names.contains(name.as_str()) => {
+                        return Err(entry.document.unexpected(
+                            jsonc_parser::common::Ranged::start(entry.value),
+                            &entry.path,
+                            format!("fork of {name:?}"),
+                            "the name of a task of this file".into(),
+                        ));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    resumed.dedup();
+    Ok(resumed)
 }

@@ -3,8 +3,7 @@
 //! Source: doc/tutorial.txt of rt-app for what each event does; its src/rt-app.c for timers, whose
 //! first period begins with the thread.
 //!
-//! Not modelled, and therefore an error: a phase that changes CPUs or task group, or to or from
-//! `SCHED_DEADLINE`; forks without end.
+//! Not modelled, and therefore an error: forks without end.
 //! A test could notice: a thread that is forked exists from the start and waits to begin. `run` and
 //! `runtime` are the same, because no CPU is slower than another.
 
@@ -19,7 +18,7 @@ use hitm_base::{CpuId, Cycles, Nanos};
 use super::groups::GroupPaths;
 use super::scheduling::Scheduling;
 use super::sync::Resources;
-use super::{Event, Loops, RtApp, SchedParams, Task, Timer, TimerMode};
+use super::{Event, Loops, RtApp, Task, Timer, TimerMode};
 use crate::engine::SimError;
 use crate::kernel::{self, CpuMask, Kernel, TaskSpec, TaskTotals, Thread};
 use crate::workload::cyclic::any_of;
@@ -208,6 +207,8 @@ impl Running {
             Event::Barrier(barrier) => resources.barrier(thread, barrier).await,
             Event::Suspend => resources.suspend(thread, &self.app.tasks[index].name).await,
             Event::Resume(task) => resources.resume(thread, task).await,
+            Event::SemWait(name) => resources.sem_wait(thread, name).await,
+            Event::SemPost(name) => resources.sem_post(thread, name).await,
             Event::Yield => thread.sched_yield().await,
             Event::Fork(task) => {
                 *self.live.borrow_mut() += 1;
@@ -280,22 +281,6 @@ fn error(task: &Task, problem: &str) -> SimError {
 
 fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
     for task in &app.tasks {
-        let has_deadline = task.sched.deadline.is_some();
-        for phase in &task.phases {
-            let policy = phase.sched.policy;
-            let what = if !keeps(&task.sched, &phase.sched) {
-                "cpus or taskgroup"
-            } else if policy.is_some_and(|to| (to == super::Policy::Deadline) != has_deadline) {
-                "policy to or from SCHED_DEADLINE"
-            } else {
-                continue;
-            };
-            let problem = format!(
-                "phase {:?} changes {what}, which is not modelled",
-                phase.name
-            );
-            return Err(error(task, &problem));
-        }
         let mut phases = task.phases.iter();
         let endless = task.loops == Loops::Forever || phases.any(|p| p.loops == Loops::Forever);
         if endless && !has_end {
@@ -304,12 +289,6 @@ fn check(app: &RtApp, has_end: bool) -> Result<(), SimError> {
         }
     }
     Ok(())
-}
-
-/// Returns true if a phase leaves the task where it was.
-fn keeps(task: &SchedParams, phase: &SchedParams) -> bool {
-    (phase.cpus.is_none() || phase.cpus == task.cpus)
-        && (phase.taskgroup.is_none() || phase.taskgroup == task.taskgroup)
 }
 
 fn allowed(kernel: &Kernel, task: &Task) -> Result<Option<CpuMask>, SimError> {

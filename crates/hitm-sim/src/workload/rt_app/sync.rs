@@ -1,8 +1,8 @@
 //! Mutexes, conditions and the like of a run, over the kernel's futexes.
 //!
-//! Source: the algorithms of glibc's low-level lock (three states: free, taken, taken with waiters)
-//! and a condition as a sequence number that waiters compare.
-//! Not modelled: the order of glibc's two groups of waiters.
+//! Source: the algorithms of glibc's low-level lock (three states: free, taken, taken with waiters),
+//! a condition as a sequence number that waiters compare, and a semaphore as a count that waiters take from.
+//! Not modelled: the order of glibc's two groups of waiters; that it wakes for a semaphore only if some wait.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -42,6 +42,7 @@ pub(super) struct Resources {
     barriers: BTreeMap<String, Rc<Barrier>>,
     /// By task: what its suspended threads wait on.
     suspended: BTreeMap<String, Rc<Futex>>,
+    semaphores: BTreeMap<String, Rc<Futex>>,
     nurseries: BTreeMap<String, Nursery>,
     /// Next time of timers that threads share.
     pub(super) timers: RefCell<BTreeMap<String, Cycles>>,
@@ -60,6 +61,7 @@ impl Resources {
             conditions: BTreeMap::new(),
             barriers: BTreeMap::new(),
             suspended: BTreeMap::new(),
+            semaphores: BTreeMap::new(),
             nurseries: BTreeMap::new(),
             timers: RefCell::new(BTreeMap::new()),
         };
@@ -92,6 +94,7 @@ impl Resources {
             }
             Event::Suspend => add(&mut self.suspended, kernel, task),
             Event::Resume(other) => add(&mut self.suspended, kernel, other),
+            Event::SemWait(name) | Event::SemPost(name) => add(&mut self.semaphores, kernel, name),
             Event::Fork(child) if !self.nurseries.contains_key(child) => {
                 let nursery = Nursery {
                     gate: kernel.futex("rt-app.fork")?,
@@ -167,6 +170,29 @@ impl Resources {
 
     pub(super) async fn resume(&self, thread: &Thread, task: &str) {
         announce(thread, &self.suspended[task], usize::MAX).await;
+    }
+
+    pub(super) async fn sem_wait(&self, thread: &Thread, name: &str) {
+        let (engine, count) = (thread.engine(), &self.semaphores[name]);
+        loop {
+            let seen = thread.read_word(count).await;
+            if seen == 0 {
+                thread.futex_wait(count, 0).await;
+                continue;
+            }
+            let site = functions::USER;
+            if engine
+                .compare_swap(site, count.word(), seen, seen - 1)
+                .await
+                == seen
+            {
+                return;
+            }
+        }
+    }
+
+    pub(super) async fn sem_post(&self, thread: &Thread, name: &str) {
+        announce(thread, &self.semaphores[name], 1).await;
     }
 
     /// Lets one waiting thread of the task begin.

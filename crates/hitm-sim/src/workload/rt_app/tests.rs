@@ -60,10 +60,11 @@ fn every_event_of_the_tutorial_is_known() {
         "timer": {"ref": "tick", "period": 9, "mode": "absolute"},
         "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m",
         "signal": "c", "broad": "c", "sync": {"ref": "c", "mutex": "m"},
-        "barrier": "b", "suspend": "", "resume": "t", "yield": "", "fork": "t"}}}"#;
+        "barrier": "b", "suspend": "", "resume": "t", "sem_wait0": "s", "sem_post": "s",
+        "yield": "", "fork": "t"}}}"#;
     let app = RtApp::parse(text, "x.json").unwrap();
     let events = &app.tasks[0].phases[0].events;
-    expect![[r#"[Run(1µs), Runtime(2µs), Sleep(3µs), Mem(4096), Io(8192), Timer(Timer { name: "tick", period: 9µs, mode: Absolute }), Lock("m"), Wait(Condition { name: "c", mutex: "m" }), Unlock("m"), Signal("c"), Broadcast("c"), Sync(Condition { name: "c", mutex: "m" }), Barrier("b"), Suspend, Resume("t"), Yield, Fork("t")]"#]]
+    expect![[r#"[Run(1µs), Runtime(2µs), Sleep(3µs), Mem(4096), Io(8192), Timer(Timer { name: "tick", period: 9µs, mode: Absolute }), Lock("m"), Wait(Condition { name: "c", mutex: "m" }), Unlock("m"), Signal("c"), Broadcast("c"), Sync(Condition { name: "c", mutex: "m" }), Barrier("b"), Suspend, Resume("t"), SemWait("s"), SemPost("s"), Yield, Fork("t")]"#]]
         .assert_eq(&format!("{events:?}"));
 }
 
@@ -83,24 +84,43 @@ fn what_is_not_modelled_is_said() {
         r#""phases": {"p": {"dl-runtime": 5, "run": 1}}"#,
         r#""util_min": 5, "run": 1"#,
         r#""membind_nodes": [0], "run": 1"#,
+        r#""run": 1, "dl-reclaim": true"#,
+        r#""memrun_a": {"type": "chase"}, "run": 1"#,
+        r#""phases": {"p": {"run": 1, "taskgroup": "/a"}}"#,
+        r#""cpus": [0], "phases": {"p": {"run": 1, "cpus": [0]}, "q": {"cpus": [1], "run": 1}}"#,
+        r#""phases": {"p": {"policy": "SCHED_DEADLINE", "run": 1}}"#,
+        r#""policy": "SCHED_DEADLINE", "dl-runtime": 5, "phases": {"p": {"policy": "SCHED_RR", "run": 1}}"#,
     ];
     check_mistakes(
         &bodies,
         expect![[r#"
-        x.json:1:18: tasks.t.dl-runtime: a slice of its own (without SCHED_DEADLINE) is not modelled
-        x.json:1:35: tasks.t.phases.p.dl-runtime: a phase with times of SCHED_DEADLINE is not modelled
-        x.json:1:18: tasks.t.util_min: utilisation clamping is not modelled
-        x.json:1:18: tasks.t.membind_nodes: binding memory to nodes is not modelled
-    "#]],
+            x.json:1:18: tasks.t.dl-runtime: a slice of its own (without SCHED_DEADLINE) is not modelled
+            x.json:1:35: tasks.t.phases.p.dl-runtime: a phase with times of SCHED_DEADLINE is not modelled
+            x.json:1:18: tasks.t.util_min: utilisation clamping is not modelled
+            x.json:1:18: tasks.t.membind_nodes: binding memory to nodes is not modelled
+            x.json:1:28: tasks.t.dl-reclaim: reclaiming the runtime that others leave (GRUB) is not modelled
+            x.json:1:18: tasks.t.memrun_a: a pattern of memory accesses is not modelled
+            x.json:1:45: tasks.t.phases.p.taskgroup: a phase in a task group of its own is not modelled
+            x.json:1:78: tasks.t.phases.q.cpus: a phase on CPUs of its own is not modelled
+            x.json:1:35: tasks.t.phases.p.policy: a phase that enters or leaves SCHED_DEADLINE is not modelled
+            x.json:1:80: tasks.t.phases.p.policy: a phase that enters or leaves SCHED_DEADLINE is not modelled
+        "#]],
     );
 }
 
 #[test]
 fn keys_without_effect_are_listed() {
-    let text = r#"{"global": {"logdir": "./", "duration": 1, "io_device": "/dev/null"},
-                   "tasks": {"t": {"run": 1, "period": 100, "iorun": 5}}}"#;
+    let text = r#"{"global": {"logdir": "./", "duration": 1, "io_device": "/dev/null", "frag": 1},
+                   "tasks": {"t": {"run": 1, "period": 100, "iorun": 5, "dl-reclaim": false,
+                                   "resume": "nobody"}}}"#;
     let app = RtApp::parse(text, "x.json").unwrap();
-    assert_eq!(app.inert, ["global.logdir", "tasks.t.period"]);
+    let inert = [
+        "global.logdir",
+        "global.frag",
+        "tasks.t.period",
+        "tasks.t.t.resume",
+    ];
+    assert_eq!(app.inert, inert);
     let elsewhere = text.replace("/dev/null", "/tmp/out");
     let error = RtApp::parse(&elsewhere, "x.json").unwrap_err().to_string();
     let said = "x.json:2:61: tasks.t.iorun: writing to a device other than /dev/null (iorun) is not modelled";
@@ -156,7 +176,7 @@ fn mistakes_are_named_with_their_place() {
         r#""run": 1, "priority": 0, "policy": "SCHED_RR""#,
         r#""run": 1, "policy": "SCHED_DEADLINE""#,
         r#""run": 1, "policy": "SCHED_DEADLINE", "dl-runtime": 5, "priority": 1"#,
-        r#""resume": "nobody", "run": 1"#,
+        r#""fork": "nobody", "run": 1"#,
         r#""timer": {"ref": "x"}"#,
         r#""wait": {"ref": "x"}"#,
         r#""lock": "m", "unlock": "m""#,
@@ -165,7 +185,7 @@ fn mistakes_are_named_with_their_place() {
     check_mistakes(
         &bodies,
         expect![[r#"
-        x.json:2:3: tasks.t.rum: found the key "rum", expected an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)
+        x.json:2:3: tasks.t.rum: found the key "rum", expected an event (run, runtime, sleep, timer, mem, iorun, lock, unlock, wait, signal, broad, sync, barrier, suspend, resume, sem_wait, sem_post, yield, fork) or a property (loop, policy, priority, cpus, taskgroup)
         x.json:1:25: tasks.t.run: found -1, expected a whole number from 0 to 864000000000
         x.json:1:25: tasks.t.run: found 1.5, expected a whole number from 0 to 864000000000
         x.json:1:25: tasks.t.run: found "1ms", expected a whole number from 0 to 864000000000
@@ -174,7 +194,7 @@ fn mistakes_are_named_with_their_place() {
         x.json:1:17: tasks.t: found {"run": 1, "priority": 0, "policy": "SCH..., expected priorities from 1 to 99 for SCHED_RR
         x.json:1:17: tasks.t: found {"run": 1, "policy": "SCHED_DEADLINE"}, expected "dl-runtime" beside the policy SCHED_DEADLINE
         x.json:1:17: tasks.t: found {"run": 1, "policy": "SCHED_DEADLINE", "..., expected priorities from 0 to 0 for SCHED_DEADLINE
-        x.json:1:17: tasks.t: found resume of "nobody", expected the name of a task of this file
+        x.json:1:17: tasks.t: found fork of "nobody", expected the name of a task of this file
         x.json:1:27: tasks.t.timer: found {"ref": "x"}, expected a timer with "ref" and a "period" of at least 1
         x.json:1:26: tasks.t.wait: found {"ref": "x"}, expected a condition with "ref" and "mutex"
         x.json:1:17: tasks.t: found {"lock": "m", "unlock": "m"}, expected an event that takes time (run, sleep, timer, ...), since the loop has no end
