@@ -13,6 +13,7 @@
 
 mod copies;
 mod latest;
+mod pairs;
 mod quote;
 
 use std::sync::Arc;
@@ -24,9 +25,11 @@ use rustc_hash::FxBuildHasher;
 
 use crate::bits::bits;
 use crate::cache::TagArrays;
+use crate::parts::LineParts;
 use crate::prefetch::{prefetch, prefetch_value};
 use crate::price::{Parts, Price, Prices, Quote, Service};
 use crate::queue::{LineQueue, Request};
+use copies::Level;
 use latest::LatestUses;
 pub(crate) use latest::Use;
 
@@ -194,18 +197,17 @@ impl Directory {
     pub fn new(machine: Machine, capacity: Capacity) -> Directory {
         Directory {
             latest: LatestUses::default(),
-            ..Directory::part(Arc::new(Prices::new(machine)), capacity, 1)
+            ..Directory::part(Arc::new(Prices::new(machine)), capacity, LineParts::WHOLE)
         }
     }
 
-    /// An empty directory for those lines of the priced machine whose addresses are equal modulo
-    /// `stride`. The stride divides the set counts of all finite caches. Lines of different parts
-    /// never meet in a set, so that parts may be served apart.
-    pub(crate) fn part(prices: Arc<Prices>, capacity: Capacity, stride: u64) -> Directory {
+    /// An empty directory for one of the parts of the priced machine's lines. They never meet, so that they may be
+    /// served apart.
+    pub(crate) fn part(prices: Arc<Prices>, capacity: Capacity, parts: LineParts) -> Directory {
         let (topology, caches) = (&prices.machine().topology, &prices.machine().caches);
-        let (cores, llcs, stride) = match capacity {
-            Capacity::Finite => (topology.core_count(), topology.llc_count(), stride),
-            Capacity::Infinite => (0, 0, 1),
+        let (cores, llcs, parts) = match capacity {
+            Capacity::Finite => (topology.core_count(), topology.llc_count(), parts),
+            Capacity::Infinite => (0, 0, LineParts::WHOLE),
         };
         Directory {
             capacity,
@@ -218,9 +220,9 @@ impl Directory {
             words: 1 + topology.core_count().div_ceil(64),
             seen: Vec::new(),
             latest: LatestUses::new(topology),
-            l1: TagArrays::new(cores, &caches.l1, stride),
-            l2: TagArrays::new(cores, &caches.l2, stride),
-            llc: TagArrays::new(llcs, &caches.llc, stride),
+            l1: TagArrays::new(cores, &caches.l1, parts),
+            l2: TagArrays::new(cores, &caches.l2, parts),
+            llc: TagArrays::new(llcs, &caches.llc, parts),
             prices,
         }
     }
@@ -508,7 +510,7 @@ impl Directory {
         if !dirty {
             self.lines[line.index()].state = State::Exclusive;
         }
-        self.fill(cpu, line);
+        self.fill(cpu, line, Level::L1);
     }
 
     /// The CPU that wrote the line last, if its copy is still dirty.
@@ -553,9 +555,20 @@ impl Directory {
         self.transfer(&request, line, quote)
     }
 
-    /// Hands the line over at the quoted price, to a core that cannot answer from its own caches.
+    /// Hands the line over at the quoted price, to a core that cannot answer from its own caches. The other line of
+    /// the pair may come with it.
     #[inline]
     fn transfer(&mut self, request: &Request, line: LineId, quote: Quote) -> Grant {
+        let grant = self.hand_over(request, line, quote, Level::L1);
+        if self.prices.machine().adjacent_line_milli > 0 {
+            self.pull_pair(request, line, &grant);
+        }
+        grant
+    }
+
+    /// Hands one line over, to caches from `level` on.
+    #[inline]
+    fn hand_over(&mut self, request: &Request, line: LineId, quote: Quote, level: Level) -> Grant {
         let Request {
             cpu,
             exclusive,
@@ -582,7 +595,7 @@ impl Directory {
         } else {
             self.add_reader(cpu, line);
         }
-        let had_it = self.fill(cpu, line);
+        let had_it = self.fill(cpu, line, level);
         Grant {
             source,
             done,

@@ -5,6 +5,7 @@ mod bits;
 pub mod cache;
 pub mod core;
 pub mod directory;
+pub mod parts;
 pub mod prefetch;
 pub mod price;
 pub mod queue;

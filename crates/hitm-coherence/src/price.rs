@@ -138,6 +138,12 @@ impl Prices {
         Cycles((price.occupancy.0 * share + 500_000) / 1_000_000)
     }
 
+    /// Returns true if a line that comes to `cpu` at this moment brings the other line of its pair.
+    #[inline]
+    pub(crate) fn pulls_pair(&self, cpu: CpuId, moment: Cycles) -> bool {
+        mix(cpu, moment) % 1_000 < u64::from(self.machine.adjacent_line_milli)
+    }
+
     /// The parts of the machine that `cpu` belongs to.
     #[inline]
     pub(crate) fn parts(&self, cpu: CpuId) -> Parts {

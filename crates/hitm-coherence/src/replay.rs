@@ -6,7 +6,7 @@
 //! its turn comes, before any later access is looked at.
 //!
 //! Lines that can meet in a cache set form a group: those whose addresses are equal modulo the
-//! greatest common divisor of the set counts, at most [`GROUPS_MAX`] groups. Each group has a
+//! greatest common divisor of the set counts, at most [`GROUPS_MAX`] groups ([`LineParts`]). Each group has a
 //! [`Directory`](crate::directory::Directory) of its own and sees its accesses in the order of the
 //! stream. So groups may be served in any order and on any number of threads: the result is the
 //! same, bit for bit. Batches are partitioned by group before they are priced, which also keeps the
@@ -26,8 +26,8 @@ use std::sync::Arc;
 use hitm_base::{Access, AccessOp, Machine};
 use rayon::prelude::*;
 
-use crate::cache::set_count;
 use crate::directory::Capacity;
+use crate::parts::LineParts;
 use crate::prefetch::prefetch;
 use crate::price::Prices;
 use crate::stats::Statistics;
@@ -72,6 +72,7 @@ pub fn replay(
 #[derive(Debug)]
 pub struct Replay {
     shards: NonZeroUsize,
+    parts: LineParts,
     groups: Vec<Group>,
     /// Accesses by group, in parts that follow each other in the stream; the ones from `part_count`
     /// on are empty, and kept for their memory.
@@ -90,15 +91,13 @@ type Hands = Vec<Vec<Access>>;
 impl Replay {
     /// A replay that has seen nothing.
     pub fn new(machine: &Machine, options: ReplayOptions) -> Replay {
-        let group_count = match options.capacity {
-            Capacity::Finite => group_count(machine),
-            Capacity::Infinite => GROUPS_MAX,
-        };
+        let parts = LineParts::of(machine, options.capacity, GROUPS_MAX);
         let prices = Arc::new(Prices::new(machine.clone()));
-        let group = |_| Group::new(&prices, options.capacity, group_count);
+        let group = |_| Group::new(&prices, options.capacity, parts);
         Replay {
             shards: options.shards,
-            groups: (0..group_count).map(group).collect(),
+            parts,
+            groups: (0..parts.count()).map(group).collect(),
             hands: Vec::new(),
             part_count: 0,
             dealt_count: 0,
@@ -148,7 +147,7 @@ impl Replay {
 
     /// Partitions a piece of the stream by group.
     fn deal(&mut self, piece: &[Access]) -> Result<(), ReplayError> {
-        let (limits, group_count) = (self.limits, self.groups.len());
+        let (limits, cut, group_count) = (self.limits, self.parts, self.groups.len());
         let shards = self.shards.get().min(group_count);
         let new_count = shards.min(piece.len() / PART_MIN).max(1);
         // A piece that one thread partitions continues the last part.
@@ -171,7 +170,7 @@ impl Replay {
             let from = (index * part_len).min(piece.len());
             let to = (from + part_len).min(piece.len());
             let start = start.after(&piece[..from]);
-            deal(hands, &piece[from..to], limits, start)
+            deal(hands, &piece[from..to], cut, limits, start)
         };
         if new_count == 1 {
             return parts.iter_mut().enumerate().try_for_each(deal_part);
@@ -200,21 +199,6 @@ impl Replay {
     }
 }
 
-/// Returns the number of groups of lines that never meet in a cache set.
-fn group_count(machine: &Machine) -> u64 {
-    let caches = &machine.caches;
-    let counts = [&caches.l1, &caches.l2, &caches.llc].map(set_count);
-    let common = counts.into_iter().fold(0, gcd);
-    (1..=GROUPS_MAX.min(common))
-        .rev()
-        .find(|count| common % count == 0)
-        .unwrap_or(1)
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
 /// Prefetch distance of a group, in accesses: four cache lines of the host.
 const AHEAD: usize = 8;
 
@@ -222,16 +206,18 @@ const AHEAD: usize = 8;
 fn deal(
     hands: &mut Hands,
     piece: &[Access],
+    parts: LineParts,
     limits: Limits,
     start: Position,
 ) -> Result<(), ReplayError> {
-    let count = hands.len() as u64;
     // A remainder by a number known to be a power of two is a mask, ten times faster.
-    let is_good = if count.is_power_of_two() {
-        let group_of = |line: u64| line & (count - 1);
-        deal_by(hands, piece, limits, start, group_of)
-    } else {
-        deal_by(hands, piece, limits, start, |line| line % count)
+    let is_good = match parts.shifts() {
+        Some((run, count)) => {
+            let mask = (1 << count) - 1;
+            let group_of = |line: u64| line >> run & mask;
+            deal_by(hands, piece, limits, start, group_of)
+        }
+        None => deal_by(hands, piece, limits, start, |line| parts.part_of(line)),
     };
     match is_good {
         true => Ok(()),

@@ -30,6 +30,9 @@
 //!    [`DISJOINT_SMALL_PERMILLE`] through the line only: the costlier of lock and true sharing.
 //!    From [`DISJOINT_LARGE_PERMILLE`] on: the costlier of the other two. In between: *mixed*.
 //!
+//! A line that one thread alone uses can lose it to a prefetcher, where the machine fetches the other line of an
+//! aligned pair as well ([`Known::other_of_pair`], `pair`). Its fight is over the pair.
+//!
 //! Of samples ([`Known::are_samples`]) stores that do not say where the line was count as contended
 //! from step 2 on. Without them a thread that only writes would be nobody. No sample says what a store
 //! waited, so that writers that disturb one another seem to lose less than they do. Where their false sharing
@@ -51,6 +54,7 @@
 mod costs;
 mod locks;
 mod matrix;
+mod pair;
 #[cfg(test)]
 mod tests;
 mod uses;
@@ -173,6 +177,8 @@ pub struct Known<'a> {
     /// The bytes that are known to be no locks, whatever is done to them: counts of references and the like, and a
     /// kernel's members of other types.
     pub no_locks: u64,
+    /// The other line of the aligned pair of 128 bytes, where the machine fetches it together with this one.
+    pub other_of_pair: Option<&'a LineStats>,
 }
 
 /// Judges one line. Cost: a pass over its rows, and the square of the number of different ways in
@@ -203,6 +209,12 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     }
     uses::keep_what_counts(&mut threads);
     if threads.len() < 2 {
+        if let Some(fight) = pair::fight(line, &threads, known) {
+            sharing.written = threads.values().fold(0, |mask, t| mask | t.written());
+            sharing.disjoint_permille = 1_000;
+            sharing.fights.push(fight);
+            sharing.verdict = sharing.weighed().verdict();
+        }
         return sharing;
     }
     let locks = locks::find(&threads, known);

@@ -103,10 +103,12 @@ impl Advisor<'_> {
     fn part(&self, kind: FightKind) -> String {
         let how = match kind {
             FightKind::ReadMostlyWithHotWriter => self.move_hot_writer(),
+            FightKind::PairSharing => self.align_to_pair(),
             _ => self.separate_writers(),
         };
         match self.cost(FightKind::is_curable_by_layout) {
             cost if cost.is_empty() => say::layout(how),
+            cost if kind == FightKind::PairSharing => say::layout_of_pair(how, cost),
             cost => say::layout_worth(how, cost),
         }
     }
@@ -116,6 +118,16 @@ impl Advisor<'_> {
         let fights = self.sharing.fights.iter();
         let wanted = fights.filter(|fight| is_wanted(fight.kind));
         wanted.fold(0, |all, fight| all | fight.bytes)
+    }
+
+    fn align_to_pair(&self) -> String {
+        let objects = self
+            .names
+            .objects_in(self.bytes_of(|kind| kind == FightKind::PairSharing));
+        match objects.as_slice() {
+            [object] => say::align_to_pair(brief(&object.name)),
+            _ => say::align_parts_to_pair(),
+        }
     }
 
     fn separate_writers(&self) -> String {

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use hitm_base::{Cycles, LineAddr, Machine, ThreadId};
 use hitm_coherence::sharing::{Known, Verdict, judge};
-use hitm_coherence::stats::Statistics;
+use hitm_coherence::stats::{LineStats, Statistics};
 
 use hitm_trace::{Waits, WatchedRun};
 
@@ -175,7 +175,12 @@ impl Report {
         let named = Named::of(statistics, names, selection, are_samples, &totals);
         // Accesses of watched lines are drawn in an order, and priced.
         let are_apart = are_samples && facts.watched().is_none();
-        let (judged, mut quiet) = judge_all(statistics, &totals, are_apart, selection.sort, names);
+        let rules = Rules {
+            are_samples: are_apart,
+            fetches_pairs: facts.machine.adjacent_line_milli > 0,
+            sort: selection.sort,
+        };
+        let (judged, mut quiet) = judge_all(statistics, &totals, rules, names);
         let flagged_line_count = judged.len() as u64;
         let handed = match are_samples {
             true => HandedOver::default(),
@@ -355,12 +360,28 @@ fn totals(statistics: &Statistics, facts: &RunFacts<'_>, lost: &LostByThread) ->
     totals
 }
 
-/// The contended lines, in the order of `sort`, and how many lines are not worth a verdict.
+/// Rules for all lines of a report.
+#[derive(Debug, Clone, Copy)]
+struct Rules {
+    are_samples: bool,
+    /// The machine fetches both lines of an aligned pair.
+    fetches_pairs: bool,
+    sort: SortKey,
+}
+
+impl Rules {
+    /// The other line of the pair, where the machine fetches both.
+    fn other_of_pair(self, statistics: &Statistics, line: LineAddr) -> Option<&LineStats> {
+        let other = LineAddr(line.0 ^ 1);
+        self.fetches_pairs.then(|| statistics.lines.get(&other))?
+    }
+}
+
+/// The contended lines in their order, and how many lines are not worth a verdict.
 fn judge_all<'a>(
     statistics: &'a Statistics,
     totals: &Totals,
-    are_samples: bool,
-    sort: SortKey,
+    rules: Rules,
     names: &dyn Names,
 ) -> (Vec<Judged<'a>>, Quiet) {
     let mut judged = Vec::new();
@@ -369,12 +390,14 @@ fn judge_all<'a>(
         lost_cycles: statistics.rest.contention_stall().0,
         ..Quiet::default()
     };
-    let known = Known {
-        are_samples,
-        ..Known::default()
-    };
     let mut small = Vec::new();
     for (&line, stats) in &statistics.lines {
+        let other_of_pair = rules.other_of_pair(statistics, line);
+        let known = Known {
+            are_samples: rules.are_samples,
+            other_of_pair,
+            ..Known::default()
+        };
         let sharing = judge(stats, &known);
         let run_share = share(stats.contention_stall.0, totals.thread_cycles);
         // A recording that was cut short may not know how long its threads ran.
@@ -387,6 +410,7 @@ fn judge_all<'a>(
             let one = Judged {
                 line,
                 stats,
+                other_of_pair,
                 sharing,
                 is_of_runtime: false,
                 locks: Vec::new(),
@@ -401,7 +425,7 @@ fn judge_all<'a>(
     let (together, apart) = judged::worth_together(small, names, totals);
     judged.extend(together);
     apart.iter().for_each(|one| quiet.add(one.stats));
-    judged.sort_by_key(|one| line_order(sort, one.line, one.stats));
+    judged.sort_by_key(|one| line_order(rules.sort, one.line, one.stats));
     (judged, quiet)
 }
 

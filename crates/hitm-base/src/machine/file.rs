@@ -182,6 +182,7 @@ impl MachineFile {
             transfers_away_from_home: self.transfers_away(transfers, places)?,
             contention: self.contention(),
             upgrade: self.upgrade(),
+            adjacent_line_milli: self.get(Item::AdjacentLine).map_or(0, Quantity::raw) as u32,
             dram: self.dram(clock),
             core: self.core(clock),
             costs: self.costs(clock),
@@ -576,6 +577,7 @@ fn is_needed(item: Item, present: &BTreeSet<Distance>) -> bool {
         | Item::Dram(DramPart::Package)
         | Item::Contention(_)
         | Item::UpgradeRatio(_)
+        | Item::AdjacentLine
         | Item::Core(CorePart::RetireWidth | CorePart::OrderingClear)
         | Item::Cost(_) => false,
         Item::OccupancyRatio(Reach::Package) => present.iter().any(|d| !d.is_remote()),

@@ -121,6 +121,8 @@ pub enum Item {
     Contention(ContentionPart),
     /// Latency of taking a shared line over the clean transfer.
     UpgradeRatio(Reach),
+    /// Share of the misses that bring the other line of an aligned pair as well.
+    AdjacentLine,
     /// A transfer at one distance.
     Transfer(Home, Distance, TransferPart),
     /// A memory latency.
@@ -148,6 +150,7 @@ impl Item {
         items.push(Item::Contention(ContentionPart::ReadOccupancy));
         items.push(Item::UpgradeRatio(Reach::Package));
         items.push(Item::UpgradeRatio(Reach::Remote));
+        items.push(Item::AdjacentLine);
         for home in [Home::Near, Home::Away] {
             for distance in &Distance::ALL[1..] {
                 for part in TransferPart::ALL {
@@ -186,6 +189,7 @@ impl Item {
             Item::OccupancyRatio(_) => "occupancy_ratio".into(),
             Item::Contention(_) => "contention".into(),
             Item::UpgradeRatio(_) => "upgrade_ratio".into(),
+            Item::AdjacentLine => "prefetch".into(),
             Item::Transfer(Home::Near, distance, _) => {
                 format!("transfers.{}", distance_key(distance))
             }
@@ -215,6 +219,7 @@ impl Item {
             Item::Contention(ContentionPart::HoldJitter) => "hold_jitter",
             Item::Contention(ContentionPart::Visit) => "visit",
             Item::Contention(ContentionPart::ReadOccupancy) => "read_occupancy",
+            Item::AdjacentLine => "adjacent_line",
             Item::Transfer(_, _, part) => part.id(),
             Item::Dram(DramPart::Local) => "local",
             Item::Dram(DramPart::FarRemote) => "far_remote",
@@ -246,6 +251,7 @@ impl Item {
             Item::Cache(_, CachePart::Size) => Dimension::Size,
             Item::Cache(_, CachePart::Ways) => Dimension::Count("", 1024),
             Item::OccupancyRatio(_)
+            | Item::AdjacentLine
             | Item::Contention(
                 ContentionPart::OwnerHold
                 | ContentionPart::HoldJitter

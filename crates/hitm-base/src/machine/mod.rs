@@ -202,6 +202,9 @@ pub struct Machine {
     pub contention: Contention,
     /// Price of taking a shared line.
     pub upgrade: UpgradeRatio,
+    /// Share of the lines that come into an L2, in thousandths, with which the other line of their aligned pair
+    /// of 128 bytes comes too. 0 where nobody says that the machine does it.
+    pub adjacent_line_milli: u32,
     /// Memory latencies.
     pub dram: Dram,
     /// Properties of the cores.

@@ -96,6 +96,7 @@ fn a_contended_line_has_numbers_of_its_own() {
     };
     assert_eq!(resolved("milan-2s").contention, read_alone);
 
+    assert_eq!(machine.adjacent_line_milli, 0);
     // Files of recordings made before these keys existed mean what they meant then.
     let mut file = MachineFile::parse(preset("xeon8176-8s").unwrap(), "old").unwrap();
     file.items

@@ -7,6 +7,15 @@ use super::{Capacity, Directory, LineId, State};
 use crate::cache::Entered;
 use crate::price::Parts;
 
+/// The nearest of a core's caches that a line comes into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// The core has asked for it.
+    L1,
+    /// It comes beside another one.
+    L2,
+}
+
 impl Directory {
     #[inline]
     pub(super) fn make_owner(&mut self, cpu: CpuId, line: LineId) {
@@ -59,7 +68,7 @@ impl Directory {
     /// the core would have it still if others had not taken it: a copy that was invalidated keeps its
     /// place in the L2 until it would have been evicted.
     #[inline]
-    pub(super) fn fill(&mut self, cpu: CpuId, line: LineId) -> bool {
+    pub(super) fn fill(&mut self, cpu: CpuId, line: LineId, level: Level) -> bool {
         let core = self.core(cpu);
         if self.capacity == Capacity::Infinite {
             let word = &mut self.seen[line.index() * (self.words - 1) + core / 64];
@@ -68,8 +77,10 @@ impl Directory {
             return *word == before;
         }
         let [l1_set, l2_set] = self.sets[line.index()];
-        self.l1.enter(core, l1_set, line.0);
-        self.latest.forget_core(cpu);
+        if level == Level::L1 {
+            self.l1.enter(core, l1_set, line.0);
+            self.latest.forget_core(cpu);
+        }
         let entered = self.l2.enter(core, l2_set, line.0);
         if let Entered::Instead(victim) = entered {
             self.evict_from_core(cpu, core, LineId(victim));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hitm_base::{Access, AccessOp, Cycles, DataSource};
 
 use crate::directory::{Ask, Capacity, Directory, Grant, LineId, Use};
+use crate::parts::LineParts;
 use crate::prefetch::prefetch;
 use crate::price::Prices;
 use crate::services::Services;
@@ -77,14 +78,14 @@ impl HitLatencies {
 }
 
 impl Group {
-    pub(super) fn new(prices: &Arc<Prices>, capacity: Capacity, group_count: u64) -> Group {
+    pub(super) fn new(prices: &Arc<Prices>, capacity: Capacity, parts: LineParts) -> Group {
         let machine = prices.machine();
         Group {
             hits: HitLatencies {
                 plain: machine.caches.l1.latency,
                 locked: machine.core.locked_hit,
             },
-            directory: Directory::part(Arc::clone(prices), capacity, group_count),
+            directory: Directory::part(Arc::clone(prices), capacity, parts),
             services: Services::default(),
             rows: RowTable::default(),
             waiting: VecDeque::new(),

@@ -7,6 +7,7 @@ use hitm_base::{Access, AccessOp, CodeAddr, CpuId, Cycles, DataSource, Outcome, 
 use proptest::prelude::*;
 
 mod fights;
+mod pair;
 
 use super::*;
 use crate::stats::{Collector, Statistics};

@@ -13,7 +13,8 @@ pub struct VerdictFacts {
     pub meaning: &'static str,
     /// Sentences on what to do.
     pub remedy: &'static str,
-    /// True if a good part of the contention would vanish if the bytes lay on different lines.
+    /// True if a good part of the contention would vanish if the bytes lay on different lines, or on different
+    /// pairs of lines.
     pub is_curable_by_layout: bool,
     /// The colour of its mark on pages, by the name that page.css has for it; none for a plain mark.
     pub color: Option<&'static str>,
@@ -75,6 +76,17 @@ verdicts! {
         is_curable_by_layout: true,
         color: Some("hitm"),
     }
+    /// One thread has the line, and loses it because others fetch the other line of its pair.
+    PairSharing {
+        id: "pair-sharing",
+        words: "shares a pair of lines",
+        title: "Shared pair of lines",
+        meaning: "Other threads use the other line of an aligned pair of 128 bytes. The machine fetches both, so \
+                  that the line's own thread loses it.",
+        remedy: "Align to 128 bytes what other threads use, and fill these.",
+        is_curable_by_layout: true,
+        color: Some("hitm"),
+    }
     /// Both, neither dominating.
     Mixed {
         id: "mixed",
@@ -114,7 +126,7 @@ impl Verdict {
     }
 
     /// Returns true if a good part of the contention would vanish if the bytes lay on different
-    /// lines.
+    /// lines, or on different pairs of lines.
     pub const fn is_curable_by_layout(self) -> bool {
         self.facts().is_curable_by_layout
     }
@@ -131,6 +143,8 @@ pub enum FightKind {
     FalseSharing,
     /// Nothing but the line: one reads what is hardly ever written, the other writes beside it.
     ReadMostlyWithHotWriter,
+    /// Nothing but the pair of lines that the machine fetches together.
+    PairSharing,
 }
 
 impl FightKind {
@@ -140,6 +154,7 @@ impl FightKind {
         FightKind::TrueSharing,
         FightKind::FalseSharing,
         FightKind::ReadMostlyWithHotWriter,
+        FightKind::PairSharing,
     ];
 
     /// The verdict on a line that has no other fight.
@@ -149,10 +164,11 @@ impl FightKind {
             FightKind::TrueSharing => Verdict::TrueSharing,
             FightKind::FalseSharing => Verdict::FalseSharing,
             FightKind::ReadMostlyWithHotWriter => Verdict::ReadMostlyWithHotWriter,
+            FightKind::PairSharing => Verdict::PairSharing,
         }
     }
 
-    /// Returns true if the fight would end if the bytes lay on different lines.
+    /// Returns true if the fight would end if the bytes lay on different lines, or on different pairs of lines.
     pub const fn is_curable_by_layout(self) -> bool {
         self.verdict().is_curable_by_layout()
     }

@@ -40,6 +40,10 @@ impl Weighed<'_> {
             Verdict::NoContention
         } else if layout <= DISJOINT_SMALL_PERMILLE {
             costlier(FightKind::Lock, FightKind::TrueSharing)
+        } else if layout >= DISJOINT_LARGE_PERMILLE
+            && layout == self.permille_of(FightKind::PairSharing)
+        {
+            Verdict::PairSharing
         } else if layout >= DISJOINT_LARGE_PERMILLE {
             costlier(FightKind::FalseSharing, FightKind::ReadMostlyWithHotWriter)
         } else {

@@ -75,6 +75,7 @@ pub(crate) fn machine() -> impl Strategy<Value = Machine> {
             transfers_away_from_home: if away { dearer } else { transfers },
             contention,
             upgrade,
+            adjacent_line_milli: 0,
             dram: Dram {
                 local: Cycles(150),
                 package: Cycles(180),

@@ -101,9 +101,10 @@ proptest! {
     #[test]
     fn shards_and_pieces_do_not_matter(
         machine in machines::machine(), steps in machines::steps(), piece in 1usize..50,
-        few in any::<bool>(),
+        few in any::<bool>(), adjacent_line_milli in prop_oneof![Just(0), Just(400), Just(1_000)],
         capacity in prop_oneof![Just(Capacity::Finite), Just(Capacity::Infinite)],
     ) {
+        let machine = Machine { adjacent_line_milli, ..machine };
         let steps = if few { by_few(&steps, &machine) } else { steps };
         let accesses = accesses(&steps, &machine);
         let expected = unsharded(&accesses, &steps, &machine, capacity);

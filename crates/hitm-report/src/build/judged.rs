@@ -26,6 +26,8 @@ struct Lost {
 pub(super) struct Judged<'a> {
     pub(super) line: LineAddr,
     pub(super) stats: &'a LineStats,
+    /// The other line of its pair, where the machine fetches both.
+    pub(super) other_of_pair: Option<&'a LineStats>,
     pub(super) sharing: Sharing,
     /// True if a runtime alone contends on it, for something of its own.
     pub(super) is_of_runtime: bool,
@@ -47,6 +49,7 @@ impl<'a> Judged<'a> {
         let known = Known {
             are_samples,
             lock_objects: &masks,
+            other_of_pair: self.other_of_pair,
             no_locks: counts.iter().fold(plain, |all, count| all | count.mask),
         };
         Judged {

@@ -38,7 +38,7 @@ pub(super) const fn rival(verdict: Verdict) -> Option<Verdict> {
         Verdict::ReadMostlyWithHotWriter => Some(Verdict::FalseSharing),
         Verdict::TrueSharing => Some(Verdict::Lock),
         Verdict::Lock => Some(Verdict::TrueSharing),
-        Verdict::NoContention | Verdict::Mixed => None,
+        Verdict::NoContention | Verdict::PairSharing | Verdict::Mixed => None,
     }
 }
 
@@ -64,6 +64,7 @@ pub(super) fn rule_of(verdict: Verdict) -> Vec<String> {
         Verdict::ReadMostlyWithHotWriter => Some(say::read_mostly(READS_PER_WRITE_MIN)),
         Verdict::TrueSharing => Some(say::same_bytes()),
         Verdict::Lock => Some(say::is_lock(SPIN_LOADS_PER_LOCKED)),
+        Verdict::PairSharing => Some(say::shares_pair(CONTENDED_COUNT_MIN)),
         Verdict::NoContention | Verdict::FalseSharing | Verdict::Mixed => None,
     });
     rule

@@ -254,6 +254,7 @@ const VERDICTS: &[Term] = &[
     )
     .more("models/sharing.md#decision"),
     Term::of_verdict(Verdict::ReadMostlyWithHotWriter).more("guide/verdicts.md#read-mostly-with-a-hot-writer"),
+    Term::of_verdict(Verdict::PairSharing).more("guide/verdicts.md#shares-a-pair-of-lines"),
     Term::of_verdict(Verdict::TrueSharing).more("guide/verdicts.md#true-sharing"),
     Term::new(
         "verdict",

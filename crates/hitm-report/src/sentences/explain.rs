@@ -36,6 +36,10 @@ sentences! {
         they store to them plainly as well, store to common bytes beside them, or read them at least {loads} times as \
         often as they lock them.";
 
+    /// Meaning of a shared pair.
+    shares_pair(contended) = "A pair is shared where the machine fetches both lines of 128 aligned bytes, one thread \
+        alone has this line, and others find the other line gone at least {contended} times.";
+
     /// A verdict for another share.
     otherwise(share, verdicts) = "With {share} lost by fights that another layout ends it is {verdicts}.";
     /// A share below a limit.

@@ -9,12 +9,20 @@ sentences! {
     layout(how) = "{how}.";
     /// A remedy by layout, and what it saves.
     layout_worth(how, cost) = "{how}: the false sharing that this ends {cost}.";
+    /// A remedy for a pair of lines, and what it saves.
+    layout_of_pair(how, cost) = "{how}: that the line comes with the other one {cost}.";
     /// Cost of a fight, as a part of a sentence.
     costs(cycles) = "costs {cycles} cycles";
 
     /// Bytes of different threads without a name.
     align_parts() = "Different threads write different bytes of this line: align what each of them uses to 64 bytes \
                      and pad it to a multiple of 64";
+    /// An object whose line another one's fetches take along.
+    align_to_pair(object) = "Align {object} to 128 bytes and pad it to a multiple of 128: the machine fetches the other \
+                             line of the pair with it";
+    /// The same, of bytes without a name.
+    align_parts_to_pair() = "Align what each thread uses to 128 bytes and pad it to a multiple of 128: the machine \
+                             fetches both lines of a pair";
     /// An array whose elements straddle lines.
     align_elements(array) = "Align {array} to 64 bytes and pad its elements to a multiple of 64, so that no element \
                              shares a line with its neighbour, and assert the size at compile time";

@@ -57,6 +57,7 @@ pub(crate) fn machine() -> Machine {
         transfers_away_from_home: [transfer; Distance::COUNT],
         contention: Contention::NEAR_FIRST,
         upgrade: UpgradeRatio::ONE,
+        adjacent_line_milli: 0,
         dram: Dram {
             local: Cycles(200),
             package: Cycles(200),

@@ -60,6 +60,8 @@ read_occupancy = 0.001 | 0.5 | 1 | 0
 [upgrade_ratio]
 package = 1.14 | 1 | 10
 remote = 2.0 | 1 | 0.9
+[prefetch]
+adjacent_line = 1 | 0.5 | 0 | 1.5
 [transfers.cluster]
 clean = TIMES
 dirty = TIMES
