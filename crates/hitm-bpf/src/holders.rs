@@ -1,5 +1,7 @@
 //! Events from which the states of locks' holders are told.
 
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::time::Instant;
 
 use aya::maps::{Array, HashMap, MapData, RingBuf};
@@ -69,6 +71,8 @@ pub enum Moment {
         /// The lock's address.
         lock: u64,
     },
+    /// The thread writes to a word that is watched.
+    Writes,
 }
 
 /// The other thread of an event: the one that gets the CPU, or is woken.
@@ -145,6 +149,7 @@ impl HolderEvents {
         let faults = attach_faults(&mut object);
         let clock = Hook::Counted(SoftwareEvent::CpuClock, TICK_NS);
         object.attach("holders_tick", clock)?;
+        object.load_event("holders_write")?;
         object.attach("holders_end", Hook::Typed("contention_end"))?;
         object.attach("holders_begin", Hook::Typed("contention_begin"))?;
         object.attach("holders_waking", Hook::Typed("sched_waking"))?;
@@ -198,6 +203,23 @@ impl HolderEvents {
         }
         ticks.sort_unstable();
         Ok(ticks)
+    }
+
+    /// Tells of each count of a perf event of a thread, as [`Moment::Writes`].
+    ///
+    /// # Errors
+    /// That of `PERF_EVENT_IOC_SET_BPF`.
+    pub fn tell_of(&self, event: BorrowedFd<'_>) -> io::Result<()> {
+        const SET_BPF: libc::c_ulong = 0x4004_2408;
+        let program = self.object.event("holders_write");
+        let program = program.map_err(io::Error::other)?;
+        let own = program.fd().map_err(io::Error::other)?;
+        let own = own.as_fd().as_raw_fd();
+        // SAFETY: the request takes the number of a descriptor, which outlives the call.
+        match unsafe { libc::ioctl(event.as_raw_fd(), SET_BPF as _, own) } {
+            0.. => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
     }
 
     /// Returns the number of events that are missing: the ring was full, or threads found no room.
@@ -331,6 +353,7 @@ fn decoded(event: &[u64; 11]) -> Option<HolderEvent> {
             flags: value,
         },
         6 => Moment::Ends { lock },
+        7 => Moment::Writes,
         _ => return None,
     };
     let in_word = has(OWNER_IN_WORD) || value & FUTEX_WAITERS != 0;

@@ -181,6 +181,24 @@ impl Object {
         attached.map_err(|error: ProgramError| Error::attach(program, &error))
     }
 
+    /// Loads a program for events that others open.
+    pub(crate) fn load_event(&mut self, program: &str) -> Result<(), Error> {
+        let loaded = self.programs.program_mut(program);
+        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
+        let counted: Result<&mut PerfEvent, ProgramError> = loaded.try_into();
+        let done = counted.and_then(PerfEvent::load);
+        done.map_err(|error| Error::load(program, &error))
+    }
+
+    /// A program that [`Object::load_event`] has loaded.
+    pub(crate) fn event(&self, program: &str) -> Result<&PerfEvent, Error> {
+        let loaded = self.programs.program(program);
+        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
+        loaded
+            .try_into()
+            .map_err(|error| Error::load(program, &error))
+    }
+
     /// Loads a program that is run by us, and attached to nothing.
     pub(crate) fn load_raw(&mut self, program: &str) -> Result<(), Error> {
         let loaded = self.programs.program_mut(program);

@@ -45,6 +45,7 @@ pub use elf::Segment;
 pub use error::{Diagnostic, Error, TypeFault};
 pub use flow::{
     AccessedType, BtfFlow, CodeBytes, KernelFunction, MayAccess, Operand, ResultUse, Spin,
+    WordWrite,
 };
 pub use hitm_base::{Buffer, Bytes, Unread};
 pub use instances::{instance_at, only_instance};

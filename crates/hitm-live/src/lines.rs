@@ -15,6 +15,7 @@ mod event;
 mod record;
 pub(crate) mod registers;
 mod watches;
+mod words;
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,6 +24,7 @@ use std::time::Duration;
 pub use calibration::{Calibrated, Calibration, Stand};
 pub use counters::CountedAccess;
 pub use registers::Registers;
+pub use words::{WatchedWord, WordEvent, WordWatches};
 
 use self::clocks::Clocks;
 use self::counters::Counters;

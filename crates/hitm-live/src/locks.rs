@@ -60,6 +60,8 @@ pub struct Lock {
     pub working_samples: u64,
     /// Waits by the kernel's tracepoints; none where they were not recorded.
     pub traced: Option<Traced>,
+    /// Addresses of the words that its threads spun for.
+    pub words: BTreeSet<u64>,
     /// Places of its holders while others waited; none where that was not recorded.
     pub holders: Option<LockHolders>,
     /// True if samples, or the word of a program's lock, show the holder.
@@ -183,6 +185,7 @@ pub fn judge(recording: &LiveRecording) -> Judged {
         };
         let group = groups.entry(key).or_default();
         group.takers.insert(taker);
+        group.words.extend(functions.word(sample.object));
         *group.waited.entry(sample.thread).or_default() += sample.count;
         if recording.stacks[sample.stack as usize].spins {
             group.spun_samples += sample.count;
@@ -269,6 +272,8 @@ struct Group {
     /// Samples and traced nanoseconds of each chain.
     callers: IndexMap<String, (u64, u64)>,
     traced: Option<Traced>,
+    /// Words that threads spun for.
+    words: BTreeSet<u64>,
     /// Only the lock's address is known.
     is_by_address: bool,
 }
@@ -325,6 +330,7 @@ fn lock(functions: &Functions<'_>, key: Key, group: Group) -> Lock {
         other_ns: time(other),
         working_samples: held + other,
         traced: group.traced,
+        words: group.words,
         holders: None,
         is_hold_known: key.class.is_of_kernel(),
         callers: callers(group.callers),

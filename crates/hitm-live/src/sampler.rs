@@ -217,14 +217,15 @@ fn clock(period_ns: u64) -> Attributes {
     const SOFTWARE: u64 = 1;
     // IP, TID, TIME, CALLCHAIN, CPU, REGS_USER.
     const SAMPLE: u64 = 1 | 2 | 4 | 32 | 128 | 4096;
-    // exclude_hv, exclude_idle, comm, task.
-    const FLAGS: u64 = 1 << 6 | 1 << 7 | 1 << 9 | 1 << 13;
+    // exclude_hv, exclude_idle, comm, task, use_clockid: that of the BPF programs.
+    const FLAGS: u64 = 1 << 6 | 1 << 7 | 1 << 9 | 1 << 13 | 1 << 25;
     let mut words = [0; 14];
     words[0] = ring::kind(SOFTWARE);
     words[2] = period_ns;
     words[3] = SAMPLE;
     words[5] = FLAGS;
     words[10] = MASK;
+    words[11] = (libc::CLOCK_MONOTONIC as u64) << 32;
     words
 }
 

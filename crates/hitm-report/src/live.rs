@@ -112,6 +112,7 @@ mod tests {
                 other_ns: 1_140_000_000,
                 working_samples: 2000,
                 traced: None,
+                words: std::collections::BTreeSet::default(),
                 holders: None,
                 is_hold_known: true,
                 callers: vec![LockCaller {

@@ -26,7 +26,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #define FUTEX_TID_MASK 0x3fffffffu
 #define FUTEX_WAITERS 0x80000000u
 
-enum { LEFT_PREEMPTED, LEFT_THROTTLED, LEFT_ASLEEP, RUNS, WAKES, BEGINS, ENDS };
+enum { LEFT_PREEMPTED, LEFT_THROTTLED, LEFT_ASLEEP, RUNS, WAKES, BEGINS, ENDS, WRITES };
 // Beside the kind of an event.
 #define IN_FAULT (1 << 8)
 #define BY_CALL (1 << 9)
@@ -528,6 +528,17 @@ int holders_major(void)
 	if (own)
 		own->major += ns;
 	return 0;
+}
+
+// A watched word is written to. The reader has the registers from the event itself; the faults so far are here.
+SEC("perf_event")
+int holders_write(void)
+{
+	struct event *event = begin_event(WRITES, bpf_get_current_task_btf());
+
+	if (event)
+		bpf_ringbuf_submit(event, NO_WAKEUP);
+	return 1;
 }
 
 // A fault that ends in a signal is not counted. Arguments: signal, its information, task.

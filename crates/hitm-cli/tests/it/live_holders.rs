@@ -108,7 +108,11 @@ fn observe(group: &Group, kind: &str, threads: u32, pin: bool) -> Option<Seen> {
     // A starved hitm reads the program's mappings too late for the variable's name: the word is the one that was waited
     // for most with a known holder.
     let locks = report["locks"].as_array().expect("locks").iter();
-    let known = locks.filter(|lock| lock["class"] == "futex" && lock["holders"].is_object());
+    let class = match kind.starts_with("spin") {
+        true => "spin_loop",
+        false => "futex",
+    };
+    let known = locks.filter(|lock| lock["class"] == class && lock["holders"].is_object());
     let running = |lock: &&Value| lock["holders"]["running_ns"].as_u64();
     let lock = known.max_by_key(running);
     let lock = lock.unwrap_or_else(|| panic!("no lock: {report:#}"));
@@ -237,4 +241,55 @@ fn a_holder_that_sleeps_is_told() {
     };
     assert_close(&seen);
     assert!(seen.found.asleep > 0.2, "{:#}", seen.lock);
+}
+
+/// Debug registers tell who has a spin lock of the program's own.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_holder_of_a_spin_lock_in_page_faults_is_told() {
+    let Some(group) = group("spin-faults", ENOUGH_US) else {
+        return;
+    };
+    // The other CPU is hitm's, which looks at writes many times a second.
+    let Some(seen) = observe(&group, "spinfault", 2, true) else {
+        return;
+    };
+    assert_close(&seen);
+    assert!(seen.found.faulting > 0.1, "{:#}", seen.lock);
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_preempted_holder_of_a_spin_lock_is_told() {
+    let Some(mut group) = group("spin-preempted", ENOUGH_US) else {
+        return;
+    };
+    let top = group.folder.clone();
+    group.start_hog(&top);
+    let hog = group.hogs[0].id();
+    on_first_cpu(hog);
+    let Some(seen) = observe(&group, "spinrun", 3, true) else {
+        return;
+    };
+    assert_close(&seen);
+    let takers = seen.lock["holders"]["takers"].as_array().expect("takers");
+    assert!(
+        takers.iter().any(|taker| taker["pid"] == hog),
+        "{:#}",
+        seen.lock
+    );
+}
+
+/// Who spins uses the group's quota up, too.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_throttled_holder_of_a_spin_lock_is_told() {
+    let Some(group) = group("spin-throttled", 30_000) else {
+        return;
+    };
+    let Some(seen) = observe(&group, "spinrun", 3, true) else {
+        return;
+    };
+    assert_close(&seen);
+    assert!(seen.throttled > 0.1, "{:#}", seen.lock);
 }

@@ -20,6 +20,7 @@ mod spins;
 mod state;
 mod target;
 mod types;
+mod writes;
 mod x86;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +36,7 @@ pub(crate) use self::operands::OperandIndex;
 pub use self::operands::{CodeBytes, MayAccess, Operand};
 pub use self::spins::Spin;
 use self::types::Types;
+pub use self::writes::WordWrite;
 use crate::dwarf::{CodeIndex, DieRef, DwarfFile, FunctionLocals, VariableIndex};
 use crate::elf::Elf;
 use crate::types::{TypeId, TypeStore};

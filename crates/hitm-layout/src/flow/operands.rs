@@ -321,7 +321,7 @@ fn around_address(
 }
 
 /// The instruction that most ways to decode the bytes before an address end with.
-fn likely_before(
+pub(super) fn likely_before(
     architecture: Architecture,
     address: u64,
     decode: impl Fn(Range<u64>) -> Option<Vec<Insn>>,

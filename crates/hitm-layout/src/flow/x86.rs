@@ -8,6 +8,7 @@ use iced_x86::{
 use super::insn::{
     Access, Convention, Effect, Insn, Next, Own, POINTER_BYTES, Place, Reg, SCRATCH, SpinPart,
 };
+use super::writes::WordWrite;
 
 /// The System V ABI for x86-64, section 3.2: arguments are in rdi, rsi, rdx, rcx, r8 and r9; rax, rcx, rdx,
 /// rsi, rdi, r8 to r11 are the callee's.
@@ -81,6 +82,47 @@ fn spin_part(instruction: &Instruction) -> Option<SpinPart> {
             new: number(instruction.op1_register().full_register())?,
         }),
         _ => None,
+    }
+}
+
+/// The write of the instruction that the bytes begin with; none if it writes no memory that it names.
+pub(super) fn word_write(code: &[u8]) -> Option<WordWrite> {
+    const CARRY: u64 = 1;
+    const ZERO: u64 = 1 << 6;
+    let instruction = Decoder::new(64, code, DecoderOptions::NONE).decode();
+    let access = access(&instruction, &mut InstructionInfoFactory::new())?;
+    if !access.writes {
+        return None;
+    }
+    let attempt = |flag, is_set| WordWrite::Attempt { flag, is_set };
+    Some(match instruction.mnemonic() {
+        Mnemonic::Xchg => exchange(&instruction),
+        Mnemonic::Cmpxchg | Mnemonic::Dec | Mnemonic::Sub if access.is_locked => {
+            attempt(ZERO, true)
+        }
+        Mnemonic::Bts if access.is_locked => attempt(CARRY, false),
+        _ if access.reads => WordWrite::Other,
+        _ => WordWrite::Store,
+    })
+}
+
+fn exchange(instruction: &Instruction) -> WordWrite {
+    let registers = [instruction.op0_register(), instruction.op1_register()];
+    let register = registers.into_iter().find(|own| *own != Register::None);
+    let is_high = |own: &Register| {
+        matches!(
+            own,
+            Register::AH | Register::BH | Register::CH | Register::DH
+        )
+    };
+    let register = register.filter(|own| !is_high(own));
+    let old = register.and_then(|own| Some((number(own.full_register())?, own.size())));
+    match old {
+        Some((old, bytes)) => WordWrite::Exchange {
+            old,
+            bytes: bytes as u64,
+        },
+        None => WordWrite::Other,
     }
 }
 

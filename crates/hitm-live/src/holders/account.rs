@@ -1,5 +1,7 @@
 //! Events, as they come, to the times of locks.
 
+mod spun;
+
 use hitm_bpf::{HolderEvent, Moment};
 use indexmap::{IndexMap, IndexSet};
 use rustc_hash::FxHashMap;
@@ -58,8 +60,14 @@ impl Accounts {
                 let other = (event.other.pid, event.other.comm.clone());
                 let taker = self.takers.insert_full(other).0 as u32;
                 self.leave(event, State::Preempted(taker));
+                self.wait_off_cpu(event.tid);
             }
-            Moment::Throttled => self.leave(event, State::Throttled),
+            Moment::Throttled => {
+                self.leave(event, State::Throttled);
+                self.wait_off_cpu(event.tid);
+            }
+            // Its faults are noted, and the write comes with the registers.
+            Moment::Writes => {}
             Moment::Asleep { in_fault: true, .. } => self.leave(event, State::Faulting),
             Moment::Asleep { waits, .. } => self.sleep(event, waits),
             Moment::Runs => self.run_since(event.tid, at),
@@ -203,6 +211,8 @@ impl Accounts {
         let owner = self.owner(event).filter(|owner| *owner != tid);
         let has_value = event.owner.is_some_and(|owner| owner != 0);
         if let Some(lock) = self.locks.get_mut(&key) {
+            // Who spins before it sleeps has an owner in the word.
+            lock.is_watched = None;
             lock.owners += u64::from(owner.is_some());
             lock.others += u64::from(has_value && owner.is_none());
         }
@@ -236,16 +246,8 @@ impl Accounts {
         let Some(lock) = self.locks.get_mut(&key) else {
             return;
         };
-        if !lock.change(at, change) {
-            return;
-        }
-        match lock.holder {
-            Holder::Known(holder) => {
-                if let Some(holder) = self.threads.get(&holder) {
-                    lock.charge_holder(holder, at);
-                }
-            }
-            Holder::Free | Holder::Unknown => lock.charge_unknown(at),
+        if lock.change(at, change) {
+            charge(lock, &self.threads, at);
         }
     }
 
@@ -389,15 +391,7 @@ impl Accounts {
         self.resolve_woken();
         let at = self.now;
         for lock in self.locks.values_mut() {
-            match lock.holder {
-                Holder::Known(holder) => {
-                    if let Some(holder) = self.threads.get(&holder) {
-                        lock.charge_holder(holder, at);
-                    }
-                }
-                Holder::Free => lock.charge_free(at),
-                Holder::Unknown => lock.charge_unknown(at),
-            }
+            charge(lock, &self.threads, at);
         }
         let takers = &self.takers;
         let locks = self.locks.iter_mut();
@@ -473,4 +467,17 @@ fn held(key: Key, lock: &mut Lock, names: &IndexSet<(u32, String)>) -> Option<Li
         takers,
         chain,
     })
+}
+
+/// Counts a lock's time up to `at` by its present holder.
+fn charge(lock: &mut Lock, threads: &FxHashMap<u32, Thread>, at: u64) {
+    match lock.holder {
+        Holder::Known(holder) => {
+            if let Some(holder) = threads.get(&holder) {
+                lock.charge_holder(holder, at);
+            }
+        }
+        Holder::Free => lock.charge_free(at),
+        Holder::Unknown => lock.charge_unknown(at),
+    }
 }

@@ -38,6 +38,8 @@ pub(super) struct Lock {
     /// Looks that found a thread of the process as the owner, and others that found something else.
     pub(super) owners: u64,
     pub(super) others: u64,
+    /// A word that threads spin for, and whether its writes are seen now. None for other locks.
+    pub(super) is_watched: Option<bool>,
 }
 
 impl Lock {
@@ -52,6 +54,7 @@ impl Lock {
             chain: IndexMap::new(),
             owners: 0,
             others: 0,
+            is_watched: None,
         }
     }
 
@@ -133,9 +136,11 @@ impl Lock {
         self.settle(to);
     }
 
-    /// Counts the time up to `to` as one of which nothing is known.
+    /// Counts the time up to `to` as one of which nothing is known. Time in which a word is not watched is left out.
     pub(super) fn charge_unknown(&mut self, to: u64) {
-        self.times.unknown_ns += self.weight(self.settled, to.max(self.settled));
+        if self.is_watched != Some(false) {
+            self.times.unknown_ns += self.weight(self.settled, to.max(self.settled));
+        }
         self.settle(to);
     }
 

@@ -2,8 +2,8 @@
 
 use hitm_bpf::{HolderEvent, Moment, Other};
 
-use super::Present;
 use super::account::Accounts;
+use super::{Present, Spun, SpunWord, Write};
 use crate::recording::{HolderTimes, LiveHeld};
 
 const PID: u32 = 10;
@@ -310,4 +310,101 @@ fn a_window_has_the_times_since_the_last_one() {
     accounts.take(&runs(230, B));
     assert_eq!(running(&mut accounts, 300), 80);
     assert_eq!(running(&mut accounts, 400), 0);
+}
+
+const SPUN: (u32, u64) = (PID, WORD);
+
+/// A sample of a thread that spins.
+fn spins(time_ns: u64, tid: u32) -> Spun {
+    Spun {
+        pid: PID,
+        tid,
+        time_ns,
+        period_ns: 1_000_000,
+        word: Some(SpunWord {
+            address: WORD,
+            bytes: 4,
+        }),
+    }
+}
+
+fn spun_accounts() -> Accounts {
+    let mut accounts = Accounts::new(nobody);
+    for tid in [A, B, C] {
+        accounts.take(&runs(1, tid));
+    }
+    accounts.watch(SPUN, 1000);
+    accounts
+}
+
+#[test]
+fn who_has_written_to_a_spun_word_is_its_holder() {
+    let mut accounts = spun_accounts();
+    accounts.write(SPUN, A, 2000, Write::Got);
+    // Each sample is a millisecond of a waiter.
+    accounts.sampled(&spins(201_000, B));
+    accounts.write(SPUN, B, 250_000, Write::Other);
+    accounts.take(&event(300_000, A, Moment::Preempted));
+    accounts.sampled(&spins(401_000, B));
+    accounts.take(&runs(500_000, A));
+    accounts.write(SPUN, A, 600_000, Write::Stored);
+    accounts.write(SPUN, B, 600_100, Write::Got);
+    // It has the lock since.
+    accounts.sampled(&spins(650_000, B));
+    // A waiter that loses its CPU waits on, but not one that was sampled long ago.
+    accounts.sampled(&spins(700_000, C));
+    accounts.take(&event(800_000, C, Moment::Preempted));
+    accounts.take(&runs(900_000, C));
+    accounts.take(&event(2_900_000, C, Moment::Preempted));
+    // The release is an exchange.
+    accounts.write(SPUN, B, 2_950_000, Write::Other);
+    accounts.unwatch(SPUN, 3_000_000);
+    accounts.sampled(&spins(3_100_000, C));
+    let seen = accounts.end_window(4_000_000);
+    let [lock] = &seen.locks[..] else {
+        panic!("{seen:?}");
+    };
+    let expected = HolderTimes {
+        running_ns: 2_000_000 + 100_000,
+        preempted_ns: 1_000_000,
+        ..HolderTimes::default()
+    };
+    assert_eq!((lock.pid, lock.lock, lock.times), (PID, WORD, expected));
+}
+
+/// Of ticket locks only releases are known: each begins the hold of the next thread that releases.
+#[test]
+fn a_release_tells_who_had_the_lock() {
+    let mut accounts = spun_accounts();
+    accounts.sampled(&spins(101_000, B));
+    accounts.take(&event(200_000, A, Moment::Preempted));
+    accounts.sampled(&spins(301_000, B));
+    accounts.take(&runs(400_000, A));
+    accounts.write(SPUN, A, 500_000, Write::Stored);
+    let seen = accounts.end_window(600_000);
+    let expected = HolderTimes {
+        running_ns: 1_000_000,
+        preempted_ns: 1_000_000,
+        ..HolderTimes::default()
+    };
+    assert_eq!(seen.locks[0].times, expected);
+}
+
+/// A mutex that spins before it sleeps has its owner in the word.
+#[test]
+fn a_word_that_threads_sleep_for_is_not_watched() {
+    let mut accounts = spun_accounts();
+    assert!(!accounts.is_slept_for(SPUN));
+    accounts.take(&waits(2000, B, A));
+    assert!(accounts.is_slept_for(SPUN));
+    accounts.watch(SPUN, 3000);
+    accounts.write(SPUN, C, 3500, Write::Got);
+    accounts.take(&releases(4000, A, B, 0));
+    accounts.take(&runs(4100, B));
+    let expected = HolderTimes {
+        running_ns: 2000,
+        waking_ns: 100,
+        ..HolderTimes::default()
+    };
+    assert_eq!(accounts.end_window(5000).locks[0].times, expected);
 }

@@ -54,6 +54,8 @@ pub(super) struct Thread {
     pub(super) woken_for: Option<Key>,
     /// Locks that it has, as far as is known.
     pub(super) holds: Vec<Key>,
+    /// The word that it spun for when it was sampled last, and until when that tells something.
+    pub(super) spins_for: Option<(Key, u64)>,
 }
 
 impl Thread {
@@ -65,6 +67,7 @@ impl Thread {
             contends: Vec::new(),
             woken_for: None,
             holds: Vec::new(),
+            spins_for: None,
         }
     }
 

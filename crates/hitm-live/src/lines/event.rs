@@ -75,8 +75,18 @@ impl Sight {
         whom.open(attributes)
     }
 
-    /// Opens a watch that does not count yet.
+    /// Opens a watch of a word that does not count yet.
     pub(super) fn watch(self, whom: Whom, address: u64, access: WatchedAccess) -> io::Result<File> {
+        self.watch_bytes(whom, [address, WORD_BYTES], access)
+    }
+
+    /// Opens a watch of an address and the bytes there: 1, 2, 4 or 8 of them, aligned.
+    pub(super) fn watch_bytes(
+        self,
+        whom: Whom,
+        [address, bytes]: [u64; 2],
+        access: WatchedAccess,
+    ) -> io::Result<File> {
         const BREAKPOINT: u64 = 5;
         const EVERY_HIT: u64 = 1;
         let kind = match access {
@@ -87,7 +97,7 @@ impl Sight {
         attributes[5] |= DISABLED;
         attributes[6] = kind << 32;
         attributes[7] = address;
-        attributes[8] = WORD_BYTES;
+        attributes[8] = bytes;
         whom.open(attributes)
     }
 }

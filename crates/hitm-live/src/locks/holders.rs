@@ -107,11 +107,19 @@ impl Owners {
 /// The process, zero for the kernel, and the address of each lock that a row is of.
 fn keys(lock: &Lock) -> Vec<(u32, u64)> {
     let pid = match lock.class {
-        Class::Futex => lock.threads.first().map_or(0, |part| part.thread.pid),
+        class if class == Class::Futex || class.is_spun_for() => {
+            lock.threads.first().map_or(0, |part| part.thread.pid)
+        }
         _ => 0,
     };
-    let addresses = lock.traced.iter().flat_map(|traced| &traced.addresses);
-    addresses.map(|address| (pid, *address)).collect()
+    let traced = lock.traced.iter().flat_map(|traced| &traced.addresses);
+    let addresses: BTreeSet<u64> = match lock.class {
+        Class::Futex => traced.chain(&lock.words).copied().collect(),
+        class if class.is_spun_for() => lock.words.clone(),
+        _ => traced.copied().collect(),
+    };
+    let addresses = addresses.into_iter();
+    addresses.map(|address| (pid, address)).collect()
 }
 
 impl LockHolders {

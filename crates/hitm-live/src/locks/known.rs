@@ -43,7 +43,7 @@ const SPIN_LOCK: &str = "pthread_spin_lock";
 
 impl Class {
     /// Returns true if waiters spin in code of their program.
-    pub(super) const fn is_spun_for(self) -> bool {
+    pub const fn is_spun_for(self) -> bool {
         matches!(self, Class::PthreadSpinlock | Class::SpinLoop)
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::known::{self, Class, Role};
-use crate::recording::{LiveRecording, LiveStack, LiveThread};
+use crate::recording::{LiveObject, LiveRecording, LiveStack, LiveThread};
 
 /// Callers that are named for each taker.
 const CHAIN_LEN: usize = 4;
@@ -89,6 +89,14 @@ impl<'a> Functions<'a> {
     /// Returns true if threads sleep for this word.
     pub(super) fn is_slept_for(&self, word: Option<u32>) -> bool {
         word.is_some_and(|word| self.slept_for.contains(&word))
+    }
+
+    /// Address of a word.
+    pub(super) fn word(&self, word: Option<u32>) -> Option<u64> {
+        match self.recording.objects.get(word? as usize)? {
+            LiveObject::Futex { address, .. } => Some(*address),
+            LiveObject::File { .. } => None,
+        }
     }
 
     /// Name of a function without a compiler's suffix.

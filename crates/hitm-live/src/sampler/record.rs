@@ -39,7 +39,7 @@ pub struct RawSample {
     pub pid: u32,
     /// The task.
     pub tid: u32,
-    /// Nanoseconds of the kernel's clock.
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
     pub time_ns: u64,
     /// The CPU that it ran on.
     pub cpu: u32,

@@ -2,8 +2,8 @@
 //
 //   holder KIND THREADS MILLISECONDS
 //
-// KIND: run (a long hold), fault (first touch of fresh memory inside the lock), sleep (a sleep inside the lock),
-// spinfault (like fault, with a spin lock). Who preempts or throttles the process is not its business: it counts the
+// KIND: run (a long hold), fault (first touch of fresh memory inside the lock), sleep (a sleep inside the lock); spinrun
+// and spinfault are the same with a spin lock, fault being a free list whose buffers nobody has touched. Who preempts or throttles the process is not its business: it counts the
 // time inside the lock in which its clock moves and the thread's CPU time does not.
 // Waits for the end of its input before it begins. Prints a line of JSON: nanoseconds inside the lock, of them off the
 // CPU, in faults, asleep; and the faults that the kernel counted there.
@@ -18,10 +18,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HOLD_NS = 2000000, SLEEP_NS = 1000000, REST_NS = 20000, PAGES = 256, PAGE = 4096 };
+enum { HOLD_NS = 2000000, SLEEP_NS = 1000000, REST_NS = 20000, PAGES = 256, PAGE = 4096, POOL = 64 * PAGES };
+
+struct buffer {
+	struct buffer *next;
+	char rest[PAGE - sizeof(void *)];
+};
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_spinlock_t spin;
+static int spin_word, spins;
+// All of these belong to the holder.
+static struct buffer *pool, *free_list;
+static int carved;
 static const char *kind;
 static uint64_t end_ns;
 // Of the holder alone.
@@ -61,30 +69,55 @@ static void run_for(uint64_t ns)
 		;
 }
 
-// Touches fresh pages. Only these touches take faults, so the CPU time of the loop is theirs.
-static void touch(void)
+// Carves buffers that nobody has touched and puts them on the free list. Only this takes faults, so the CPU time of the
+// loop is theirs.
+static void carve(void)
 {
 	long before = faults();
-	char *memory = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t begin;
 
-	if (memory == MAP_FAILED)
-		exit(1);
-	madvise(memory, PAGES * PAGE, MADV_NOHUGEPAGE);
+	if (carved == POOL) {
+		madvise(pool, POOL * PAGE, MADV_DONTNEED);
+		free_list = 0;
+		carved = 0;
+	}
 	begin = now(CLOCK_THREAD_CPUTIME_ID);
-	for (int page = 0; page < PAGES; page++)
-		memory[page * PAGE] = 1;
+	for (int i = 0; i < PAGES; i++) {
+		pool[carved].next = free_list;
+		free_list = &pool[carved++];
+	}
 	fault_ns += now(CLOCK_THREAD_CPUTIME_ID) - begin;
-	munmap(memory, PAGES * PAGE);
 	fault_count += faults() - before;
+}
+
+static void take(void)
+{
+	if (!spins)
+		pthread_mutex_lock(&mutex);
+	else
+		while (__atomic_exchange_n(&spin_word, 1, __ATOMIC_ACQUIRE))
+			while (__atomic_load_n(&spin_word, __ATOMIC_RELAXED))
+#ifdef __x86_64__
+				__builtin_ia32_pause();
+#else
+				__asm__ volatile("yield");
+#endif
+}
+
+static void give(void)
+{
+	if (spins)
+		__atomic_store_n(&spin_word, 0, __ATOMIC_RELEASE);
+	else
+		pthread_mutex_unlock(&mutex);
 }
 
 static void hold(void)
 {
 	uint64_t begin = wall(), ran = now(CLOCK_THREAD_CPUTIME_ID), slept = 0;
 
-	if (is_kind("fault") || is_kind("spinfault")) {
-		touch();
+	if (is_kind("fault")) {
+		carve();
 		run_for(HOLD_NS / 20);
 	} else {
 		run_for(HOLD_NS);
@@ -106,19 +139,11 @@ static void hold(void)
 
 static void *work(void *unused)
 {
-	int spins = is_kind("spinfault");
-
 	(void)unused;
 	while (wall() < end_ns) {
-		if (spins)
-			pthread_spin_lock(&spin);
-		else
-			pthread_mutex_lock(&mutex);
+		take();
 		hold();
-		if (spins)
-			pthread_spin_unlock(&spin);
-		else
-			pthread_mutex_unlock(&mutex);
+		give();
 		run_for(REST_NS);
 	}
 	return 0;
@@ -131,11 +156,15 @@ int main(int argc, char **argv)
 
 	if (argc != 4)
 		return 2;
-	kind = argv[1];
+	spins = !strncmp(argv[1], "spin", 4);
+	kind = argv[1] + (spins ? 4 : 0);
 	count = atoi(argv[2]);
 	if (count < 1 || count > 64)
 		return 2;
-	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+	pool = mmap(0, POOL * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (pool == MAP_FAILED)
+		return 1;
+	madvise(pool, POOL * PAGE, MADV_NOHUGEPAGE);
 	while (getchar() != EOF)
 		;
 	end_ns = wall() + (uint64_t)atoi(argv[3]) * 1000000;

@@ -71,7 +71,11 @@ pub(super) fn notes(view: &LockView) -> Vec<String> {
     let all = holders.times.all_ns().max(1);
     let share = |ns: u64| ns as f64 * 100.0 / all as f64;
     if holders.times.unknown_ns == all {
-        return vec!["holder not known: the word names no owner".to_owned()];
+        let reason = match view.lock.class.is_spun_for() {
+            true => "writes to the word do not tell who has the lock",
+            false => "the word names no owner",
+        };
+        return vec![format!("holder not known: {reason}")];
     }
     let states = live_holders::ALL.iter().zip(holders.times.parts());
     let mut states: Vec<(&str, u64)> = states.map(|(field, ns)| (field.title, ns)).collect();

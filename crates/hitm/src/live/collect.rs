@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use hitm_layout::Mapping;
+use hitm_live::holders::Spun;
 use hitm_live::procfs::{self, TaskId};
 use hitm_live::recording::{
     LiveObject, LiveRecording, LiveSample, LiveStack, LiveThread, LiveWait, VERSION,
@@ -48,6 +49,8 @@ pub(super) struct Collector {
     /// Names of words, by process and address. They stay when counts start anew.
     variables: FxHashMap<(u32, u64), String>,
     spins: Spins,
+    /// Nanoseconds of CPU time for which a sample stands.
+    pub(super) period_ns: u64,
     /// Stacks of sleeping threads that were read.
     stacks_read: usize,
     lost_count: u64,
@@ -93,8 +96,8 @@ impl Collector {
         recording
     }
 
-    /// Counts a record; `symbols` names the kernel's part of samples.
-    pub(super) fn take(&mut self, symbols: &KernelSymbols, record: Record) {
+    /// Counts a record; `symbols` names the kernel's part of samples. Returns the word that a sampled thread spins for.
+    pub(super) fn take(&mut self, symbols: &KernelSymbols, record: Record) -> Option<Spun> {
         match record {
             Record::Lost(count) => self.lost_count += count,
             Record::Comm { pid, tid, name } => {
@@ -110,12 +113,15 @@ impl Collector {
             }
             Record::Fork { pid, parent, .. } => self.adopt(pid, parent),
             Record::Sample(sample) if sample.pid != 0 && sample.pid != std::process::id() => {
-                if self.counts(sample.pid) && self.sample(symbols, &sample).is_none() {
-                    self.lost_count += 1;
+                if self.counts(sample.pid) {
+                    let spun = self.sample(symbols, &sample);
+                    self.lost_count += u64::from(spun.is_none());
+                    return spun;
                 }
             }
             Record::Sample(_) => {}
         }
+        None
     }
 
     /// A child of a counted process is counted too, when the target is processes.
@@ -262,7 +268,7 @@ impl Collector {
     }
 
     /// Counts a sample; none when a table is full.
-    fn sample(&mut self, symbols: &KernelSymbols, sample: &RawSample) -> Option<()> {
+    fn sample(&mut self, symbols: &KernelSymbols, sample: &RawSample) -> Option<Spun> {
         let comm = || procfs::comm(sample.tid).unwrap_or_default();
         let thread = self.thread(sample.pid, sample.tid, comm)?;
         let mut kernel = Vec::with_capacity(sample.kernel.len());
@@ -279,8 +285,8 @@ impl Collector {
             .zip(sample.argument)
             .and_then(|(call, argument)| self.descriptors.object(call, sample.pid, argument));
         let spin = self.spins.of(sample);
-        let word = spin.and_then(|spin| spin.address);
-        let object = object.or(word.map(|word| Descriptors::futex(sample.pid, word)));
+        let word = spin.and_then(|spin| spin.word);
+        let object = object.or(word.map(|word| Descriptors::futex(sample.pid, word.address)));
         let object = match object {
             Some(object) => Some(number(&mut self.objects, object)?),
             None => None,
@@ -306,7 +312,13 @@ impl Collector {
             return None;
         }
         *self.samples.entry((thread, place, object)).or_default() += 1;
-        Some(())
+        Some(Spun {
+            pid: sample.pid,
+            tid: sample.tid,
+            time_ns: sample.time_ns,
+            period_ns: self.period_ns,
+            word,
+        })
     }
 
     fn thread(&mut self, pid: u32, tid: u32, comm: impl FnOnce() -> String) -> Option<u32> {

@@ -1,17 +1,19 @@
 //! The layers of `hitm live locks`: samples, the kernel's tracepoints, and the library in a program
 //! of ours.
 
+use std::cell::RefCell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hitm_live::holders::Holders;
-use hitm_live::recording::LiveRecording;
+use hitm_live::holders::{Holders, Spun};
+use hitm_live::recording::{LiveHolders, LiveRecording};
 use hitm_live::sampler::{Sampler, Target};
 use hitm_live::shim::Launch;
 use hitm_live::tracepoints::{self, Futexes, LockWaitCounts, Tracepoints};
 
 use super::collect::Collector;
 use super::exact::{self, ExactError};
+use super::spins::Writes;
 use super::{LiveError, LiveTarget, Members, kernel_symbols, online_cpus};
 use hitm_kernel::KernelSymbols;
 
@@ -35,6 +37,9 @@ pub(super) struct Layers {
     tracepoints: Option<Tracepoints>,
     futexes: Option<Futexes>,
     holders: Option<Holders>,
+    /// Samples that `holders` has not seen yet.
+    spun: RefCell<Vec<Spun>>,
+    writes: Writes,
     sampler: Option<Sampler>,
     /// None where no program is started.
     exact: Option<Result<Launch, ExactError>>,
@@ -71,6 +76,8 @@ impl Layers {
             tracepoints,
             futexes,
             holders,
+            spun: RefCell::default(),
+            writes: Writes::default(),
             sampler: None,
             exact,
             missing,
@@ -124,9 +131,11 @@ impl Layers {
         goes_on: &mut dyn FnMut(u64) -> bool,
         collector: &mut Collector,
     ) {
-        let holders = &mut self.holders;
+        let (holders, spun, writes) = (&mut self.holders, &self.spun, &mut self.writes);
         let goes_on = &mut |count| {
-            holders.as_mut().map(Holders::drain);
+            if let Some(holders) = holders {
+                holders.look(spun.take(), &mut |seen| writes.of(seen));
+            }
             goes_on(count)
         };
         let Some(sampler) = &mut self.sampler else {
@@ -138,7 +147,10 @@ impl Layers {
         };
         let symbols = self.symbols.as_ref();
         let symbols = symbols.expect("samples are taken where the kernel's names are known");
-        sampler.run(duration, goes_on, |record| collector.take(symbols, record));
+        collector.period_ns = sampler.period_ns();
+        sampler.run(duration, goes_on, |record| {
+            spun.borrow_mut().extend(collector.take(symbols, record));
+        });
     }
 
     /// Returns the recording, and names the layers that contributed.
@@ -150,19 +162,8 @@ impl Layers {
             lost_count += sampler.threads_left_out;
         }
         layers.extend(self.read_tables(&mut collector));
-        let holders = self.holders.as_mut().map(Holders::end_window);
-        let holders = holders.and_then(|seen| {
-            let seen =
-                seen.map_err(|reason| self.missing.push(format!("holders of locks: {reason}")));
-            seen.ok()
-        });
-        if let Some(seen) = &holders {
-            layers.push(HOLDERS.to_owned());
-            if seen.lost_count > 0 {
-                let text = format!("holders of locks: {} events found no room", seen.lost_count);
-                self.missing.push(text);
-            }
-        }
+        let holders = self.finish_holders();
+        layers.extend(holders.as_ref().map(|_| HOLDERS.to_owned()));
         let program = self.launch().map(exact::observation);
         let program = program.and_then(|seen| {
             let reason = |reason| format!("exact locks of the program: {reason}");
@@ -182,6 +183,24 @@ impl Layers {
         recording.layers = layers;
         recording.missing = self.missing;
         recording
+    }
+
+    /// Returns the states of holders, and says what is missing of them.
+    fn finish_holders(&mut self) -> Option<LiveHolders> {
+        let holders = self.holders.take()?;
+        let unwatched = holders.unwatched().map(|(count, reason)| {
+            format!("holders of spin locks: {count} threads are not watched: {reason}")
+        });
+        self.missing.extend(unwatched);
+        let reason = |reason| self.missing.push(format!("holders of locks: {reason}"));
+        let (spun, writes) = (self.spun.take(), &mut self.writes);
+        let seen = holders.finish(spun, &mut |seen| writes.of(seen));
+        let seen = seen.map_err(reason).ok()?;
+        if seen.lost_count > 0 {
+            let text = format!("holders of locks: {} events found no room", seen.lost_count);
+            self.missing.push(text);
+        }
+        Some(seen)
     }
 
     /// Passes the tables of the BPF programs to `collector`. Returns the layers that could be read.

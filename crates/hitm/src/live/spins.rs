@@ -1,9 +1,11 @@
-//! Code of programs that waits for another thread's write.
+//! Code of programs that waits for another thread's write, and code that writes to the words of locks.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
-use hitm_layout::{CodeBytes, Spin};
+use hitm_layout::{CodeBytes, Spin, WordWrite};
+use hitm_live::holders::{SpunWord, Write};
+use hitm_live::lines::Seen;
 use hitm_live::sampler::RawSample;
 use rustc_hash::FxHashMap;
 
@@ -30,8 +32,8 @@ enum Known {
 /// The wait of a sampled thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Waits {
-    /// Address of the memory that it waits for; none when it is not known.
-    pub(super) address: Option<u64>,
+    /// The memory that it waits for; none when it is not known.
+    pub(super) word: Option<SpunWord>,
 }
 
 impl Spins {
@@ -40,10 +42,12 @@ impl Spins {
         let registers = sample.registers.as_deref()?;
         let code = *sample.user.first()?;
         let spin = self.at(sample.pid, code)?;
-        let address = spin.operand;
-        Some(Waits {
-            address: address.and_then(|operand| programs::address(&operand, Some(registers))),
-        })
+        let word = spin.operand.and_then(|operand| {
+            let address = programs::address(&operand, Some(registers))?;
+            let bytes = operand.bytes;
+            Some(SpunWord { address, bytes })
+        });
+        Some(Waits { word })
     }
 
     /// Forgets the code of a process that runs another program now.
@@ -74,18 +78,59 @@ impl Spins {
 }
 
 fn look(pid: u32, code: u64) -> Option<Spin> {
+    around(pid, code, |bytes| bytes.spin(code))?
+}
+
+/// Applies `look` to the code around an instruction; none where it cannot be read.
+fn around<T>(pid: u32, code: u64, look: impl Fn(&CodeBytes<'_>) -> T) -> Option<T> {
     const PAGE_BYTES: u64 = 4096;
     // A process that has ended, or whose memory is not ours to read, has none.
     let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
     let mut bytes = [0; 2 * AROUND as usize];
-    let mut spin = |begin: u64| {
+    let mut at = |begin: u64| {
         let read = memory.read_at(&mut bytes, begin).ok()?;
         let bytes = &bytes[..read];
-        Some(CodeBytes { begin, bytes }.spin(code))
+        Some(look(&CodeBytes { begin, bytes }))
     };
     let begin = code.saturating_sub(AROUND);
     // The page before may not be mapped.
-    spin(begin).or_else(|| spin(begin.max(code & !(PAGE_BYTES - 1))))?
+    at(begin).or_else(|| at(begin.max(code & !(PAGE_BYTES - 1))))
+}
+
+/// Instructions that write to words of locks.
+#[derive(Debug, Default)]
+pub(super) struct Writes {
+    known: FxHashMap<(u32, u64), Option<WordWrite>>,
+}
+
+impl Writes {
+    /// What a thread behind an instruction has written.
+    pub(super) fn of(&mut self, seen: &Seen) -> Write {
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        let known = self.known.entry((seen.pid, seen.code));
+        let write = *known.or_insert_with(|| {
+            around(seen.pid, seen.code, |code| code.write_before(seen.code)).flatten()
+        });
+        let registers = seen.registers.as_ref();
+        let has_got = match write {
+            Some(WordWrite::Store) => return Write::Stored,
+            Some(WordWrite::Exchange { old, bytes }) => {
+                let old = registers.and_then(|registers| registers.get(old));
+                let unused_bits = 64 - 8 * bytes.clamp(1, 8);
+                old.map(|old| old << unused_bits == 0)
+            }
+            Some(WordWrite::Attempt { flag, is_set }) => {
+                registers.map(|registers| (registers.flags() & flag != 0) == is_set)
+            }
+            Some(WordWrite::Other) | None => None,
+        };
+        match has_got {
+            Some(true) => Write::Got,
+            Some(false) | None => Write::Other,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -61,7 +61,9 @@ impl LockWindows {
     /// Takes samples for a time.
     pub fn sample(&mut self, time: Duration) {
         let (collector, symbols) = (&mut self.collector, &self.symbols);
-        let take = |record| collector.take(symbols, record);
+        let take = |record| {
+            collector.take(symbols, record);
+        };
         let owned = &mut self.owned;
         let goes_on = |_| {
             owned.as_mut().map(OwnedWords::drain);

@@ -54,6 +54,7 @@ pub(super) fn lock(name: &str, object: &str, waited_ms: u64) -> LockView {
                 longest_ns: 40 * MS,
                 addresses: [0xffff_8880_0123_4560].into(),
             }),
+            words: std::collections::BTreeSet::default(),
             holders: None,
             is_hold_known: true,
             callers: vec![LockCaller {
