@@ -10,7 +10,7 @@ sentences! {
     /// A remedy by layout, and what it saves.
     layout_worth(how, cost) = "{how}: the false sharing that this ends {cost}.";
     /// A remedy for a pair of lines, and what it saves.
-    layout_of_pair(how, cost) = "{how}: that the line comes with the other one {cost}.";
+    layout_of_pair(how, cost) = "{how}. This {cost}.";
     /// Cost of a fight, as a part of a sentence.
     costs(cycles) = "costs {cycles} cycles";
 
