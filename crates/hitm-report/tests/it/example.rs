@@ -328,16 +328,37 @@ fn build(
     waits: Vec<Waits>,
 ) -> Report {
     let machine = machine();
+    let facts = facts(&machine, threads, waits);
+    Report::build(statistics, &Symbols, &facts, &options, selection)
+}
+
+/// The report of a run on a machine that fetches pairs of lines.
+pub(crate) fn with_pairs(statistics: &Statistics, threads: u32) -> Report {
+    let machine = Machine {
+        adjacent_line_milli: 1_000,
+        ..machine()
+    };
+    let facts = facts(&machine, threads, Vec::new());
+    Report::build(
+        statistics,
+        &Symbols,
+        &facts,
+        &OPTIONS,
+        &Selection::default(),
+    )
+}
+
+fn facts(machine: &Machine, threads: u32, waits: Vec<Waits>) -> RunFacts<'_> {
     let threads = (0..threads).map(|thread| ThreadFacts {
         thread: ThreadId(thread),
         tid: u64::from(1000 + thread),
         instruction_count: 400_000,
         cycles: Cycles(1_000_000),
     });
-    let facts = RunFacts {
+    RunFacts {
         sampled: None,
         command: vec!["./packed".to_owned(), "100000".to_owned()],
-        machine: &machine,
+        machine,
         window: Cycles(10_000),
         placement: "spread".to_owned(),
         program_cpu_count: 16,
@@ -350,8 +371,7 @@ fn build(
         lost_access_count: 0,
         complete: true,
         diagnostics: Vec::new(),
-    };
-    Report::build(statistics, &Symbols, &facts, &options, selection)
+    }
 }
 
 /// Everything at once.

@@ -1,11 +1,12 @@
 //! Contents of the report's model, and their bounds.
 
+use hitm_base::{AccessOp, DataSource};
 use hitm_coherence::sharing::Verdict;
 use hitm_coherence::stats::Handovers;
 use hitm_report::{ReportOptions, Who};
 use proptest::prelude::*;
 
-use crate::example::{LOCK, OPTIONS, PACKED, Run, SLOTS, Touch, example, report};
+use crate::example::{LOCK, OPTIONS, PACKED, Run, SLOTS, Touch, example, report, with_pairs};
 
 #[test]
 fn lines_come_by_cycles_lost_with_their_verdicts() {
@@ -30,6 +31,34 @@ fn lines_come_by_cycles_lost_with_their_verdicts() {
     );
     assert_eq!(report.lines[1].verdict_text, "lock with its data");
     assert_eq!(report.quiet.line_count, 3); // And the first and the last line of the slots.
+}
+
+/// A line that one thread uses, beside one that another thread fetches.
+#[test]
+fn a_pair_of_lines_is_shared_where_the_machine_fetches_pairs() {
+    let mut run = Run::default();
+    for _ in 0..200 {
+        let own = Touch(LOCK + 8, AccessOp::LockedRmw, 0x401520);
+        run.access(1, own, DataSource::LocalUpgrade, 100);
+        let write = Touch(LOCK + 64, AccessOp::LockedRmw, 0x401530);
+        run.access(3, write, DataSource::LocalHitm, 100);
+        let read = Touch(LOCK + 64, AccessOp::Load, 0x401510);
+        run.access(2, read, DataSource::LocalHitm, 100);
+    }
+    let statistics = run.statistics();
+    let has_own = |report: &hitm_report::Report| {
+        let mut lines = report.lines.iter();
+        lines.any(|line| line.line.first_byte() == LOCK)
+    };
+    assert!(!has_own(&report(&statistics, 4, OPTIONS)));
+    let report = with_pairs(&statistics, 4);
+    assert!(has_own(&report));
+    let mut lines = report.lines.iter();
+    let line = lines.find(|line| line.line.first_byte() == LOCK).unwrap();
+    assert_eq!(line.verdict, Verdict::PairSharing);
+    assert_eq!(line.verdict_text, "shares a pair of lines");
+    let advice = &line.advice;
+    assert!(advice.starts_with("Align account to 128 bytes"), "{advice}");
 }
 
 #[test]
