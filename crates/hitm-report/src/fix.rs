@@ -404,6 +404,11 @@ pub fn contended_class_words(class: &str) -> String {
     say::annotated_class(class)
 }
 
+/// Remedies for a class of the JDK, which takes no `@Contended`.
+pub fn jdk_words(class: &str) -> String {
+    say::for_jdk(class)
+}
+
 /// Options that `@Contended` needs.
 pub fn java_options(exports: &str, heeds: &str) -> String {
     say::java_options(exports, heeds)

@@ -196,6 +196,17 @@ impl ObjectUse {
         self.origin == JAVA_HEAP || self.has_statics()
     }
 
+    /// Returns true for an object of a class that comes with the Java machine, so that no program changes it.
+    pub fn is_of_jdk(&self) -> bool {
+        let packages = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+        self.is_java() && packages.iter().any(|one| self.name.starts_with(one))
+    }
+
+    /// Returns true if the Java machine pads it where its class has an annotation.
+    pub(crate) fn has_annotations(&self) -> bool {
+        self.is_java() && !self.is_array && !self.has_statics() && !self.is_of_jdk()
+    }
+
     /// Returns true for the static fields of a Java class.
     pub(crate) fn has_statics(&self) -> bool {
         self.origin == JAVA_STATICS

@@ -11,6 +11,9 @@ sentences! {
     annotated(class, fields) = "{class}: @Contended on {fields}";
     /// Objects of a Java class with the annotation.
     annotated_class(class) = "{class}: @Contended on the class";
+    /// A Java class that no source of the program has.
+    for_jdk(class) = "{class} is the JDK's and takes no annotation: LongAdder for a count, an object for each thread, or \
+        a class of your own with a field that has @Contended";
     /// Options of Java.
     java_options(exports, heeds) = "javac needs {exports}, and java {heeds}: trials have them by JDK_JAVAC_OPTIONS and \
         JAVA_TOOL_OPTIONS, which a build within Maven or Gradle does not heed";

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use hitm::fix::{Environment, Remedy};
 use hitm_layout::emit::difference;
-use hitm_report::fix::{contended_class_words, contended_words, java_options};
+use hitm_report::fix::{contended_class_words, contended_words, java_options, jdk_words};
 use hitm_report::{LineReport, ObjectUse};
 
 use super::advisor::Case;
@@ -93,6 +93,9 @@ impl Wanted {
                 array.name
             ));
             return Some(wanted);
+        }
+        if objects.iter().all(ObjectUse::is_of_jdk) {
+            wanted.refusal = Some(jdk_words(&wanted.class));
         }
         let places: BTreeSet<(&str, u64)> = objects
             .iter()
