@@ -142,6 +142,14 @@ impl Sharing {
         Weighed(&self.fights)
     }
 
+    /// The line's only user fights for the pair that the line is in.
+    fn take_pair(&mut self, fight: Fight, threads: &uses::Threads) {
+        self.written = threads.values().fold(0, |mask, t| mask | t.written());
+        self.disjoint_permille = 1_000;
+        self.fights.push(fight);
+        self.verdict = self.weighed().verdict();
+    }
+
     /// Cycles lost in fights that would end if the bytes lay on different lines.
     pub fn layout_cycles(&self) -> u64 {
         self.lost_cycles_of(FightKind::is_curable_by_layout)
@@ -203,17 +211,13 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
         return sharing;
     }
     if known.are_samples {
-        threads
-            .values_mut()
-            .for_each(uses::ThreadUse::count_silent_stores);
+        let all = threads.values_mut();
+        all.for_each(uses::ThreadUse::count_silent_stores);
     }
     uses::keep_what_counts(&mut threads);
     if threads.len() < 2 {
         if let Some(fight) = pair::fight(line, &threads, known) {
-            sharing.written = threads.values().fold(0, |mask, t| mask | t.written());
-            sharing.disjoint_permille = 1_000;
-            sharing.fights.push(fight);
-            sharing.verdict = sharing.weighed().verdict();
+            sharing.take_pair(fight, &threads);
         }
         return sharing;
     }
@@ -221,8 +225,8 @@ pub fn judge(line: &LineStats, known: &Known<'_>) -> Sharing {
     // A lock that is polled, and a mutex's kind, are no data that one would keep with other data, be the mutex
     // one thread's own or not.
     let objects = known.lock_objects.iter();
-    let of_objects = objects.fold(0, |all, object| all | object);
-    let of_locks = locks.iter().fold(of_objects, |all, lock| all | lock.scope);
+    let scopes = locks.iter().map(|lock| &lock.scope);
+    let of_locks = objects.chain(scopes).fold(0, |all, one| all | one);
     let is_in_order = !known.are_samples && !line.visits.is_empty();
     let read_mostly = match is_in_order {
         true => visits::read_mostly(&line.visits),

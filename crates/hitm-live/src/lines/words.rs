@@ -35,7 +35,7 @@ pub enum WordEvent {
     /// From this moment on, in nanoseconds of `CLOCK_MONOTONIC`, no write is missed.
     Begins(u64),
     /// A thread has written, and stands behind the instruction.
-    Writes(Seen),
+    Writes(Box<Seen>),
     /// From this moment on writes are missed.
     Ends(u64),
 }
@@ -135,7 +135,7 @@ impl Word {
         let counted = writes
             .into_iter()
             .filter(|seen| end.is_none_or(|end| seen.time_ns <= end));
-        counted.for_each(|seen| sink(WordEvent::Writes(seen)));
+        counted.for_each(|seen| sink(WordEvent::Writes(Box::new(seen))));
         if let Some(end) = end {
             self.counts = false;
             sink(WordEvent::Ends(end));
