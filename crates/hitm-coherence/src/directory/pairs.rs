@@ -23,7 +23,9 @@ impl Directory {
     fn other_of_pair(&self, line: LineId) -> Option<LineId> {
         let addr = self.addr(line);
         let index = self.ids.get_index_of(&LineAddr(addr.0 ^ 1))?;
-        Some(LineId::from_index(index))
+        // A replay knows lines before they are used.
+        let is_used = self.lines[index].free_at > Cycles::ZERO;
+        is_used.then(|| LineId::from_index(index))
     }
 
     /// Pulls the other line of a pair of which `line` has just been granted to the request's CPU.
