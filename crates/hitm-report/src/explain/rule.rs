@@ -50,6 +50,9 @@ pub(super) fn rule_of(verdict: Verdict) -> Vec<String> {
     if verdict == Verdict::NoContention {
         return vec![say::no_verdict(), enough, counts, worth];
     }
+    if verdict == Verdict::PairSharing {
+        return vec![enough, worth, say::shares_pair(CONTENDED_COUNT_MIN)];
+    }
     let [small, large] = limits();
     let mut rule = vec![enough, counts, worth];
     rule.push(match verdict {
@@ -64,8 +67,9 @@ pub(super) fn rule_of(verdict: Verdict) -> Vec<String> {
         Verdict::ReadMostlyWithHotWriter => Some(say::read_mostly(READS_PER_WRITE_MIN)),
         Verdict::TrueSharing => Some(say::same_bytes()),
         Verdict::Lock => Some(say::is_lock(SPIN_LOADS_PER_LOCKED)),
-        Verdict::PairSharing => Some(say::shares_pair(CONTENDED_COUNT_MIN)),
-        Verdict::NoContention | Verdict::FalseSharing | Verdict::Mixed => None,
+        Verdict::NoContention | Verdict::FalseSharing | Verdict::PairSharing | Verdict::Mixed => {
+            None
+        }
     });
     rule
 }
@@ -74,6 +78,9 @@ pub(super) fn rule_of(verdict: Verdict) -> Vec<String> {
 pub(super) fn changes_of(verdict: Verdict) -> Vec<String> {
     if verdict == Verdict::NoContention {
         return vec![say::more_hand_overs()];
+    }
+    if verdict == Verdict::PairSharing {
+        return vec![say::below(limit(RUN_SHARE_MIN))];
     }
     let mut changes: Vec<String> = other_shares(verdict)
         .into_iter()
