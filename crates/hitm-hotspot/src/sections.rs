@@ -24,8 +24,8 @@ impl JavaMachine<'_> {
     }
 
     /// The address that an offset in a blob makes of its base.
-    fn behind(&self, blob: u64, base: u64, member: (&str, &str)) -> Result<u64, HotspotError> {
-        let offset = self.tables.offset(member.0, member.1)?;
+    fn behind(&self, blob: u64, base: u64, of: &str, name: &str) -> Result<u64, HotspotError> {
+        let offset = self.tables.offset(of, name)?;
         let distance = self.view.int(blob.wrapping_add(offset))?;
         Ok(base.wrapping_add(distance as u64))
     }
@@ -38,8 +38,8 @@ impl JavaMachine<'_> {
                 Ok(self.member(blob, "CodeBlob", "_code_begin")?..end)
             }
             Err(_) => {
-                let end = self.behind(blob, blob, ("CodeBlob", "_data_offset"))?;
-                Ok(self.behind(blob, blob, ("CodeBlob", "_code_offset"))?..end)
+                let end = self.behind(blob, blob, "CodeBlob", "_data_offset")?;
+                Ok(self.behind(blob, blob, "CodeBlob", "_code_offset")?..end)
             }
         }
     }
@@ -56,27 +56,27 @@ impl JavaMachine<'_> {
     /// The tables of a compiled method.
     pub(crate) fn tables_of(&self, blob: u64) -> Result<Tables, HotspotError> {
         if self.tables.offset("nmethod", "_immutable_data").is_err() {
-            let places = self.behind(blob, blob, ("nmethod", "_scopes_pcs_offset"))?
-                ..self.behind(blob, blob, ("nmethod", "_dependencies_offset"))?;
+            let places = self.behind(blob, blob, "nmethod", "_scopes_pcs_offset")?
+                ..self.behind(blob, blob, "nmethod", "_dependencies_offset")?;
             return Ok(Tables {
                 places,
                 scopes: self.member(blob, "CompiledMethod", "_scopes_data_begin")?,
-                metadata: self.behind(blob, blob, ("nmethod", "_metadata_offset"))?,
+                metadata: self.behind(blob, blob, "nmethod", "_metadata_offset")?,
             });
         }
         let fixed = self.member(blob, "nmethod", "_immutable_data")?;
         let mutable = self.member(blob, "CodeBlob", "_mutable_data")?;
-        let first = self.behind(blob, fixed, ("nmethod", "_scopes_pcs_offset"))?;
-        let scopes = self.behind(blob, fixed, ("nmethod", "_scopes_data_offset"))?;
+        let first = self.behind(blob, fixed, "nmethod", "_scopes_pcs_offset")?;
+        let scopes = self.behind(blob, fixed, "nmethod", "_scopes_data_offset")?;
         // The two tables changed places within JDK 25.
         let end = match scopes > first {
             true => scopes,
-            false => self.behind(blob, fixed, ("nmethod", "_immutable_data_size"))?,
+            false => self.behind(blob, fixed, "nmethod", "_immutable_data_size")?,
         };
         Ok(Tables {
             places: first..end,
             scopes,
-            metadata: self.behind(blob, mutable, ("CodeBlob", "_relocation_size"))?,
+            metadata: self.behind(blob, mutable, "CodeBlob", "_relocation_size")?,
         })
     }
 }

@@ -181,7 +181,10 @@ impl Report {
             sort: selection.sort,
         };
         let (judged, mut quiet) = judge_all(statistics, &totals, rules, names);
-        let flagged_line_count = judged.len() as u64;
+        let totals = Totals {
+            flagged_line_count: judged.len() as u64,
+            ..totals
+        };
         let handed = match are_samples {
             true => HandedOver::default(),
             false => handed_over(statistics, &judged, names, &totals),
@@ -189,12 +192,8 @@ impl Report {
         let judged = with_names(judged, &named, names, are_apart);
         let shown = judged.len().min(options.lines_max);
         leave_out(&mut quiet, &judged[shown..]);
-        let calls = CallPaths::new(
-            names,
-            are_samples,
-            &statistics.calls,
-            options.call_paths_max,
-        );
+        let paths = &statistics.calls;
+        let calls = CallPaths::new(names, are_samples, paths, options.call_paths_max);
         let builder = LineBuilder {
             names,
             topology: &facts.machine.topology,
@@ -204,9 +203,8 @@ impl Report {
             calls,
         };
         let lines = judged[..shown].iter().zip(1..);
-        let lines: Vec<LineReport> = lines
-            .map(|(line, rank)| builder.build(line, rank))
-            .collect();
+        let lines = lines.map(|(line, rank)| builder.build(line, rank));
+        let lines: Vec<LineReport> = lines.collect();
         let waiting = Waiting::build(facts, statistics, names, totals.thread_cycles);
         let findings = FindingBuilder {
             names,
@@ -240,10 +238,7 @@ impl Report {
             totals_max: options.lines_max,
             has_call_chains: !statistics.calls.is_empty(),
             diagnostics: facts.diagnostics.clone(),
-            totals: Totals {
-                flagged_line_count,
-                ..totals
-            },
+            totals,
         }
     }
 }
