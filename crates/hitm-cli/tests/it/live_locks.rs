@@ -185,7 +185,10 @@ fn a_program_that_takes_no_library_is_named() {
     assert!(lock["slept_ns"].as_u64() > Some(1_000_000), "{lock}");
     let object = lock["object"].as_str().expect("its address");
     assert!(object.ends_with(" (hold_share_stat)"), "{lock}");
-    assert_eq!(lock["hold_share"], Value::Null, "{lock}");
+    // Its word names the owner.
+    let number = |key: &str| lock[key].as_f64().expect("a number");
+    let off = (number("hold_share") - 0.4).abs();
+    assert!(off < 4.0 * number("hold_share_error"), "{lock}");
     assert_eq!(lock["thread_count"], 4, "{lock}");
 }
 

@@ -359,7 +359,7 @@ fn sleepers(duration: &str, warm_up: &str) -> serde_json::Value {
     let scenario = format!(
         "schema = 1\nname = \"x\"\ndescription = \"x\"\nsource = \"made up for this test\"\n\
          [machine]\npreset = \"broadwell-4s\"\ncpus = 4\n\
-         [[workload]]\nkind = \"cyclic\"\nthreads = 8\nsleep = \"10us\"\n\
+         [[workload]]\nkind = \"cyclic\"\nthreads = 12\nsleep = \"10us\"\n\
          [run]\nduration = \"{duration}\"\nwarm_up = \"{warm_up}\"\n"
     );
     let output = sim(&scenario, &["--format", "json"]);
