@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::time::Instant;
 
 use aya::maps::{Array, HashMap, MapData, RingBuf};
+use aya::programs::PerfEvent;
 use aya::programs::perf_event::SoftwareEvent;
 
 use crate::object::{Hook, Object, image};
@@ -149,7 +150,7 @@ impl HolderEvents {
         let faults = attach_faults(&mut object);
         let clock = Hook::Counted(SoftwareEvent::CpuClock, TICK_NS);
         object.attach("holders_tick", clock)?;
-        object.load_event("holders_write")?;
+        object.load_alone("holders_write", PerfEvent::load)?;
         object.attach("holders_end", Hook::Typed("contention_end"))?;
         object.attach("holders_begin", Hook::Typed("contention_begin"))?;
         object.attach("holders_waking", Hook::Typed("sched_waking"))?;
@@ -211,7 +212,7 @@ impl HolderEvents {
     /// That of `PERF_EVENT_IOC_SET_BPF`.
     pub fn tell_of(&self, event: BorrowedFd<'_>) -> io::Result<()> {
         const SET_BPF: libc::c_ulong = 0x4004_2408;
-        let program = self.object.event("holders_write");
+        let program = self.object.loaded::<PerfEvent>("holders_write");
         let program = program.map_err(io::Error::other)?;
         let own = program.fd().map_err(io::Error::other)?;
         let own = own.as_fd().as_raw_fd();

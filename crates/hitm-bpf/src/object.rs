@@ -5,7 +5,7 @@ use std::io;
 
 use aya::maps::{Array, Map};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
-use aya::programs::{BtfTracePoint, PerfEvent, ProgramError, RawTracePoint};
+use aya::programs::{BtfTracePoint, PerfEvent, Program, ProgramError, RawTracePoint};
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
 
 use crate::error::{capable, chain};
@@ -151,70 +151,45 @@ impl Object {
 
     /// Loads a program and attaches it.
     pub(crate) fn attach(&mut self, program: &str, hook: Hook) -> Result<(), Error> {
-        let loaded = self.programs.program_mut(program);
-        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
+        let (programs, types) = (&mut self.programs, &self.types);
         let attached = match hook {
             Hook::Typed(tracepoint) => {
-                let typed: &mut BtfTracePoint = loaded
-                    .try_into()
-                    .map_err(|error| Error::load(program, &error))?;
-                let result = typed.load(tracepoint, &self.types);
-                result.map_err(|error| Error::load(program, &error))?;
-                typed.attach().map(drop)
+                let load = |typed: &mut BtfTracePoint| typed.load(tracepoint, types);
+                loaded_by(programs, program, load)?.attach().map(drop)
             }
             Hook::Raw(tracepoint) => {
-                let raw: &mut RawTracePoint = loaded
-                    .try_into()
-                    .map_err(|error| Error::load(program, &error))?;
-                raw.load().map_err(|error| Error::load(program, &error))?;
+                let raw = loaded_by(programs, program, RawTracePoint::load)?;
                 raw.attach(tracepoint).map(drop)
             }
             Hook::Counted(event, period) => {
-                let counted: &mut PerfEvent = loaded
-                    .try_into()
-                    .map_err(|error| Error::load(program, &error))?;
-                let loaded = counted.load();
-                loaded.map_err(|error| Error::load(program, &error))?;
+                let counted = loaded_by(programs, program, PerfEvent::load)?;
                 attach_everywhere(counted, event, period)
             }
         };
         attached.map_err(|error: ProgramError| Error::attach(program, &error))
     }
 
-    /// Loads a program for events that others open.
-    pub(crate) fn load_event(&mut self, program: &str) -> Result<(), Error> {
-        let loaded = self.programs.program_mut(program);
-        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
-        let counted: Result<&mut PerfEvent, ProgramError> = loaded.try_into();
-        let done = counted.and_then(PerfEvent::load);
-        done.map_err(|error| Error::load(program, &error))
+    /// Loads a program by `load`, and attaches it to nothing.
+    pub(crate) fn load_alone<P>(
+        &mut self,
+        program: &str,
+        load: impl FnOnce(&mut P) -> Result<(), ProgramError>,
+    ) -> Result<(), Error>
+    where
+        for<'p> &'p mut P: TryFrom<&'p mut Program, Error = ProgramError>,
+    {
+        loaded_by(&mut self.programs, program, load).map(drop)
     }
 
-    /// A program that [`Object::load_event`] has loaded.
-    pub(crate) fn event(&self, program: &str) -> Result<&PerfEvent, Error> {
-        let loaded = self.programs.program(program);
-        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
-        loaded
-            .try_into()
-            .map_err(|error| Error::load(program, &error))
-    }
-
-    /// Loads a program that is run by us, and attached to nothing.
-    pub(crate) fn load_raw(&mut self, program: &str) -> Result<(), Error> {
-        let loaded = self.programs.program_mut(program);
-        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
-        let raw: Result<&mut RawTracePoint, ProgramError> = loaded.try_into();
-        let done = raw.and_then(RawTracePoint::load);
-        done.map_err(|error| Error::load(program, &error))
-    }
-
-    /// A program that [`Object::load_raw`] has loaded.
-    pub(crate) fn raw(&self, program: &str) -> Result<&RawTracePoint, Error> {
-        let loaded = self.programs.program(program);
-        let loaded = loaded.unwrap_or_else(|| panic!("object without program {program}"));
-        loaded
-            .try_into()
-            .map_err(|error| Error::load(program, &error))
+    /// A program that [`Object::load_alone`] has loaded.
+    pub(crate) fn loaded<P>(&self, program: &str) -> Result<&P, Error>
+    where
+        for<'p> &'p P: TryFrom<&'p Program, Error = ProgramError>,
+    {
+        let found = self.programs.program(program);
+        let found = found.unwrap_or_else(|| panic!("object without program {program}"));
+        let typed = found.try_into();
+        typed.map_err(|error| Error::load(program, &error))
     }
 
     /// A table by its name in the object.
@@ -244,6 +219,22 @@ impl Object {
         }
         Ok(counts)
     }
+}
+
+/// A program of the object, after `load` has loaded it.
+fn loaded_by<'p, P>(
+    programs: &'p mut Ebpf,
+    program: &str,
+    load: impl FnOnce(&mut P) -> Result<(), ProgramError>,
+) -> Result<&'p mut P, Error>
+where
+    &'p mut P: TryFrom<&'p mut Program, Error = ProgramError>,
+{
+    let found = programs.program_mut(program);
+    let found = found.unwrap_or_else(|| panic!("object without program {program}"));
+    let typed: Result<&'p mut P, ProgramError> = found.try_into();
+    let loaded = typed.and_then(|typed| load(typed).map(|()| typed));
+    loaded.map_err(|error| Error::load(program, &error))
 }
 
 fn attach_everywhere(

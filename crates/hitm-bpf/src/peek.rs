@@ -3,7 +3,7 @@
 use std::io;
 
 use aya::maps::Array;
-use aya::programs::{RawTracePointRunOptions, TestRun as _};
+use aya::programs::{RawTracePoint, RawTracePointRunOptions, TestRun as _};
 
 use crate::Error;
 use crate::object::{Object, image};
@@ -32,7 +32,7 @@ impl KernelPeek {
     /// It cannot be loaded here.
     pub fn load() -> Result<KernelPeek, Error> {
         let mut object = Object::open(image::PEEK, &[], &[])?;
-        object.load_raw("peek")?;
+        object.load_alone("peek", RawTracePoint::load)?;
         Ok(KernelPeek { object })
     }
 
@@ -56,7 +56,8 @@ impl KernelPeek {
     }
 
     fn piece(&self, address: u64, size: u64) -> io::Result<Piece> {
-        let program = self.object.raw("peek").map_err(io::Error::other)?;
+        let program = self.object.loaded::<RawTracePoint>("peek");
+        let program = program.map_err(io::Error::other)?;
         let mut options = RawTracePointRunOptions::new();
         options.args[0] = address;
         options.args[1] = size;

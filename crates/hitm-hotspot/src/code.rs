@@ -273,7 +273,7 @@ impl JavaMachine<'_> {
         })
     }
 
-    /// Whether a table of lines follows the bytecodes of a method, by its lower 16 flags.
+    /// Returns true if a table of lines follows the bytecodes of a method, by its lower 16 flags.
     fn has_lines(&self, fixed: u64) -> Result<bool, HotspotError> {
         let tables = &self.tables;
         let flags = tables.offset("ConstMethod", "_flags");

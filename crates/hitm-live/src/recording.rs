@@ -2,6 +2,8 @@
 //!
 //! The file is one JSON object (docs/formats/live.md). Numbers in it name entries of its own tables.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::shim::Observation;
@@ -146,6 +148,15 @@ pub struct LiveHolders {
     /// Ticks of a clock at which a word named the running thread as the owner.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ticks: Vec<LiveTicks>,
+}
+
+impl LiveHolders {
+    /// Words of programs that have named an owner, by process.
+    pub fn naming(&self) -> BTreeSet<(u32, u64)> {
+        let locks = self.locks.iter();
+        let naming = locks.filter(|lock| lock.pid != 0 && lock.times.names_owner());
+        naming.map(|lock| (lock.pid, lock.lock)).collect()
+    }
 }
 
 /// Time that a thread ran outside of futex(2), while a word named it as the owner of a lock.

@@ -172,9 +172,9 @@ impl JavaMemory {
     fn tables(&mut self, has_code: bool) {
         let (of_fields, of_code) = match self.java.is_new() {
             true => (&NEW_FIELD_MEMBERS[..], &NEW_CODE_MEMBERS[..]),
-            false => (&FIELD_MEMBERS[..], &CODE_MEMBERS[..]),
+            false => (&FIELD_MEMBERS[..], &OLD_CODE_MEMBERS[..]),
         };
-        let of_code = if has_code { of_code } else { &[] };
+        let of_code = CODE_MEMBERS.iter().chain(of_code).filter(|_| has_code);
         let mut structs = Vec::new();
         for (of, field, offset) in MEMBERS.iter().chain(of_fields).chain(of_code) {
             let field = self.c_text(field);
@@ -192,15 +192,19 @@ impl JavaMemory {
         self.table(of_structs, 48, &structs);
         let (sizes, constants, long_constants) = match self.java.is_new() {
             true => (&NEW_SIZES[..], &NEW_CONSTANTS[..], &NEW_MARKS[..]),
-            false => (&SIZES[..], &CONSTANTS[..], &MARKS[..]),
+            false => (&OLD_SIZES[..], &CONSTANTS[..], &OLD_MARKS[..]),
         };
         let entries = |of: &[(&'static str, u64)], at: u64| -> Vec<(&'static str, Vec<_>)> {
             let entry = |(name, value): &(&'static str, u64)| (*name, vec![(at, *value)]);
             of.iter().map(entry).collect()
         };
-        self.table(of_types, 40, &entries(sizes, 32));
+        self.table(of_types, 40, &entries(&[&SIZES, sizes].concat(), 32));
         self.table(of_constants, 16, &entries(constants, 8));
-        self.table(of_long_constants, 16, &entries(long_constants, 8));
+        self.table(
+            of_long_constants,
+            16,
+            &entries(&[&MARKS, long_constants].concat(), 8),
+        );
     }
 
     /// Makes the classes; returns the pool of constants of the first.
@@ -319,7 +323,7 @@ impl JavaMemory {
         }
     }
 
-    /// What never changes and what does lie apart from the code.
+    /// Tables that never change, and those that do, lie apart from the code.
     fn parts_apart(&mut self, blob: u64, code: u64, method: u64) {
         let (fixed, mutable) = (self.room(32), self.room(24));
         self.word(blob + 48, fixed);
@@ -399,35 +403,33 @@ const NEW_FIELD_MEMBERS: [(&str, &str, u64); 2] = [
 ];
 
 /// Members that compiled code needs.
-const CODE_MEMBERS: [(&str, &str, u64); 21] = [
+const CODE_MEMBERS: [(&str, &str, u64); 12] = [
     ("GrowableArrayBase", "_len", 0),
     ("GrowableArray<int>", "_data", 8),
     ("HeapBlock::Header", "_length", 0),
-    ("HeapBlock::Header", "_used", 8),
-    ("CodeBlob", "_code_begin", 16),
-    ("CodeBlob", "_code_end", 24),
     ("CodeBlob", "_name", 32),
-    ("CompiledMethod", "_method", 40),
-    ("CompiledMethod", "_scopes_data_begin", 48),
-    ("nmethod", "_scopes_pcs_offset", 56),
-    ("nmethod", "_dependencies_offset", 60),
-    ("nmethod", "_metadata_offset", 64),
     ("PcDesc", "_pc_offset", 0),
     ("PcDesc", "_scope_decode_offset", 4),
     ("Method", "_constMethod", 8),
     ("ConstMethod", "_constants", 8),
     ("ConstMethod", "_name_index", 16),
     ("ConstMethod", "_code_size", 18),
-    ("ConstMethod", "_flags", 20),
     ("ConstantPool", "_pool_holder", 8),
     ("ConstantPool", "_source_file_name_index", 16),
 ];
-const NEW_CODE_MEMBERS: [(&str, &str, u64); 23] = [
-    ("GrowableArrayBase", "_len", 0),
-    ("GrowableArray<int>", "_data", 8),
-    ("HeapBlock::Header", "_length", 0),
+const OLD_CODE_MEMBERS: [(&str, &str, u64); 9] = [
+    ("HeapBlock::Header", "_used", 8),
+    ("CodeBlob", "_code_begin", 16),
+    ("CodeBlob", "_code_end", 24),
+    ("CompiledMethod", "_method", 40),
+    ("CompiledMethod", "_scopes_data_begin", 48),
+    ("nmethod", "_scopes_pcs_offset", 56),
+    ("nmethod", "_dependencies_offset", 60),
+    ("nmethod", "_metadata_offset", 64),
+    ("ConstMethod", "_flags", 20),
+];
+const NEW_CODE_MEMBERS: [(&str, &str, u64); 11] = [
     ("HeapBlock::Header", "_used", 4),
-    ("CodeBlob", "_name", 32),
     ("nmethod", "_method", 40),
     ("nmethod", "_immutable_data", 48),
     ("CodeBlob", "_mutable_data", 56),
@@ -437,15 +439,7 @@ const NEW_CODE_MEMBERS: [(&str, &str, u64); 23] = [
     ("nmethod", "_immutable_data_size", 76),
     ("nmethod", "_scopes_data_offset", 80),
     ("CodeBlob", "_relocation_size", 84),
-    ("PcDesc", "_pc_offset", 0),
-    ("PcDesc", "_scope_decode_offset", 4),
-    ("Method", "_constMethod", 8),
-    ("ConstMethod", "_constants", 8),
-    ("ConstMethod", "_name_index", 16),
-    ("ConstMethod", "_code_size", 18),
     ("ConstMethod", "_flags._flags", 20),
-    ("ConstantPool", "_pool_holder", 8),
-    ("ConstantPool", "_source_file_name_index", 16),
 ];
 
 /// Static variables and their offsets among the variables; the last one is of compiled code.
@@ -459,21 +453,15 @@ const STATICS: [(&str, &str, u64); 7] = [
     ("CodeCache", "_heaps", 48),
 ];
 
-const SIZES: [(&str, u64); 5] = [
+const SIZES: [(&str, u64); 4] = [
     ("ConstantPool", 72),
     ("JVMFlag", 24),
-    ("HeapBlock", 16),
     ("PcDesc", 8),
     ("ConstMethod", 24),
 ];
+const OLD_SIZES: [(&str, u64); 1] = [("HeapBlock", 16)];
 
-const NEW_SIZES: [(&str, u64); 5] = [
-    ("ConstantPool", 72),
-    ("JVMFlag", 24),
-    ("HeapBlock", 8),
-    ("PcDesc", 8),
-    ("ConstMethod", 24),
-];
+const NEW_SIZES: [(&str, u64); 1] = [("HeapBlock", 8)];
 
 const CONSTANTS: [(&str, u64); 8] = [
     ("FieldInfo::field_slots", 6),
@@ -493,18 +481,15 @@ const NEW_CONSTANTS: [(&str, u64); 4] = [
     ("ConstMethodFlags::_misc_has_linenumber_table", 1),
 ];
 
-/// Where the parts of a mark begin, in bits.
-const MARKS: [(&str, u64); 4] = [
+/// Bits at which the parts of a mark begin.
+const MARKS: [(&str, u64); 3] = [
     ("markWord::age_shift", 3),
     ("markWord::age_bits", 4),
-    ("markWord::hash_shift", 8),
     ("markWord::hash_bits", 31),
 ];
-const NEW_MARKS: [(&str, u64); 5] = [
-    ("markWord::age_shift", 3),
-    ("markWord::age_bits", 4),
+const OLD_MARKS: [(&str, u64); 1] = [("markWord::hash_shift", 8)];
+const NEW_MARKS: [(&str, u64); 2] = [
     ("markWord::hash_shift", 11),
-    ("markWord::hash_bits", 31),
     ("markWord::klass_shift", COMPACT_FROM_BIT as u64),
 ];
 /// First bit of the class in a compact mark, and the shift of classes there.

@@ -174,27 +174,29 @@ fn a_long_hold_is_running() {
     }
 }
 
-/// A program of the same group on the same CPU takes its turns in the middle of holds.
-#[test]
-fn a_preempted_holder_is_told_with_who_has_its_cpu() {
-    let Some(mut group) = group("preempted", ENOUGH_US) else {
-        return;
-    };
+/// A program of the same group on the same CPU takes its turns in the middle of holds, and is named for that.
+fn preempted(name: &str, kind: &str) -> Option<Seen> {
+    let mut group = group(name, ENOUGH_US)?;
     let top = group.folder.clone();
     group.start_hog(&top);
     let hog = group.hogs[0].id();
     on_first_cpu(hog);
-    let Some(seen) = observe(&group, "run", 3, true) else {
-        return;
-    };
+    let seen = observe(&group, kind, 3, true)?;
     assert_close(&seen);
-    assert!(seen.found.off > 0.3, "{:#}", seen.lock);
     let takers = seen.lock["holders"]["takers"].as_array().expect("takers");
     assert!(
         takers.iter().any(|taker| taker["pid"] == hog),
         "{:#}",
         seen.lock
     );
+    Some(seen)
+}
+
+#[test]
+fn a_preempted_holder_is_told_with_who_has_its_cpu() {
+    if let Some(seen) = preempted("preempted", "run") {
+        assert!(seen.found.off > 0.3, "{:#}", seen.lock);
+    }
 }
 
 #[test]
@@ -261,26 +263,10 @@ fn a_holder_of_a_spin_lock_in_page_faults_is_told() {
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_preempted_holder_of_a_spin_lock_is_told() {
-    let Some(mut group) = group("spin-preempted", ENOUGH_US) else {
-        return;
-    };
-    let top = group.folder.clone();
-    group.start_hog(&top);
-    let hog = group.hogs[0].id();
-    on_first_cpu(hog);
-    let Some(seen) = observe(&group, "spinrun", 3, true) else {
-        return;
-    };
-    assert_close(&seen);
-    let takers = seen.lock["holders"]["takers"].as_array().expect("takers");
-    assert!(
-        takers.iter().any(|taker| taker["pid"] == hog),
-        "{:#}",
-        seen.lock
-    );
+    preempted("spin-preempted", "spinrun");
 }
 
-/// Who spins uses the group's quota up, too.
+/// Threads that spin use the group's quota up, too.
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn a_throttled_holder_of_a_spin_lock_is_told() {

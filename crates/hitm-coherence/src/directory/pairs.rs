@@ -1,7 +1,7 @@
 //! Adjacent-line prefetch: with a line, a core fetches the other line of its aligned pair of 128 bytes.
 //!
-//! Source: Intel's optimization manual (248966), data prefetching of Sandy Bridge and later. The spatial
-//! prefetcher "strives to complete every cache line fetched to the L2 cache" with its pair line.
+//! Source: Intel's optimization manual (248966), data prefetching of Sandy Bridge and later: the spatial prefetcher
+//! tries to add to a line that comes into the L2 the other one of its pair.
 //!
 //! A line that came from outside of the core's own caches pulls the other one as a read, in the share
 //! [`adjacent_line_milli`](hitm_base::Machine) of all cases. The pulled line goes to the L2, and takes its home for

@@ -34,7 +34,7 @@ struct Candidate {
     is_watched: bool,
 }
 
-/// What has happened and is not accounted yet.
+/// Items that are not accounted yet.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     items: Vec<(u64, Item)>,

@@ -52,7 +52,7 @@ pub(super) fn add(recording: &LiveRecording, locks: &mut [Lock]) {
     }
 }
 
-/// Who was named as the owner by words of programs, by the ticks of a clock.
+/// Owners that words of programs have named, by the ticks of a clock.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     tick_ns: u64,
@@ -68,14 +68,12 @@ impl Owners {
             return Owners::default();
         };
         let ticks = holders.ticks.iter();
-        let naming = holders.locks.iter();
-        let naming = naming.filter(|held| held.times.names_owner());
         Owners {
             tick_ns: holders.tick_ns,
             ticks: ticks
                 .map(|own| ((own.pid, own.tid, own.word), own.count))
                 .collect(),
-            naming: naming.map(|held| (held.pid, held.lock)).collect(),
+            naming: holders.naming(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What lies where: mappings, stacks, heap blocks, and memory that processes share.
+//! Places of everything in memory: mappings, stacks, heap blocks, and memory that processes share.
 
 use std::sync::atomic::Ordering;
 

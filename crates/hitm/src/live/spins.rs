@@ -104,7 +104,7 @@ pub(super) struct Writes {
 }
 
 impl Writes {
-    /// What a thread behind an instruction has written.
+    /// The write of a thread that stands behind its instruction.
     pub(super) fn of(&mut self, seen: &Seen) -> Write {
         if self.known.len() >= KNOWN_MAX {
             self.known.clear();

@@ -1,6 +1,5 @@
 //! Locks of running processes in windows of time, one after the other.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use hitm_live::holders::Holders;
@@ -178,9 +177,7 @@ impl OwnedWords {
         let table = self.futexes.read()?;
         let is_full = table.counts.lost_begins > 0 || table.counts.lost_waits > 0;
         let mut waits = self.growth.since_last(table.waits);
-        let named = holders.locks.iter();
-        let named = named.filter(|lock| lock.pid != 0 && lock.times.names_owner());
-        let named: BTreeSet<(u32, u64)> = named.map(|lock| (lock.pid, lock.lock)).collect();
+        let named = holders.naming();
         waits.retain(|wait| named.contains(&(wait.pid, wait.lock)));
         Ok((holders, waits, is_full))
     }

@@ -1,4 +1,4 @@
-//! Whose code and data it is: the program's, or that of the C library and of languages' runtimes.
+//! Owners of code and data: the program, the C library and languages' runtimes.
 
 use hitm_base::CodeAddr;
 

@@ -339,22 +339,22 @@ fn check_names(tasks: &[Entry<'_, '_>], app: &RtApp) -> Result<Vec<String>, RtAp
     let names: BTreeSet<&str> = app.tasks.iter().map(|task| task.name.as_str()).collect();
     let mut resumed = Vec::new();
     for (entry, task) in tasks.iter().zip(&app.tasks) {
-        for phase in &task.phases {
-            for event in &phase.events {
-                match event {
-                    Event::Resume(name) if !names.contains(name.as_str()) => {
-                        resumed.push(format!("{}.{}.resume", entry.path, phase.name));
-                    }
-                    Event::Fork(name) if !names.contains(name.as_str()) => {
-                        return Err(entry.document.unexpected(
-                            jsonc_parser::common::Ranged::start(entry.value),
-                            &entry.path,
-                            format!("fork of {name:?}"),
-                            "the name of a task of this file".into(),
-                        ));
-                    }
-                    _ => {}
+        let phases = task.phases.iter();
+        let events = phases.flat_map(|phase| phase.events.iter().map(move |event| (phase, event)));
+        for (phase, event) in events {
+            match event {
+                Event::Resume(name) if !names.contains(name.as_str()) => {
+                    resumed.push(format!("{}.{}.resume", entry.path, phase.name));
                 }
+                Event::Fork(name) if !names.contains(name.as_str()) => {
+                    return Err(entry.document.unexpected(
+                        jsonc_parser::common::Ranged::start(entry.value),
+                        &entry.path,
+                        format!("fork of {name:?}"),
+                        "the name of a task of this file".into(),
+                    ));
+                }
+                _ => {}
             }
         }
     }
