@@ -73,7 +73,7 @@ pub struct Grant {
     /// Set if a core of another NUMA node had modified the line and answered.
     pub other_node: bool,
     /// Set if another CPU's use of the line caused the request: it answers, or has taken the line from a
-    /// core that would have it still.
+    /// core that would have it still. Of the latter [`Directory::tell_taken`] decides.
     pub taken: bool,
 }
 
@@ -158,7 +158,6 @@ impl Line {
 /// The rest of what is known about a line.
 #[derive(Debug, Clone)]
 struct LineBackground {
-    addr: LineAddr,
     /// The set of an LLC that it belongs in.
     llc_set: u32,
     queue: LineQueue,
@@ -184,7 +183,8 @@ pub struct Directory {
     copies: Vec<u64>,
     words: usize,
     /// Cores that have had each line, one bit per core, where nothing is evicted: `seen[line * (words - 1) ..]`.
-    seen: Vec<u64>,
+    /// Nothing where nobody asks.
+    seen: Option<Vec<u64>>,
     /// In a directory that is a part; nothing in one that is whole.
     latest: LatestUses,
     l1: TagArrays,
@@ -218,13 +218,20 @@ impl Directory {
             backgrounds: Vec::new(),
             copies: Vec::new(),
             words: 1 + topology.core_count().div_ceil(64),
-            seen: Vec::new(),
+            seen: (capacity == Capacity::Infinite).then(Vec::new),
             latest: LatestUses::new(topology),
             l1: TagArrays::new(cores, &caches.l1, parts),
             l2: TagArrays::new(cores, &caches.l2, parts),
             llc: TagArrays::new(llcs, &caches.llc, parts),
             prices,
         }
+    }
+
+    /// Says whether [`Grant::taken`] is asked for: where nothing is evicted, it takes memory for each line and core.
+    /// It is until this is called, which is before the first request.
+    pub fn tell_taken(&mut self, is_told: bool) {
+        let is_noted = is_told && self.capacity == Capacity::Infinite;
+        self.seen = is_noted.then(|| vec![0; self.lines.len() * (self.words - 1)]);
     }
 
     /// The machine that is modelled.
@@ -247,15 +254,14 @@ impl Directory {
                 has_waiters: false,
                 service: Service::Passing,
             });
-            match self.capacity {
-                Capacity::Finite => {
-                    let sets = [self.l1.set_of(addr), self.l2.set_of(addr)];
-                    self.sets.push(sets);
-                }
-                Capacity::Infinite => self.seen.resize(self.seen.len() + self.words - 1, 0),
+            if self.capacity == Capacity::Finite {
+                let sets = [self.l1.set_of(addr), self.l2.set_of(addr)];
+                self.sets.push(sets);
+            }
+            if let Some(seen) = &mut self.seen {
+                seen.resize(seen.len() + self.words - 1, 0);
             }
             self.backgrounds.push(LineBackground {
-                addr,
                 llc_set: self.llc.set_of(addr),
                 queue: LineQueue::default(),
                 held_until: Cycles::ZERO,
@@ -266,13 +272,14 @@ impl Directory {
     }
 
     /// The address of a line.
+    #[inline]
     pub fn addr(&self, line: LineId) -> LineAddr {
-        self.backgrounds[line.0 as usize].addr
+        self.ids[line.index()]
     }
 
     /// The addresses of all lines, in order of their ids.
     pub fn addrs(&self) -> impl Iterator<Item = LineAddr> + '_ {
-        self.backgrounds.iter().map(|line| line.addr)
+        self.ids.iter().copied()
     }
 
     /// Prefetches into the host's cache what a request of `cpu` to the line will read.
@@ -561,7 +568,8 @@ impl Directory {
     fn transfer(&mut self, request: &Request, line: LineId, quote: Quote) -> Grant {
         let grant = self.hand_over(request, line, quote, Level::L1);
         if self.prices.machine().adjacent_line_milli > 0 {
-            self.pull_pair(request, line, &grant);
+            let start = request.arrived + grant.queued;
+            self.pull_pair(request.cpu, line, grant.source, start);
         }
         grant
     }

@@ -71,7 +71,10 @@ impl Directory {
     pub(super) fn fill(&mut self, cpu: CpuId, line: LineId, level: Level) -> bool {
         let core = self.core(cpu);
         if self.capacity == Capacity::Infinite {
-            let word = &mut self.seen[line.index() * (self.words - 1) + core / 64];
+            let Some(seen) = &mut self.seen else {
+                return false;
+            };
+            let word = &mut seen[line.index() * (self.words - 1) + core / 64];
             let before = *word;
             *word |= 1 << (core % 64);
             return *word == before;

@@ -16,7 +16,7 @@
 use hitm_base::{CpuId, Cycles, DataSource, LineAddr};
 
 use super::copies::Level;
-use super::{Directory, Grant, LineId, Request};
+use super::{Directory, LineId, Request};
 
 impl Directory {
     /// The other line of the pair that `line` is in, if somebody has used it.
@@ -28,18 +28,21 @@ impl Directory {
         is_used.then(|| LineId::from_index(index))
     }
 
-    /// Pulls the other line of a pair of which `line` has just been granted to the request's CPU.
-    pub(super) fn pull_pair(&mut self, request: &Request, line: LineId, grant: &Grant) {
-        let is_upgrade = matches!(
-            grant.source,
-            DataSource::LocalUpgrade | DataSource::RemoteUpgrade
-        );
-        let start = request.arrived + grant.queued;
-        if is_upgrade || !self.prices.pulls_pair(request.cpu, start) {
+    /// Pulls the other line of a pair of which `line` has just come to `cpu` from `source`, in a transfer that began at
+    /// `start`.
+    pub(super) fn pull_pair(
+        &mut self,
+        cpu: CpuId,
+        line: LineId,
+        source: DataSource,
+        start: Cycles,
+    ) {
+        let is_upgrade = matches!(source, DataSource::LocalUpgrade | DataSource::RemoteUpgrade);
+        if is_upgrade || !self.prices.pulls_pair(cpu, start) {
             return;
         }
         if let Some(other) = self.other_of_pair(line) {
-            self.pull(request.cpu, other, start);
+            self.pull(cpu, other, start);
         }
     }
 

@@ -5,4 +5,5 @@ mod fill;
 mod machines;
 mod reference;
 mod replay;
+mod taken;
 mod values;

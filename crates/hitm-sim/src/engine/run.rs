@@ -455,7 +455,7 @@ impl Executor {
     /// The sums of the run so far.
     pub fn totals(&self) -> RunTotals {
         let mut state = self.engine.state.borrow_mut();
-        state.settle();
+        state.settle_all();
         let cpus = state.cpus.iter().enumerate().map(|(index, cpu)| {
             let [user, kernel, spin, irq, idle] = cpu.mode_sums(state.end);
             CpuTotals {

@@ -86,8 +86,11 @@ impl State {
             .map(|_| Cpu::new(&machine.core))
             .collect();
         let footprints = Footprints::new(cpus.len());
+        let mut directory = Directory::new(machine.clone(), config.capacity);
+        // Only a trace tells what was lost to other CPUs.
+        directory.tell_taken(false);
         State {
-            directory: Directory::new(machine.clone(), config.capacity),
+            directory,
             machine: Arc::new(machine),
             services: Services::default(),
             calendar: Calendar::new(cpus.len()),
@@ -114,7 +117,6 @@ impl State {
         let line = self.directory.line(addr, cpu);
         if self.parked.len() <= line.index() {
             self.parked.resize(line.index() + 1, NO_CPU);
-            self.hashes.add_line(addr);
         }
         line
     }
@@ -380,8 +382,9 @@ impl State {
         old
     }
 
-    /// Notes an access for the statistics, and makes it part of the hashes.
-    #[inline]
+    /// Notes an access for the statistics, and makes it part of the hashes. Inlined, since its arguments are many
+    /// and each is in a register of the caller's.
+    #[inline(always)]
     pub(super) fn record(&mut self, access: Answered, sample: Sample) {
         self.note(access, sample.latency);
         let Answered {
@@ -395,10 +398,13 @@ impl State {
     }
 
     /// Counts an access as an event, and makes it part of the hashes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note(&mut self, access: Answered, latency: Cycles) {
         self.events += 1;
-        self.hashes.add(access, latency);
+        let is_full = self.hashes.add(access, latency);
+        if is_full {
+            self.settle_hashes();
+        }
     }
 
     /// Counts loads of a member by the running CPU that its L1 answered, one a cycle for `span`.
@@ -411,12 +417,24 @@ impl State {
         }
     }
 
+    /// Makes whole what is counted and hashed of the accesses up to now.
+    pub(super) fn settle_all(&mut self) {
+        self.settle();
+        self.settle_hashes();
+    }
+
     /// Counts what happened since the last time.
     #[inline(never)]
-    pub(super) fn settle(&mut self) {
+    fn settle(&mut self) {
         let (keys, samples) = self.log.accesses();
         self.accesses += keys.len() as u64;
         self.profile.count(keys, samples);
         self.log.clear();
+    }
+
+    #[inline(never)]
+    fn settle_hashes(&mut self) {
+        let addr = |line| self.directory.addr(line);
+        self.hashes.settle(addr);
     }
 }

@@ -284,6 +284,7 @@ impl Engine {
     /// Traces the run from now on: before it begins.
     pub(crate) fn start_trace(&self) {
         let mut state = self.state.borrow_mut();
+        state.directory.tell_taken(true);
         state.tracer = Some(Box::new(Tracer::new(&state.machine)));
     }
 
