@@ -17,7 +17,7 @@ pub use machine::machine;
 pub use plan::plan;
 pub use profiles::{profile, simulation};
 pub use rt_app::rt_app;
-pub use scenario::scenario;
+pub use scenario::{WorkloadKeys, scenario};
 
 use crate::Choices;
 

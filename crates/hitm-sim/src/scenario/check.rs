@@ -2,9 +2,9 @@
 
 use hitm_base::{CpuId, Machine, Topology};
 
-use super::workload::{CpuChoice, WorkloadKind};
-use super::{Scenario, ScenarioError};
+use super::{CpuChoice, Scenario, ScenarioError};
 use crate::kernel::{CpuMask, Partition};
+use crate::workload::placed::mask;
 
 impl Scenario {
     /// The part of `machine` that the scenario runs on; `machine` is what [`Scenario::machine`]
@@ -19,39 +19,12 @@ impl Scenario {
         self.check_cpusets(topology)?;
         self.check_products(topology)?;
         for (index, workload) in self.workloads.iter().enumerate() {
-            let key = |key: &str| format!("workload[{index}].{key}");
-            match &workload.kind {
-                WorkloadKind::Pool(pool) => {
-                    let cores = topology.core_count();
-                    let most = cores / pool.cores_per_instance;
-                    let wanted = pool.instances.unwrap_or(1);
-                    if wanted > most {
-                        let found = format!("{wanted} of {} cores", pool.cores_per_instance);
-                        let expected = format!("at most {most}: the machine has {cores} cores");
-                        let at = if pool.instances.is_some() {
-                            "instances"
-                        } else {
-                            "cores_per_instance"
-                        };
-                        return Err(self.error(&key(at), found, expected));
-                    }
-                }
-                WorkloadKind::RequestResponse(config) => {
-                    let clients = config.pairs.last().map(|pair| pair.0.0);
-                    self.check_exist(&key("clients"), clients, topology)?;
-                    let servers = config.pairs.last().map(|pair| pair.1.0);
-                    self.check_exist(&key("servers"), servers, topology)?;
-                }
-                kind => {
-                    if let WorkloadKind::Requests { placed, .. } = kind {
-                        let last = placed.config.arrival_cpus.last().map(|cpu| cpu.0);
-                        self.check_exist(&key("arrival_cpus"), last, topology)?;
-                    }
-                    if let Some(choice) = kind.cpus() {
-                        self.check_choice(choice, topology, &key)?;
-                    }
-                }
-            }
+            let check = Check {
+                scenario: self,
+                topology,
+                index,
+            };
+            workload.kind.program().check(&check)?;
         }
         Ok(machine)
     }
@@ -68,7 +41,7 @@ impl Scenario {
     }
 
     /// The CPUs that share a root domain with `cpu`: where a task that begins there may go.
-    pub(super) fn domain_of(&self, cpu: CpuId, cpu_count: usize) -> CpuMask {
+    pub(crate) fn domain_of(&self, cpu: CpuId, cpu_count: usize) -> CpuMask {
         let has = |set: &&Vec<u16>| set.contains(&cpu.0);
         if let Some(set) = self.kernel.cpusets.iter().rfind(has) {
             return mask(cpu_count, set);
@@ -129,55 +102,51 @@ impl Scenario {
             _ => Ok(()),
         }
     }
+}
 
-    fn check_choice(
-        &self,
-        choice: &CpuChoice,
-        topology: &Topology,
-        key: &dyn Fn(&str) -> String,
-    ) -> Result<(), ScenarioError> {
-        let has = topology.cpu_count();
+/// A workload that is held against the machine.
+pub(crate) struct Check<'a> {
+    scenario: &'a Scenario,
+    pub(crate) topology: &'a Topology,
+    /// Its number.
+    index: usize,
+}
+
+impl Check<'_> {
+    /// An error at the place of one of its keys.
+    pub(crate) fn error(&self, key: &str, found: String, expected: String) -> ScenarioError {
+        let key = format!("workload[{}].{key}", self.index);
+        self.scenario.error(&key, found, expected)
+    }
+
+    /// Fails when there is no such CPU as the last of a key's.
+    pub(crate) fn exist(&self, key: &str, last: Option<u16>) -> Result<(), ScenarioError> {
+        let key = format!("workload[{}].{key}", self.index);
+        self.scenario.check_exist(&key, last, self.topology)
+    }
+
+    /// Fails when threads cannot run where they may.
+    pub(crate) fn choice(&self, choice: &CpuChoice) -> Result<(), ScenarioError> {
+        let has = self.topology.cpu_count();
         let count = choice.cpus.as_ref().map_or(has, Vec::len);
         if let Some(cpus) = &choice.cpus {
-            self.check_exist(&key("cpus"), cpus.last().copied(), topology)?;
-            let domain = self.domain_of(CpuId(cpus[0]), has);
+            self.exist("cpus", cpus.last().copied())?;
+            let domain = self.scenario.domain_of(CpuId(cpus[0]), has);
             let outside = cpus.iter().find(|cpu| !domain.contains(CpuId(**cpu)));
-            let mut sets = self.kernel.cpusets.iter();
+            let mut sets = self.scenario.kernel.cpusets.iter();
             let is_in_one = sets.any(|set| cpus.iter().all(|cpu| set.contains(cpu)));
             if let (Some(cpu), false) = (outside, choice.pinned || is_in_one) {
                 let found = format!("CPUs {} and {cpu} of two cpusets", cpus[0]);
                 let expected = "CPUs of one cpuset: no task may run in two".to_owned();
-                return Err(self.error(&key("cpus"), found, expected));
+                return Err(self.error("cpus", found, expected));
             }
         }
         match choice.threads {
             Some(threads) if choice.pinned && threads > count => {
                 let found = format!("{threads} threads, each with a CPU to itself");
-                Err(self.error(&key("threads"), found, format!("at most {count}")))
+                Err(self.error("threads", found, format!("at most {count}")))
             }
             _ => Ok(()),
         }
     }
-}
-
-impl CpuChoice {
-    /// Returns the CPUs that each thread may run on.
-    pub(super) fn masks(&self, scenario: &Scenario, cpu_count: usize) -> Vec<CpuMask> {
-        let all: Vec<u16> = (0..cpu_count as u16).collect();
-        let cpus = self.cpus.as_ref().unwrap_or(&all);
-        let mask_of = |thread: usize| {
-            let own = cpus[thread % cpus.len()];
-            match (self.pinned, &self.cpus) {
-                (true, _) => mask(cpu_count, &[own]),
-                (false, Some(cpus)) => mask(cpu_count, cpus),
-                (false, None) => scenario.domain_of(CpuId(own), cpu_count),
-            }
-        };
-        let threads = self.threads.unwrap_or(cpus.len());
-        (0..threads).map(mask_of).collect()
-    }
-}
-
-fn mask(cpu_count: usize, cpus: &[u16]) -> CpuMask {
-    CpuMask::of(cpu_count, cpus.iter().copied().map(CpuId))
 }

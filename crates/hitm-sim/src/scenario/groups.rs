@@ -7,10 +7,10 @@ use hitm_base::Cycles;
 
 use super::ScenarioError;
 use super::reader::{self as read, Reader, Table};
-use super::workload_reader::quota;
 use crate::engine::SimError;
 use crate::kernel::{BandwidthCounts, GroupId, GroupSpec, Kernel, Mechanism, Quota};
 use crate::workload::figures::{Add, Figure, Figures, Window, figures};
+use crate::workload::keys::quota;
 use crate::workload::metric::WorkloadResult;
 
 /// `cpu.weight`.

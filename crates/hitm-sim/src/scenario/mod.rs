@@ -13,26 +13,23 @@
 
 mod assumed;
 mod c2c;
-mod check;
+pub(crate) mod check;
 mod choices;
 mod groups;
 mod outcome;
 mod parse;
 mod peaks;
-mod products;
-mod program_lock_reader;
-mod quantity;
-mod reader;
-mod requests_reader;
+pub(crate) mod products;
+pub(crate) mod quantity;
+pub(crate) mod reader;
 mod run;
 mod settings;
 mod shipped;
-mod start;
+pub(crate) mod start;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod workload;
-mod workload_reader;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -50,10 +47,13 @@ pub use peaks::Peak;
 pub use run::{RunRequest, run, run_traced};
 pub use shipped::{ShippedFile, shipped};
 pub use trace::{TRACE_BYTES_MAX, TraceError, parse_trace};
-pub use workload::{CpuChoice, Placed, PoolSpec, Workload, WorkloadKind};
+pub use workload::Workload;
 
+pub use crate::workload::WorkloadKind;
 pub use crate::workload::figures::Figure;
+pub use crate::workload::kind::Kind;
 pub use crate::workload::metric::{Metric, WorkloadResult};
+pub use crate::workload::placed::{CpuChoice, Placed};
 
 /// Longest file, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 20;
@@ -202,6 +202,11 @@ pub struct Variant {
     pub wakeups_per_second: Option<u64>,
 }
 
+/// All kinds of workloads, in the order of the documents.
+pub fn workload_kinds() -> impl Iterator<Item = &'static Kind> {
+    crate::workload::KINDS.iter().map(|named| named.1)
+}
+
 impl Scenario {
     /// Reads a scenario; `origin` is its name in errors.
     ///
@@ -273,21 +278,17 @@ impl Scenario {
         self.run.duration = self.run.duration.map(tenth);
         self.run.warm_up = tenth(self.run.warm_up);
         for workload in &mut self.workloads {
-            if let WorkloadKind::RtMigrateTest { config, .. } = &mut workload.kind {
-                config.loops = config.loops.div_ceil(10);
-            }
+            workload.kind.program_mut().shorten();
         }
     }
 
     /// The loads of the workload that has several.
     fn loads(&self) -> Vec<Option<u64>> {
-        let pools = self.workloads.iter().filter_map(|workload| {
-            let WorkloadKind::Pool(pool) = &workload.kind else {
-                return None;
-            };
-            Some(pool.wakeups_per_second.iter().copied().map(Some).collect())
-        });
-        pools.into_iter().next().unwrap_or_else(|| vec![None])
+        let mut loads = self.workloads.iter().map(Workload::loads);
+        match loads.find(|loads| !loads.is_empty()) {
+            Some(loads) => loads.iter().copied().map(Some).collect(),
+            None => vec![None],
+        }
     }
 
     /// The figures that a run of it may have of its groups and workloads: the name of each with its

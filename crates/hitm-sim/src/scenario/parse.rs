@@ -12,8 +12,7 @@ use super::groups::groups;
 use super::quantity::nanos;
 use super::reader::{self as read, Reader, Table, span};
 use super::settings::{self, SETTING_BYTES_MAX, SETTINGS_MAX};
-use super::workload::{Workload, WorkloadKind};
-use super::workload_reader::workload;
+use super::workload::{Workload, workload};
 use super::{
     KernelSpec, MachineChoice, ModelChoice, Places, Published, RunSpec, SEEDS_MAX, Scenario,
     ScenarioError, ScenarioGroup, TEXT_BYTES_MAX, VARIANTS_MAX,
@@ -289,14 +288,7 @@ fn published(
 
 /// A run ends by its duration or by a workload that ends it.
 fn check_duration(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), ScenarioError> {
-    let ends = |workload: &Workload| {
-        matches!(
-            workload.kind,
-            WorkloadKind::RtMigrateTest { .. }
-                | WorkloadKind::RtApp(_)
-                | WorkloadKind::Hackbench(_)
-        )
-    };
+    let ends = |workload: &Workload| workload.kind.program().kind().ends;
     if scenario.run.duration.is_none() && !scenario.workloads.iter().any(ends) {
         let expected = "`duration`: none of these workloads ends by itself";
         return Err(root.error("run", "no `duration`", expected));
@@ -310,9 +302,10 @@ fn check_variants(root: &Table<'_, '_, '_>, scenario: &Scenario) -> Result<(), S
     let mut count = kernel.balancing.len() * kernel.throttling.len() * kernel.layouts.len();
     count *= kernel.preempt.len() * kernel.placement.len() * kernel.mechanisms.len();
     for workload in &scenario.workloads {
-        if let WorkloadKind::Pool(pool) = &workload.kind {
+        let loads = workload.loads();
+        if !loads.is_empty() {
             with_loads += 1;
-            count *= pool.wakeups_per_second.len();
+            count *= loads.len();
         }
     }
     if with_loads > 1 {

@@ -6,7 +6,7 @@ use hitm_base::document::split_number;
 use hitm_base::{Nanos, cpu_range};
 
 /// `"1.5ms"` as a time; whole nanoseconds, at most `most`.
-pub(super) fn time(text: &str, most: Duration) -> Option<Duration> {
+pub(crate) fn time(text: &str, most: Duration) -> Option<Duration> {
     let (milli, unit) = split_number(text)?;
     let nanos_per_unit: u64 = match unit {
         "ns" => 1,
@@ -22,19 +22,19 @@ pub(super) fn time(text: &str, most: Duration) -> Option<Duration> {
 }
 
 /// A time as the model counts it.
-pub(super) fn nanos(time: Duration) -> Nanos {
+pub(crate) fn nanos(time: Duration) -> Nanos {
     Nanos(time.as_nanos() as f64)
 }
 
 /// `"2500/s"` as events a second, whole and at least 1.
-pub(super) fn rate(text: &str, most: u64) -> Option<u64> {
+pub(crate) fn rate(text: &str, most: u64) -> Option<u64> {
     let (milli, unit) = split_number(text)?;
     let rate = milli.is_multiple_of(1_000).then_some(milli / 1_000)?;
     (unit == "/s" && (1..=most).contains(&rate)).then_some(rate)
 }
 
 /// `"0-3,8"` as CPU numbers, ascending and each once.
-pub(super) fn cpu_list(text: &str) -> Option<Vec<u16>> {
+pub(crate) fn cpu_list(text: &str) -> Option<Vec<u16>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let range = cpu_range(part)?;

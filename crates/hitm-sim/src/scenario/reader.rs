@@ -17,10 +17,10 @@ use super::{Places, ScenarioError};
 const LIST_MAX: usize = 256;
 
 /// One table of a scenario.
-pub(super) type Table<'a, 'i, 't> = document::Table<'a, 'i, Reader<'t>>;
+pub(crate) type Table<'a, 'i, 't> = document::Table<'a, 'i, Reader<'t>>;
 
 /// The text that is read.
-pub(super) struct Reader<'t> {
+pub(crate) struct Reader<'t> {
     text: &'t str,
     lines: TextLines<'t>,
     origin: &'t str,
@@ -30,7 +30,7 @@ pub(super) struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    pub(super) fn new(text: &'t str, origin: &'t str, settings: &'t [String]) -> Reader<'t> {
+    pub(crate) fn new(text: &'t str, origin: &'t str, settings: &'t [String]) -> Reader<'t> {
         Reader {
             text,
             lines: TextLines::of(text),
@@ -44,7 +44,7 @@ impl<'t> Reader<'t> {
     }
 
     /// Start of the text of a setting, in bytes from the start of the file's.
-    pub(super) fn setting_start(&self, index: usize) -> usize {
+    pub(crate) fn setting_start(&self, index: usize) -> usize {
         self.text.len() + 1 + index * 2 * SETTING_BYTES_MAX
     }
 
@@ -92,7 +92,7 @@ impl Document for Reader<'_> {
 type Read<T> = Result<T, ScenarioError>;
 
 /// One line of words, or a list of at least one.
-pub(super) fn list_of_words(
+pub(crate) fn list_of_words(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     expected: &str,
@@ -101,7 +101,7 @@ pub(super) fn list_of_words(
 }
 
 /// One of the choices, or a list of them, each once.
-pub(super) fn some_of<T: Copy + PartialEq>(
+pub(crate) fn some_of<T: Copy + PartialEq>(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     choices: &[(&str, T)],
@@ -111,7 +111,7 @@ pub(super) fn some_of<T: Copy + PartialEq>(
 }
 
 /// One of the choices, a list of them or an empty one: a set. Or a list of sets, each once.
-pub(super) fn sets_of<T: Copy + PartialEq>(
+pub(crate) fn sets_of<T: Copy + PartialEq>(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     choices: &[(&str, T)],
@@ -159,7 +159,7 @@ pub(super) fn sets_of<T: Copy + PartialEq>(
 }
 
 /// A time with its unit.
-pub(super) fn time(
+pub(crate) fn time(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     least: Duration,
@@ -173,7 +173,7 @@ pub(super) fn time(
 }
 
 /// A time within the kernel's or a workload's bounds; where none is stated, the default.
-pub(super) fn span(
+pub(crate) fn span(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     within: RangeInclusive<Duration>,
@@ -184,7 +184,7 @@ pub(super) fn span(
 }
 
 /// A rate, or a list of rates.
-pub(super) fn rates(
+pub(crate) fn rates(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     most: u64,
@@ -196,13 +196,13 @@ pub(super) fn rates(
 }
 
 /// CPU numbers.
-pub(super) fn cpus(table: &Table<'_, '_, '_>, key: &'static str) -> Read<Option<Vec<u16>>> {
+pub(crate) fn cpus(table: &Table<'_, '_, '_>, key: &'static str) -> Read<Option<Vec<u16>>> {
     let cpus = |value: &Value<'_>| cpu_list(value.get_ref().as_str()?);
     table.read(key, || CPUS_EXPECTED.to_owned(), cpus)
 }
 
 /// Lists of CPU numbers.
-pub(super) fn lists_of_cpus(
+pub(crate) fn lists_of_cpus(
     table: &Table<'_, '_, '_>,
     key: &'static str,
 ) -> Read<Option<Vec<Vec<u16>>>> {
@@ -213,7 +213,7 @@ pub(super) fn lists_of_cpus(
 }
 
 /// A quantity with its unit, or a bare number where its kind has none.
-pub(super) fn quantity(
+pub(crate) fn quantity(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     dimension: Dimension,
@@ -228,7 +228,7 @@ pub(super) fn quantity(
 }
 
 /// A finite number, or the two ends of a range.
-pub(super) fn range(table: &Table<'_, '_, '_>, key: &'static str) -> Read<(f64, f64)> {
+pub(crate) fn range(table: &Table<'_, '_, '_>, key: &'static str) -> Read<(f64, f64)> {
     const EXPECTED: &str = "a number, or [least, largest]";
     let value = table.required(key, EXPECTED)?;
     let ends = match value.get_ref().as_array() {
@@ -243,7 +243,7 @@ pub(super) fn range(table: &Table<'_, '_, '_>, key: &'static str) -> Read<(f64, 
 }
 
 /// The tables of an array of tables; none when there is no such key.
-pub(super) fn tables<'a, 'i>(
+pub(crate) fn tables<'a, 'i>(
     table: &Table<'a, 'i, '_>,
     key: &'static str,
 ) -> Read<&'a [Value<'i>]> {
@@ -260,7 +260,7 @@ pub(super) fn tables<'a, 'i>(
 }
 
 /// A name that metrics begin with.
-pub(super) fn metric_name(table: &Table<'_, '_, '_>, name: String) -> Read<String> {
+pub(crate) fn metric_name(table: &Table<'_, '_, '_>, name: String) -> Read<String> {
     let is_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if name.chars().all(is_id) {
         return Ok(name);
@@ -270,7 +270,7 @@ pub(super) fn metric_name(table: &Table<'_, '_, '_>, name: String) -> Read<Strin
 }
 
 /// The value that a key which has to be there was read as.
-pub(super) fn needed<T>(
+pub(crate) fn needed<T>(
     table: &Table<'_, '_, '_>,
     key: &'static str,
     expected: impl Into<String>,

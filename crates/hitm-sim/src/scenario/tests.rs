@@ -161,14 +161,14 @@ fn check_settings(settings: &[&str], expected: Expect) {
     let text = format!("{HEAD}{REST}");
     let actual = match Scenario::parse_with(&text, "x.toml", &settings) {
         Ok(scenario) => {
-            let WorkloadKind::RtMigrateTest { config, .. } = &scenario.workloads[0].kind else {
+            let WorkloadKind::RtMigrateTest(test) = &scenario.workloads[0].kind else {
                 panic!("the workload is the test's");
             };
             format!(
                 "{:?} {} {} {:?}",
                 scenario.kernel.balancing,
                 scenario.kernel.shared.hz,
-                config.loops,
+                test.config.loops,
                 scenario.run.duration
             )
         }

@@ -12,8 +12,16 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 pub(crate) use self::figures::FIGURES;
+use super::WorkloadKind;
+use super::figures::Figures;
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use crate::engine::SimError;
 use crate::kernel::{GroupId, GroupSpec, Kernel, Quota, Task, TaskSpec};
+use crate::scenario::ScenarioError;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// The tree.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,4 +132,67 @@ pub(super) fn hog(
         &spec,
         |thread| async move { thread.run_always().await },
     )
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "cgroup-hogs",
+    default_name: "cgroup_hogs",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: r#"
+children = 2 | 1
+leaves = 2 | 1
+hogs = 1 | 3
+quota = "50ms" | "1ms"
+"#,
+    optional: r#"
+subtrees = 1 | 2
+period = "100ms"
+burst = "0s" | "10ms"
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let config = CgroupHogsConfig {
+        subtrees: keys::count(table, "subtrees", 64)?.unwrap_or(1),
+        children: keys::required(table, "children", 1, keys::GROUPS_MAX)? as usize,
+        leaves: keys::required(table, "leaves", 0, keys::GROUPS_MAX)? as usize,
+        hogs: keys::required(table, "hogs", 1, keys::THREADS_MAX)? as usize,
+        quota: keys::quota(table)?,
+    };
+    Ok(WorkloadKind::CgroupHogs(config))
+}
+
+impl Program for CgroupHogsConfig {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        Ok(Rc::new(CgroupHogs::spawn(start.kernel, *self)?))
+    }
+
+    fn tasks(&self, _topology: &Topology) -> Product {
+        let factors = [
+            ("subtrees", self.subtrees as u64),
+            ("children", self.children as u64),
+            ("leaves", self.leaves as u64),
+            ("hogs", self.hogs as u64),
+        ];
+        Product::new("hogs", &factors)
+    }
+
+    fn queues(&self, topology: &Topology) -> Option<Product> {
+        let (children, leaves) = (self.children as u64, self.leaves as u64);
+        let factors = [
+            ("subtrees", self.subtrees as u64),
+            (
+                "(1 + children + children x leaves)",
+                1 + children + children * leaves,
+            ),
+            ("CPUs", topology.cpu_count() as u64),
+        ];
+        Some(Product::new("children", &factors))
+    }
 }

@@ -8,13 +8,20 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
+use super::placed::{CpuChoice, Placed};
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, GroupId, Kernel, Policy, Task, TaskSpec, Thread};
+use crate::scenario::ScenarioError;
+use crate::scenario::start::Start;
 
 /// Sleep of a cyclic thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -229,5 +236,158 @@ impl Figures for Hogs {
         let millis = window.clock.nanos(Cycles(used)).0 / 1e6;
         add(USED_MS, millis);
         WorkloadResult::default()
+    }
+}
+
+pub(super) const CYCLICTEST: Kind = Kind {
+    name: "cyclictest",
+    default_name: "cyclictest",
+    read: cyclictest,
+    figures: &[LATENESS],
+    ends: false,
+    needed: r#"
+interval = "1ms"
+"#,
+    optional: keys::TASKS,
+};
+
+pub(super) const CYCLIC: Kind = Kind {
+    name: "cyclic",
+    default_name: "cyclic",
+    read: cyclic,
+    figures: &[OPERATIONS, LATENESS],
+    ends: false,
+    needed: r#"
+sleep = "10us"
+work = "200ns"
+"#,
+    optional: keys::TASKS,
+};
+
+pub(super) const HOGS_KIND: Kind = Kind {
+    name: "hogs",
+    default_name: "hogs",
+    read: hogs,
+    figures: &[HOGS],
+    ends: false,
+    needed: r#"
+name = "a_1" | "w"
+"#,
+    optional: keys::TASKS,
+};
+
+pub(super) const PINNED: Kind = Kind {
+    name: "pinned",
+    default_name: "hogs",
+    read: pinned,
+    figures: &[HOGS],
+    ends: false,
+    needed: r#"
+cpus = "0-3" | "0"
+"#,
+    optional: r#"
+start = "5ms"
+"#,
+};
+
+fn cyclictest(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let interval = keys::span(table, "interval", keys::TIMER, Nanos(1e6))?;
+    let threads = sleepers(table, Sleep::Absolute(interval))?;
+    Ok(WorkloadKind::Cyclic(threads))
+}
+
+fn cyclic(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let sleep = keys::span(table, "sleep", keys::TIMER, Nanos(100e3))?;
+    let threads = sleepers(table, Sleep::Relative(sleep))?;
+    Ok(WorkloadKind::Cyclic(threads))
+}
+
+fn sleepers(
+    table: &Table<'_, '_, '_>,
+    sleep: Sleep,
+) -> Result<Placed<CyclicConfig>, ScenarioError> {
+    let work = Duration::from_nanos(1)..=keys::TIME_MAX;
+    let work = keys::span(table, "work", work, Nanos(200.0))?;
+    Ok(Placed {
+        cpus: keys::cpu_choice(table)?,
+        config: CyclicConfig {
+            policy: keys::policy(table, Policy::Fifo(99))?,
+            sleep,
+            work,
+        },
+    })
+}
+
+fn hogs(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let cpus = keys::cpu_choice(table)?;
+    burners(table, cpus, Policy::Normal(0))
+}
+
+fn pinned(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    table.required("cpus", "the CPUs that get a thread each")?;
+    let cpus = CpuChoice {
+        cpus: keys::cpus(table, "cpus")?,
+        pinned: true,
+        threads: None,
+    };
+    burners(table, cpus, Policy::Fifo(99))
+}
+
+fn burners(
+    table: &Table<'_, '_, '_>,
+    cpus: CpuChoice,
+    default: Policy,
+) -> Result<WorkloadKind, ScenarioError> {
+    let config = HogsConfig {
+        policy: keys::policy(table, default)?,
+        start: keys::span(table, "start", keys::ANY, Nanos(0.0))?,
+    };
+    Ok(WorkloadKind::Hogs(Placed { cpus, config }))
+}
+
+impl Program for Placed<CyclicConfig> {
+    fn kind(&self) -> &'static Kind {
+        match self.config.sleep {
+            Sleep::Absolute(_) => &CYCLICTEST,
+            Sleep::Relative(_) => &CYCLIC,
+        }
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let masks = start.masks(&self.cpus);
+        Ok(Cyclic::spawn(
+            start.kernel,
+            start.group,
+            &masks,
+            self.config,
+        )?)
+    }
+
+    fn cpus(&self) -> Option<&CpuChoice> {
+        Some(&self.cpus)
+    }
+
+    fn grouped(&self) -> Option<Policy> {
+        Some(self.config.policy)
+    }
+}
+
+impl Program for Placed<HogsConfig> {
+    fn kind(&self) -> &'static Kind {
+        &HOGS_KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let masks = start.masks(&self.cpus);
+        let tasks = spawn_hogs(start.kernel, start.group, &masks, self.config)?;
+        Ok(Rc::new(Hogs(tasks)))
+    }
+
+    fn cpus(&self) -> Option<&CpuChoice> {
+        Some(&self.cpus)
+    }
+
+    fn grouped(&self) -> Option<Policy> {
+        Some(self.config.policy)
     }
 }

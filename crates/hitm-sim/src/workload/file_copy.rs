@@ -16,8 +16,16 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 pub(crate) use self::figures::FIGURES;
+use super::WorkloadKind;
+use super::figures::Figures;
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
+use super::placed::{CpuChoice, Placed};
 use crate::engine::{Random, SimError};
 use crate::kernel::{BlockCopy, CpuMask, Kernel, PageCacheFile, Policy, TaskSpec, Thread};
+use crate::scenario::ScenarioError;
+use crate::scenario::quantity::nanos;
+use crate::scenario::start::Start;
 
 /// Configuration of the copies.
 #[derive(Debug, Clone, PartialEq)]
@@ -177,5 +185,79 @@ async fn copy_blocks(thread: Thread, copier: Copier) {
         thread.write_block(&copier.to, write).await;
         done.set(done.get() + 1);
         block = (block + 1) % copying.blocks;
+    }
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "file-copy",
+    default_name: "file_copy",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: r#"
+buffer_bytes = 256 | 4096
+blocks = 500 | 2000
+baseline = 1655 | 3960
+cycle = "2us"
+hold_percent = 30 | 100
+"#,
+    optional: r#"
+files = 1 | 4
+read_percent = 50 | 100
+threads = 2
+cpus = "0-1"
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let cycle = keys::time(table, "cycle", *keys::SHORT.start(), keys::TIME_MAX)?;
+    Ok(WorkloadKind::FileCopy(Placed {
+        cpus: keys::cpu_choice(table)?,
+        config: FileCopyConfig {
+            threads: 0,
+            files: keys::count(table, "files", 4096)?.unwrap_or(1),
+            buffer_bytes: keys::required(table, "buffer_bytes", 1, 1 << 20)?,
+            blocks: keys::required(table, "blocks", 1, 1 << 16)?,
+            baseline: keys::required(table, "baseline", 1, 1 << 20)?,
+            cycle: nanos(keys::needed(
+                table,
+                "cycle",
+                "a time, such as \"2us\"",
+                cycle,
+            )?),
+            hold_share: keys::required(table, "hold_percent", 1, 99)? as f64 / 100.0,
+            read_share: table.number("read_percent", 1, 99)?.unwrap_or(67) as f64 / 100.0,
+            allowed: None,
+        },
+    }))
+}
+
+impl Program for Placed<FileCopyConfig> {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let config = file_copy_config(&self.cpus, &self.config, start.cpu_count());
+        Ok(Rc::new(FileCopy::spawn(start.kernel, &config)?))
+    }
+
+    fn cpus(&self) -> Option<&CpuChoice> {
+        Some(&self.cpus)
+    }
+}
+
+fn file_copy_config(
+    choice: &CpuChoice,
+    config: &FileCopyConfig,
+    cpu_count: usize,
+) -> FileCopyConfig {
+    let cpus = choice.cpus.as_ref();
+    let allowed = cpus.map(|cpus| CpuMask::of(cpu_count, cpus.iter().copied().map(CpuId)));
+    let own = allowed.as_ref().map_or(cpu_count, CpuMask::count);
+    FileCopyConfig {
+        threads: choice.threads.unwrap_or(own),
+        allowed,
+        ..config.clone()
     }
 }

@@ -8,11 +8,18 @@ use std::rc::Rc;
 
 use hitm_base::{Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::deck::CpuDeck;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Kernel, Pipe, Policy, TaskSpec, Thread};
+use crate::scenario::ScenarioError;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// Configuration of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,5 +129,53 @@ impl Figures for Hackbench {
         }
         add(MESSAGES, self.messages() as f64);
         WorkloadResult::default()
+    }
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "hackbench",
+    default_name: "hackbench",
+    read,
+    figures: &[FIGURES],
+    ends: true,
+    needed: "",
+    optional: r#"
+groups = 2 | 1
+pairs = 2 | 20
+loops = 10 | 100
+size_bytes = 100 | 1
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    Ok(WorkloadKind::Hackbench(HackbenchConfig {
+        groups: keys::count(table, "groups", 4096)?.unwrap_or(10),
+        pairs: keys::count(table, "pairs", 256)?.unwrap_or(20),
+        loops: table.number("loops", 1, 1_000_000)?.unwrap_or(100),
+        size_bytes: table.number("size_bytes", 1, 4096)?.unwrap_or(100),
+    }))
+}
+
+impl Program for HackbenchConfig {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        Ok(Hackbench::spawn(start.kernel, *self)?)
+    }
+
+    fn tasks(&self, _topology: &Topology) -> Product {
+        let (groups, pairs) = (self.groups as u64, self.pairs as u64);
+        Product::new("pairs", &[("", 2), ("groups", groups), ("pairs", pairs)])
+    }
+
+    fn bytes_in_pipes(&self) -> Option<Product> {
+        let factors = [
+            ("groups", self.groups as u64),
+            ("pairs", self.pairs as u64),
+            ("size_bytes", self.size_bytes),
+        ];
+        Some(Product::new("size_bytes", &factors))
     }
 }

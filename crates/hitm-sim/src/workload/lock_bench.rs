@@ -12,13 +12,19 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::deck::CpuDeck;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
+use super::placed::{CpuChoice, Placed};
 use crate::engine::SimError;
 use crate::kernel::{
     CpuMask, Held, Hold, Kernel, Mutex, PiMutex, Policy, RawSpinlock, RwSem, TaskSpec, Thread,
 };
+use crate::scenario::ScenarioError;
+use crate::scenario::start::Start;
 
 hitm_base::words! {
     /// A kind of lock.
@@ -159,5 +165,58 @@ impl Figures for LockBench {
             add(LEAST_OF_MOST, *least as f64 / *most as f64);
         }
         WorkloadResult::default()
+    }
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "lock-bench",
+    default_name: "lock_bench",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: r#"
+lock = "spinlock" | "mutex" | "rwsem-write" | "rwsem-read" | "pi-mutex"
+"#,
+    optional: r#"
+hold = "0s" | "200ns"
+pause = "0s" | "1us"
+threads = 2 | 9
+cpus = "0-3" | "3"
+pinned = true | false
+policy = "normal" | "fifo"
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let lock = table.one_of("lock", &LockKind::WORDS)?;
+    let lock = keys::needed(
+        table,
+        "lock",
+        "the kind of lock, such as \"spinlock\"",
+        lock,
+    )?;
+    Ok(WorkloadKind::LockBench(Placed {
+        cpus: keys::cpu_choice(table)?,
+        config: LockBenchConfig {
+            lock,
+            policy: keys::policy(table, Policy::Normal(0))?,
+            hold: keys::span(table, "hold", keys::ANY, Nanos(0.0))?,
+            pause: keys::span(table, "pause", keys::ANY, Nanos(0.0))?,
+        },
+    }))
+}
+
+impl Program for Placed<LockBenchConfig> {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let masks = start.masks(&self.cpus);
+        Ok(LockBench::spawn(start.kernel, &masks, self.config)?)
+    }
+
+    fn cpus(&self) -> Option<&CpuChoice> {
+        Some(&self.cpus)
     }
 }

@@ -12,13 +12,20 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::cgroup_hogs::hog;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{
     GroupId, GroupSpec, Held, Histogram, Hold, Kernel, Quota, RwSem, TaskSpec, Thread,
 };
+use crate::scenario::ScenarioError;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// Configuration of the tasks.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -205,4 +212,47 @@ fn lock_metrics(waits: &LockWaits, window: Window<'_>, add: Add<'_>) -> String {
     add(HOLDER_WAIT_US_MAX, own);
     add(READER_USES, waits.readers.len() as f64);
     text
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "lock-holder",
+    default_name: "lock_holder",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: r#"
+quota = "50ms" | "1ms"
+"#,
+    optional: r#"
+holds = "read" | "write"
+work = "5us"
+page_wait = "200us"
+pause = "2ms"
+period = "100ms"
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    Ok(WorkloadKind::LockHolder(LockHolderConfig {
+        quota: keys::quota(table)?,
+        holds: table.one_of("holds", &Hold::WORDS)?.unwrap_or(Hold::Read),
+        work: keys::span(table, "work", keys::SHORT, Nanos(5e3))?,
+        page_wait: keys::span(table, "page_wait", keys::SHORT, Nanos(200e3))?,
+        pause: keys::span(table, "pause", keys::SHORT, Nanos(2e6))?,
+    }))
+}
+
+impl Program for LockHolderConfig {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        Ok(Rc::new(LockHolder::spawn(start.kernel, *self)?))
+    }
+
+    fn tasks(&self, topology: &Topology) -> Product {
+        let cpus = topology.cpu_count() as u64;
+        Product::new("kind", &[("", 3), ("CPUs", cpus)])
+    }
 }

@@ -13,10 +13,17 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Nanos};
 
+use super::WorkloadKind;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Barrier, Kernel, PiMutex, Policy, TaskSpec, Thread};
+use crate::scenario::ScenarioError;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// The groups of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -126,5 +133,56 @@ impl Figures for PiStress {
     fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
         add(INVERSIONS_PER_SECOND, window.per_second);
         WorkloadResult::default()
+    }
+}
+
+/// The test with its options, as a scenario states them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PiStressSpec {
+    /// Groups (`-g`); absent for half as many as CPUs.
+    pub groups: Option<usize>,
+    /// Its options.
+    pub config: PiStressConfig,
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "pi-stress",
+    default_name: "pi_stress",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: "",
+    optional: r#"
+groups = 2 | 1
+hold = "1us"
+base_prio = 1 | 97
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let hold = keys::span(table, "hold", keys::ANY, Nanos(0.0))?;
+    let groups = keys::count(table, "groups", 4096)?;
+    let base_prio = table.number("base_prio", 1, 97)?.unwrap_or(1) as u8;
+    let config = PiStressConfig { base_prio, hold };
+    Ok(WorkloadKind::PiStress(PiStressSpec { groups, config }))
+}
+
+impl Program for PiStressSpec {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let cpus = start.cpu_count();
+        let groups = self.groups.unwrap_or(cpus.div_ceil(2));
+        // As the program does: from the second CPU on, in turn.
+        let places = (1..=groups).map(|group| CpuId((group % cpus) as u16));
+        let places: Vec<CpuId> = places.collect();
+        Ok(PiStress::spawn(start.kernel, &places, self.config)?)
+    }
+
+    fn tasks(&self, topology: &Topology) -> Product {
+        let groups = self.groups.unwrap_or(topology.cpu_count() / 2) as u64;
+        Product::new("groups", &[("", 3), ("groups", groups)])
     }
 }

@@ -6,10 +6,16 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
+use super::placed::{CpuChoice, Placed};
 use crate::engine::SimError;
 use crate::kernel::{CpuMask, Kernel, Policy, TaskSpec};
+use crate::scenario::ScenarioError;
+use crate::scenario::start::Start;
 
 /// Configuration of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,5 +87,50 @@ impl Figures for PolicyChanger {
     fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
         add(CHANGES_PER_SECOND, window.per_second);
         WorkloadResult::default()
+    }
+}
+
+/// Policies that the threads go through unless they are told others.
+const CHANGED_TO: [Policy; 3] = [Policy::Fifo(1), Policy::Rr(1), Policy::Normal(0)];
+
+pub(super) const KIND: Kind = Kind {
+    name: "policy-changer",
+    default_name: "policy_changer",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: "",
+    optional: r#"
+policies = "fifo" | ["fifo", "normal"] | ["batch", "idle", "rr"]
+work = "0s" | "5us"
+threads = 2 | 1
+cpus = "0-3" | "3"
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let policies = keys::some_of(table, "policies", &keys::POLICIES)?;
+    let work = keys::span(table, "work", keys::ANY, Nanos(0.0))?;
+    Ok(WorkloadKind::PolicyChanger(Placed {
+        cpus: keys::cpu_choice(table)?,
+        config: PolicyChangerConfig {
+            policies: policies.unwrap_or_else(|| CHANGED_TO.to_vec()),
+            work,
+        },
+    }))
+}
+
+impl Program for Placed<PolicyChangerConfig> {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let masks = start.masks(&self.cpus);
+        Ok(PolicyChanger::spawn(start.kernel, &masks, &self.config)?)
+    }
+
+    fn cpus(&self) -> Option<&CpuChoice> {
+        Some(&self.cpus)
     }
 }

@@ -16,11 +16,19 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::cyclic::{HogsConfig, spawn_hogs};
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
 use crate::engine::{HostSpan, Random, Rmw, SimError};
 use crate::kernel::{CpuMask, Futex, GroupId, Kernel, Policy, TaskSpec, Thread};
+use crate::scenario::ScenarioError;
+use crate::scenario::check::Check;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// The pools of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -221,5 +229,140 @@ impl Figures for Pools {
         add(FRAMES_PER_SECOND, frames);
         add(BURSTS_PER_SECOND, window.per_second);
         WorkloadResult::default()
+    }
+}
+
+/// Thread pools.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PoolSpec {
+    /// Instances; absent for as many as the machine's cores make.
+    pub instances: Option<usize>,
+    /// Cores of each instance, with all their threads.
+    pub cores_per_instance: usize,
+    /// Worker threads of an instance.
+    pub workers: usize,
+    /// Number of them that want a CPU at any time.
+    pub runnable: usize,
+    /// Threads of the fair class of an instance that never sleep.
+    pub fair: usize,
+    /// True if these wake up together, as slices of one frame.
+    pub slices: bool,
+    /// Their policy.
+    pub policy: Policy,
+    /// Wake-ups a second and CPU that the pool would make if the kernel cost nothing: one variant
+    /// each.
+    pub wakeups_per_second: Vec<u64>,
+    /// The longest burst over the shortest.
+    pub burst_ratio: u64,
+    /// Time of a CPU that a frame takes.
+    pub frame_time: Nanos,
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "ffmpeg",
+    default_name: "ffmpeg",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: r#"
+cores_per_instance = 1 | 2 | 4
+workers = 12 | 2
+runnable = 2 | 1
+wakeups = "2600/s" | ["1300/s", "2600/s", "5200/s"]
+"#,
+    optional: r#"
+instances = 1 | 2
+fair = 0 | 2
+slices = true | false
+burst_ratio = 10 | 1 | 100
+frame_time = "10ms"
+policy = "fifo" | "rr"
+priority = 99 | 1
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let workers = keys::required(table, "workers", 1, 256)? as usize;
+    let runnable = keys::required(table, "runnable", 1, workers as u64)? as usize;
+    let wakeups = keys::rates(table, "wakeups", keys::WAKEUPS_MAX)?;
+    let frame_time = keys::span(table, "frame_time", keys::TIMER, Nanos(10e6))?;
+    Ok(WorkloadKind::Pool(PoolSpec {
+        instances: keys::count(table, "instances", 4096)?,
+        cores_per_instance: keys::required(table, "cores_per_instance", 1, 256)? as usize,
+        workers,
+        runnable,
+        fair: table.number("fair", 0, 256)?.unwrap_or(0) as usize,
+        slices: table.flag("slices")?,
+        policy: keys::policy(table, Policy::Fifo(99))?,
+        wakeups_per_second: keys::needed(
+            table,
+            "wakeups",
+            "a rate a CPU, such as \"2500/s\"",
+            wakeups,
+        )?,
+        burst_ratio: table.number("burst_ratio", 1, 1_000)?.unwrap_or(10),
+        frame_time,
+    }))
+}
+
+impl Program for PoolSpec {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let config = pool_config(self, start.kernel, start.wakeups_per_second());
+        Ok(Pools::spawn(start.kernel, config)?)
+    }
+
+    fn tasks(&self, topology: &Topology) -> Product {
+        let of_cores = topology.core_count() / self.cores_per_instance;
+        let instances = self.instances.unwrap_or(of_cores) as u64;
+        let workers = self.workers as u64;
+        Product::new("workers", &[("instances", instances), ("workers", workers)])
+    }
+
+    fn check(&self, check: &Check<'_>) -> Result<(), ScenarioError> {
+        let cores = check.topology.core_count();
+        let most = cores / self.cores_per_instance;
+        let wanted = self.instances.unwrap_or(1);
+        if wanted <= most {
+            return Ok(());
+        }
+        let found = format!("{wanted} of {} cores", self.cores_per_instance);
+        let expected = format!("at most {most}: the machine has {cores} cores");
+        let key = match self.instances {
+            Some(_) => "instances",
+            None => "cores_per_instance",
+        };
+        Err(check.error(key, found, expected))
+    }
+
+    fn loads(&self) -> &[u64] {
+        &self.wakeups_per_second
+    }
+}
+
+/// Bursts between `least` and `burst_ratio` times that, of the mean that gives the load. In each
+/// mean, as many of an instance's CPUs as have a runnable worker finish a burst.
+fn pool_config(spec: &PoolSpec, kernel: &Kernel, wakeups_per_second: Option<u64>) -> PoolConfig {
+    let mut instances = PoolConfig::per_cores(kernel, spec.cores_per_instance);
+    instances.truncate(spec.instances.unwrap_or(instances.len()));
+    let cpus = instances[0].count();
+    let busy = spec.runnable.min(cpus) as f64 / cpus as f64;
+    let rate = wakeups_per_second.unwrap_or(spec.wakeups_per_second[0]) as f64;
+    let mean_ns = busy * 1e9 / rate;
+    let least_ns = 2.0 * mean_ns / (1.0 + spec.burst_ratio as f64);
+    let frame_bursts = (spec.frame_time.0 / mean_ns).round();
+    PoolConfig {
+        instances,
+        workers: spec.workers,
+        tokens: spec.runnable,
+        fair: spec.fair,
+        slices: spec.slices,
+        policy: spec.policy,
+        burst_least: Nanos(least_ns),
+        burst_most: Nanos(least_ns * spec.burst_ratio as f64),
+        frame_bursts: (frame_bursts as u64).max(1),
     }
 }

@@ -9,10 +9,18 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Kernel, Policy, TaskSpec};
+use crate::scenario::ScenarioError;
+use crate::scenario::check::Check;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// Configuration of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,5 +102,63 @@ impl Figures for RequestResponse {
     fn figures(&self, window: Window<'_>, add: Add<'_>) -> WorkloadResult {
         add(TRANSACTIONS_PER_SECOND, window.per_second);
         WorkloadResult::default()
+    }
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "request-response",
+    default_name: "request_response",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: r#"
+clients = "0-1" | "0"
+servers = "2-3" | "1"
+"#,
+    optional: r#"
+size_bytes = 1 | 4096
+work = "0s" | "1us"
+policy = "normal" | "rr"
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    const EXPECTED: &str = "as many CPUs as `clients` has, one for each";
+    let cpus = |key, expected| keys::needed(table, key, expected, keys::cpus(table, key)?);
+    let clients = cpus("clients", "the CPUs of the clients, such as \"0-3\"")?;
+    let servers = cpus("servers", EXPECTED)?;
+    if clients.len() != servers.len() {
+        return Err(table.error("servers", format!("{} CPUs", servers.len()), EXPECTED));
+    }
+    let work = keys::span(table, "work", keys::ANY, Nanos(0.0))?;
+    let pairs = clients.into_iter().zip(servers);
+    Ok(WorkloadKind::RequestResponse(RequestResponseConfig {
+        pairs: pairs
+            .map(|(client, server)| (CpuId(client), CpuId(server)))
+            .collect(),
+        policy: keys::policy(table, Policy::Normal(0))?,
+        size_bytes: table.number("size_bytes", 1, 4096)?.unwrap_or(1),
+        work,
+    }))
+}
+
+impl Program for RequestResponseConfig {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        Ok(RequestResponse::spawn(start.kernel, self)?)
+    }
+
+    fn tasks(&self, _topology: &Topology) -> Product {
+        let clients = self.pairs.len() as u64;
+        Product::new("clients", &[("", 2), ("clients", clients)])
+    }
+
+    fn check(&self, check: &Check<'_>) -> Result<(), ScenarioError> {
+        let last = self.pairs.last();
+        check.exist("clients", last.map(|pair| pair.0.0))?;
+        check.exist("servers", last.map(|pair| pair.1.0))
     }
 }

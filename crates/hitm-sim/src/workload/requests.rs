@@ -10,6 +10,7 @@
 
 mod arrivals;
 mod figures;
+mod spec;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,7 +19,9 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use self::arrivals::{Pattern, Source};
-pub(crate) use self::figures::FIGURES;
+use self::figures::FIGURES;
+pub(super) use self::spec::KIND;
+pub use self::spec::RequestsSpec;
 use super::cyclic::any_of;
 use crate::engine::{Random, SimError};
 use crate::kernel::{

@@ -13,10 +13,17 @@ use std::rc::Rc;
 pub use hitm_base::rt_migrate::{RtMigrate, RtMigrateConfig, Sample};
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::figures::{Add, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
 use crate::engine::SimError;
 use crate::kernel::{Barrier, Kernel, Policy, TaskSpec, Thread};
+use crate::scenario::ScenarioError;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// One pass of the busy loop: `clock_gettime` and a comparison.
 ///
@@ -175,4 +182,72 @@ fn add_all(results: &RtMigrate, add: Add<'_>) {
     add(START_US_MAX, most as f64);
     let lowest = starts.first().copied().unwrap_or(0);
     add(LOWEST_START_US_MAX, lowest as f64);
+}
+
+/// The test with its options, as a scenario states them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RtMigrateSpec {
+    /// Its threads; absent for one more than CPUs. Those of `config` do not count.
+    pub tasks: Option<usize>,
+    /// Its options.
+    pub config: RtMigrateConfig,
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "rt-migrate-test",
+    default_name: "rt_migrate",
+    read,
+    figures: &[FIGURES],
+    ends: true,
+    needed: "",
+    optional: r#"
+tasks = 5 | 1
+base_prio = 2 | 99
+run_time = "20ms"
+sleep = "100ms"
+max_error = "1ms"
+loops = 50 | 1
+equal = true | false
+check = true | false
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let tasks = keys::count(table, "tasks", 4096)?;
+    let usual = RtMigrateConfig::new(0);
+    let config = RtMigrateConfig {
+        tasks: tasks.unwrap_or(0),
+        base_prio: table.number("base_prio", 1, 90)?.unwrap_or(2) as u8,
+        run_time: keys::span(table, "run_time", keys::TIMER, usual.run_time)?,
+        sleep: keys::span(table, "sleep", keys::TIMER, usual.sleep)?,
+        max_err: keys::span(table, "max_error", keys::TIMER, usual.max_err)?,
+        loops: keys::count(table, "loops", 100_000)?.unwrap_or(usual.loops),
+        equal: table.flag("equal")?,
+        check: table.flag("check")?,
+    };
+    Ok(WorkloadKind::RtMigrateTest(RtMigrateSpec { tasks, config }))
+}
+
+impl Program for RtMigrateSpec {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        let tasks = self.tasks.unwrap_or(start.cpu_count() + 1);
+        let config = RtMigrateConfig {
+            tasks,
+            ..self.config
+        };
+        Ok(Running::spawn(start.kernel, config)?)
+    }
+
+    fn tasks(&self, topology: &Topology) -> Product {
+        let threads = self.tasks.unwrap_or(topology.cpu_count() + 1);
+        Product::new("tasks", &[("tasks", threads as u64)])
+    }
+
+    fn shorten(&mut self) {
+        self.config.loops = self.config.loops.div_ceil(10);
+    }
 }

@@ -10,11 +10,18 @@ use std::rc::Rc;
 
 use hitm_base::{Cycles, Nanos};
 
+use super::WorkloadKind;
 use super::deck::CpuDeck;
 use super::figures::{Add, Figure, Figures, Window, figures};
+use super::keys::{self, Table};
+use super::kind::{Kind, Program};
 use super::metric::WorkloadResult;
 use crate::engine::{Rmw, SimError};
 use crate::kernel::{Futex, Kernel, Policy, TaskSpec, Thread};
+use crate::scenario::ScenarioError;
+use crate::scenario::products::Product;
+use crate::scenario::start::Start;
+use hitm_base::Topology;
 
 /// Configuration of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -166,5 +173,49 @@ impl Figures for Schbench {
         of([WAKEUP_US_P50, WAKEUP_US_P99], &requests.wakeups);
         of([REQUEST_US_P50, REQUEST_US_P99], &requests.requests);
         WorkloadResult::default()
+    }
+}
+
+pub(super) const KIND: Kind = Kind {
+    name: "schbench",
+    default_name: "schbench",
+    read,
+    figures: &[FIGURES],
+    ends: false,
+    needed: "",
+    optional: r#"
+message_threads = 2
+workers = 16
+work = "500us"
+pause = "0s" | "2ms"
+"#,
+};
+
+fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
+    let work = keys::span(table, "work", keys::SHORT, Nanos(500e3))?;
+    let pause = keys::span(table, "pause", keys::ANY, Nanos(0.0))?;
+    Ok(WorkloadKind::Schbench(SchbenchConfig {
+        message_threads: keys::count(table, "message_threads", 4096)?.unwrap_or(2),
+        workers: keys::count(table, "workers", 4096)?.unwrap_or(16),
+        work,
+        pause,
+    }))
+}
+
+impl Program for SchbenchConfig {
+    fn kind(&self) -> &'static Kind {
+        &KIND
+    }
+
+    fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
+        Ok(Schbench::spawn(start.kernel, *self)?)
+    }
+
+    fn tasks(&self, _topology: &Topology) -> Product {
+        let factors = [
+            ("message_threads", self.message_threads as u64),
+            ("(1 + workers)", self.workers as u64 + 1),
+        ];
+        Product::new("workers", &factors)
     }
 }

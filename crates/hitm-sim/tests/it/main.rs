@@ -10,6 +10,7 @@ mod fair;
 mod hand_over;
 mod idle;
 mod join;
+mod kinds;
 mod lock_affinity;
 mod locks;
 mod preempt;

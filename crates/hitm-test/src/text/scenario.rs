@@ -1,6 +1,6 @@
 //! Scenarios.
 
-use super::{keys, sections, smudge, some_keys, table};
+use super::{keys, smudge, some_keys, table};
 use crate::Choices;
 
 const HEAD: &str = r#"
@@ -37,134 +37,16 @@ cfs_bandwidth_slice = "5ms" | "1us" | "1s"
 mechanisms = "timekeeper" | ["second-mask-read", "nohz-balance"] | [] | [[], ["expiring-slices"], ["huge-pages", "slice-extension"]]
 "#;
 
-/// Keys for the CPUs and the policy of a workload's threads.
-const TASKS: &str = r#"
-cpus = "0-3" | "0,2" | "3"
-threads = 2 | 1
-pinned = true | false
-policy = "fifo" | "rr" | "normal"
-priority = 99 | 1
-nice = 0 | -20 | 19
-start = "0s" | "5ms"
-"#;
-
-/// Kinds of workloads: the keys that each needs, and some that it may have, its own or those of tasks.
-const KINDS: &str = r#"
-[rt-migrate-test]
-[optional]
-tasks = 5 | 1
-base_prio = 2 | 99
-run_time = "20ms"
-sleep = "100ms"
-max_error = "1ms"
-loops = 50 | 1
-equal = true | false
-check = true | false
-[ffmpeg]
-cores_per_instance = 1 | 2 | 4
-workers = 12 | 2
-runnable = 2 | 1
-wakeups = "2600/s" | ["1300/s", "2600/s", "5200/s"]
-[optional]
-instances = 1 | 2
-fair = 0 | 2
-slices = true | false
-burst_ratio = 10 | 1 | 100
-frame_time = "10ms"
-policy = "fifo" | "rr"
-priority = 99 | 1
-[cyclictest]
-interval = "1ms"
-[tasks]
-[cyclic]
-sleep = "10us"
-work = "200ns"
-[tasks]
-[hogs]
-name = "a_1" | "w"
-[tasks]
-[pinned]
-cpus = "0-3" | "0"
-[optional]
-start = "5ms"
-[cgroup-hogs]
-children = 2 | 1
-leaves = 2 | 1
-hogs = 1 | 3
-quota = "50ms" | "1ms"
-[optional]
-subtrees = 1 | 2
-period = "100ms"
-burst = "0s" | "10ms"
-[lock-holder]
-quota = "50ms" | "1ms"
-[optional]
-holds = "read" | "write"
-work = "5us"
-page_wait = "200us"
-pause = "2ms"
-period = "100ms"
-[file-copy]
-buffer_bytes = 256 | 4096
-blocks = 500 | 2000
-baseline = 1655 | 3960
-cycle = "2us"
-hold_percent = 30 | 100
-[optional]
-files = 1 | 4
-read_percent = 50 | 100
-threads = 2
-cpus = "0-1"
-[hackbench]
-[optional]
-groups = 2 | 1
-pairs = 2 | 20
-loops = 10 | 100
-size_bytes = 100 | 1
-[schbench]
-[optional]
-message_threads = 2
-workers = 16
-work = "500us"
-pause = "0s" | "2ms"
-[pi-stress]
-[optional]
-groups = 2 | 1
-hold = "1us"
-base_prio = 1 | 97
-[requests]
-rate = "500/s" | "10000000/s"
-service = "1ms" | "100ns"
-[optional]
-batch = 4 | 1
-service_times = "fixed" | "uniform" | "exponential"
-threads = 2 | 64
-cpus = "0-3" | "3"
-nice = 0 | 19
-arrival_cpus = "0" | "1-2"
-group = "pod" | "app"
-[program-lock]
-[optional]
-uses = 1 | 4
-work = "1us" | "100us"
-work_times = "fixed" | "exponential"
-think = "0s" | "50us"
-hold = "0s" | "200ns"
-sleep = "0s" | "20us"
-spin = "1ns" | "40ns"
-touches = 0 | 3
-touches_times = "fixed" | "uniform"
-touch_bytes = 64 | 4096 | 2097152
-processes = true | false
-initialised = true | false
-threads = 2 | 9
-cpus = "0-3" | "3"
-pinned = true | false
-group = "pod" | "app"
-[rt-app]
-file = "a.json"
-[optional]
-"#;
+/// A kind of workload: the keys that it needs, and some that it may have, a line each: `cpus = 4 | 8`.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkloadKeys {
+    /// The `kind` of a `[[workload]]`.
+    pub kind: &'static str,
+    /// Keys that it needs.
+    pub needed: &'static str,
+    /// Keys that it may have.
+    pub optional: &'static str,
+}
 
 const GROUP: &str = r#"
 quota = "50ms" | "1ms"
@@ -213,8 +95,8 @@ const SETTINGS: [&str; 10] = [
     "kernel.=1",
 ];
 
-/// A scenario and settings that override parts of it.
-pub fn scenario(choices: &mut Choices<'_>) -> (String, Vec<String>) {
+/// A scenario with workloads of these kinds, and settings that override parts of it.
+pub fn scenario(choices: &mut Choices<'_>, kinds: &[WorkloadKeys]) -> (String, Vec<String>) {
     choices.draw_soundness();
     let mut out = String::new();
     keys(choices, &mut out, &table(HEAD));
@@ -229,18 +111,12 @@ pub fn scenario(choices: &mut Choices<'_>) -> (String, Vec<String>) {
         out += &format!("[[group]]\nname = \"{name}\"\n");
         some_keys(choices, &mut out, &table(GROUP), 3);
     }
-    let kinds = sections(KINDS);
     for _ in 0..choices.below(3) + 1 {
         out += "[[workload]]\n";
-        let nth = choices.below(kinds.len() / 2);
-        let (needed, optional) = (&kinds[2 * nth], &kinds[2 * nth + 1]);
-        out += &format!("kind = \"{}\"\n", needed.name);
-        keys(choices, &mut out, &needed.keys);
-        let optional = match optional.name {
-            "tasks" => &table(TASKS),
-            _ => &optional.keys,
-        };
-        some_keys(choices, &mut out, optional, 4);
+        let kind = kinds[choices.below(kinds.len())];
+        out += &format!("kind = \"{}\"\n", kind.kind);
+        keys(choices, &mut out, &table(kind.needed));
+        some_keys(choices, &mut out, &table(kind.optional), 4);
     }
     out += "[run]\n";
     first_and_some(choices, &mut out, RUN, 1);

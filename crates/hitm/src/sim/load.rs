@@ -16,7 +16,7 @@ use hitm_sim::scenario::{
     ModelChoice, Scenario, TEXT_BYTES_MAX, TRACE_BYTES_MAX, WorkloadKind, parse_trace,
 };
 use hitm_sim::workload::requests::TracedRequest;
-use hitm_sim::workload::rt_app::{self, RtApp};
+use hitm_sim::workload::rt_app::{self, RtApp, RtAppFile};
 use hitm_whatif::layout_files;
 
 use super::naming::shipped_scenario;
@@ -179,7 +179,7 @@ fn rt_apps(
 ) -> Result<BTreeMap<String, RtApp>, Error> {
     let mut apps = BTreeMap::new();
     for workload in &scenario.workloads {
-        let WorkloadKind::RtApp(file) = &workload.kind else {
+        let WorkloadKind::RtApp(RtAppFile(file)) = &workload.kind else {
             continue;
         };
         let path = folder.join(file);
@@ -200,10 +200,10 @@ fn traces(
 ) -> Result<BTreeMap<String, Vec<TracedRequest>>, Error> {
     let mut traces = BTreeMap::new();
     for workload in &scenario.workloads {
-        let WorkloadKind::Requests {
-            trace: Some(file), ..
-        } = &workload.kind
-        else {
+        let WorkloadKind::Requests(requests) = &workload.kind else {
+            continue;
+        };
+        let Some(file) = &requests.trace else {
             continue;
         };
         let path = folder.join(file);

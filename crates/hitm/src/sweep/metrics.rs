@@ -94,6 +94,8 @@ pub(super) fn known(kind: SourceKind, scenarios: &[Scenario]) -> String {
 mod tests {
     use std::path::Path;
 
+    use hitm_sim::scenario::{Kind, workload_kinds};
+
     use crate::sim::{LoadOptions, Simulation};
 
     use super::*;
@@ -102,31 +104,36 @@ mod tests {
         [machine]\npreset = \"broadwell-4s\"\ncpus = 8\n[run]\nduration = \"20ms\"\n\
         [kernel]\nplacement = \"lock-aware\"\nload_balancing = \"domains\"\n";
 
-    /// Workloads, one of each kind that needs no other file, long enough for each figure to appear.
-    const WORKLOADS: [&str; 17] = [
+    /// Workloads beside those of [`of_kind`], with keys that make more figures appear.
+    const WORKLOADS: [&str; 9] = [
         "kind = \"rt-migrate-test\"\nloops = 2\nrun_time = \"1ms\"\nsleep = \"2ms\"\n",
         "kind = \"ffmpeg\"\ncores_per_instance = 2\nworkers = 4\nrunnable = 2\nwakeups = \"2600/s\"\n",
-        "kind = \"cyclictest\"\n",
-        "kind = \"cyclic\"\n",
-        "kind = \"hogs\"\n",
         "kind = \"cgroup-hogs\"\nchildren = 2\nleaves = 2\nhogs = 8\nquota = \"2ms\"\nperiod = \"5ms\"\n",
         "kind = \"lock-holder\"\nquota = \"2ms\"\nperiod = \"5ms\"\n",
         "kind = \"file-copy\"\nbuffer_bytes = 256\nblocks = 50\nbaseline = 1655\ncycle = \"2us\"\nhold_percent = 30\nthreads = 8\n",
         "kind = \"hackbench\"\ngroups = 1\npairs = 2\nloops = 5\n",
-        "kind = \"schbench\"\n",
-        "kind = \"pi-stress\"\n",
-        "kind = \"lock-bench\"\nlock = \"spinlock\"\n",
-        "kind = \"request-response\"\nclients = \"0-1\"\nservers = \"2-3\"\n",
-        "kind = \"policy-changer\"\n",
         "kind = \"requests\"\nrate = \"2000/s\"\nservice = \"1ms\"\n",
         "kind = \"requests\"\nthink = \"1ms\"\nservice = \"1ms\"\ngroup = \"g\"\n\
             [[group]]\nname = \"g\"\nquota = \"2ms\"\nperiod = \"5ms\"\n",
         "kind = \"hogs\"\ngroup = \"g\"\n[[group]]\nname = \"g\"\n",
     ];
 
+    /// A workload with the keys that its kind needs, each with the first of its values; none for a kind
+    /// that needs another file.
+    fn of_kind(kind: &Kind) -> Option<String> {
+        let mut text = format!("kind = \"{}\"\n", kind.name);
+        for line in kind.needed.trim().lines() {
+            let (key, values) = line.split_once(" = ").unwrap();
+            let first = values.split(" | ").next().unwrap();
+            text += &format!("{key} = {first}\n");
+        }
+        (kind.name != "rt-app").then_some(text)
+    }
+
     #[test]
     fn every_figure_of_a_run_is_known() {
-        for workload in WORKLOADS {
+        let more = WORKLOADS.map(str::to_owned);
+        for workload in workload_kinds().filter_map(of_kind).chain(more) {
             let text = format!("{HEAD}[[workload]]\n{workload}");
             let options = LoadOptions::default();
             let simulation = Simulation::of_text(&text, "x", Path::new(""), &options).unwrap();

@@ -13,6 +13,7 @@
 
 mod back_off;
 mod figures;
+mod spec;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,7 +21,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 use self::back_off::BackOff;
-pub(crate) use self::figures::FIGURES;
+use self::figures::FIGURES;
+pub(super) use self::spec::KIND;
 use super::cyclic::any_of;
 use super::requests::Times;
 use crate::engine::{MemberKey, Place, Random, Rmw, SimError};

@@ -22,6 +22,7 @@ mod json;
 mod read;
 mod run;
 mod scheduling;
+mod spec;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -29,9 +30,11 @@ mod tests;
 use std::time::Duration;
 
 pub use error::{Fault, RtAppError};
-pub(crate) use figures::FIGURES;
+use figures::FIGURES;
 pub use groups::GroupPaths;
 pub use run::{Running, TaskResult};
+pub(super) use spec::KIND;
+pub use spec::RtAppFile;
 
 /// Longest file, in bytes.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
