@@ -6,7 +6,7 @@
 //! and switches stacks; the next task finishes the switch for the previous one and runs the balance
 //! callbacks.
 //!
-//! **What we do:** the same steps and lines. The order of classes is deadline, real-time, fair, idle.
+//! **What we do:** the same steps and lines. [`Class`] has the order of classes.
 //!
 //! **What a test could notice:** kernel code is preempted where [`super::preempt`] says. No core
 //! scheduling; no stop class; `wake_cpu` and freezer states do not exist.
@@ -17,7 +17,7 @@ use hitm_base::machine::MachineCost;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
-use super::deadline::EnqueueDl;
+use super::class::{Class, Enqueue};
 use super::fair::Dequeue;
 use super::functions as f;
 use super::preempt::EXIT_RESCHED;
@@ -158,12 +158,8 @@ impl Kernel {
         let cpu = if p.may_run_on(cpu) { cpu } else { first() };
         if self.balancing.get() == Balancing::Passive {
             self.wake_idle(p, cpu).await
-        } else if p.is_dl() {
-            self.select_task_rq_dl(p, cpu).await
-        } else if p.is_rt() {
-            self.select_task_rq_rt(p, cpu).await
         } else {
-            self.select_task_rq_fair(p, cpu, wake).await
+            p.class().select_task_rq(self, p, cpu, wake).await
         }
     }
 
@@ -212,22 +208,13 @@ impl Kernel {
         self.activate_task(rq, p).await;
         self.wakeup_preempt(rq, p).await;
         engine.store(site, p.p.state, TASK_RUNNING).await;
-        if p.is_dl() {
-            self.task_woken_dl(rq, p).await;
-        } else if p.is_rt() {
-            self.task_woken_rt(rq, p).await;
-        }
+        p.class().task_woken(self, rq, p).await;
     }
 
     /// A task becomes runnable on a run queue, which is locked.
     pub(super) async fn activate_task(&self, rq: &Rq, p: &Task) {
-        if p.is_dl() {
-            self.enqueue_task_dl(rq, p, EnqueueDl::Wakeup).await;
-        } else if p.is_rt() {
-            self.enqueue_task_rt(rq, p, false).await;
-        } else {
-            self.enqueue_task_fair(rq, p).await;
-        }
+        let why = Enqueue::Wakeup;
+        p.class().enqueue_task(self, rq, p, why).await;
         p.on_rq.set(true);
         self.engine.store(f::TTWU_DO_ACTIVATE, p.p.on_rq, 1).await;
     }
@@ -235,19 +222,13 @@ impl Kernel {
     /// A task leaves a run queue, which is locked, to sleep or to move. A fair one that sleeps may
     /// have to stay on it until it owes no time.
     pub(super) async fn deactivate_task(&self, rq: &Rq, p: &Task, sleeps: bool) {
-        if p.is_dl() {
-            self.dequeue_task_dl(rq, p).await;
-        } else if p.is_rt() {
-            self.dequeue_task_rt(rq, p).await;
-        } else {
-            let how = Dequeue {
-                sleeps,
-                is_special: self.engine.value(p.p.state) == TASK_DEAD,
-                is_delayed: false,
-            };
-            if !self.dequeue_task_fair(rq, p, how).await {
-                return;
-            }
+        let how = Dequeue {
+            sleeps,
+            is_special: self.engine.value(p.p.state) == TASK_DEAD,
+            is_delayed: false,
+        };
+        if !p.class().dequeue_task(self, rq, p, how).await {
+            return;
         }
         p.on_rq.set(false);
         // 2 is `TASK_ON_RQ_MIGRATING`.
@@ -271,18 +252,7 @@ impl Kernel {
     /// A task was put on a run queue, which is locked: the running one may have to go.
     pub(super) async fn wakeup_preempt(&self, rq: &Rq, p: &Task) {
         let curr = self.task(rq.curr.get());
-        match (p.is_dl(), curr.is_dl()) {
-            (true, true) => return self.wakeup_preempt_dl(rq, p, &curr).await,
-            (true, false) => return self.resched_curr(rq).await,
-            (false, true) => return,
-            (false, false) => {}
-        }
-        match (p.is_rt(), curr.is_rt()) {
-            (true, true) => self.wakeup_preempt_rt(rq, p, &curr).await,
-            (true, false) => self.resched_curr(rq).await,
-            (false, true) => {}
-            (false, false) => self.wakeup_preempt_fair(rq, p, &curr).await,
-        }
+        Class::wakeup_preempt(self, rq, p, &curr).await;
     }
 
     /// The running task of a run queue, which is locked, must call the scheduler.
@@ -423,50 +393,28 @@ impl Kernel {
     /// Chooses the next task of a run queue, which is locked, and does what the classes do for the
     /// old and the new one.
     async fn pick_next_task(&self, rq: &Rq, prev: &Rc<Task>) -> Rc<Task> {
-        if prev.is_dl() {
-            self.balance_dl(rq, prev).await;
-        }
-        if prev.is_rt() || prev.is_dl() {
-            self.balance_rt(rq, prev).await;
-        }
-        let mut next = self.pick_task_dl(rq).await;
-        if next.is_none() {
-            next = self.pick_task_rt(rq).await;
-        }
-        if next.is_none() {
-            next = self.pick_task_fair(rq).await;
-        }
+        Class::balance(self, rq, prev).await;
+        let mut next = self.pick_task(rq).await;
         if next.is_none() && self.sched_balance_newidle(rq).await {
-            next = self.pick_task_dl(rq).await;
-            if next.is_none() {
-                next = self.pick_task_rt(rq).await;
-            }
-            if next.is_none() {
-                next = self.pick_task_fair(rq).await;
-            }
+            next = self.pick_task(rq).await;
         }
         let next = next.unwrap_or_else(|| self.task(rq.idle));
         if next.id == prev.id {
             return next;
         }
-        if prev.is_dl() {
-            self.put_prev_task_dl(rq, prev).await;
-        } else if prev.is_rt() {
-            self.put_prev_task_rt(rq, prev).await;
-        } else if !prev.is_idle {
-            self.put_prev_task_fair(rq, prev).await;
-        }
-        if next.is_dl() {
-            self.set_next_task_dl(rq, &next).await;
-        } else if next.is_rt() {
-            self.set_next_task_rt(rq, &next).await;
-        } else if !next.is_idle {
-            self.set_next_task_fair(rq, &next).await;
-        } else {
-            rq.idle_since.set(self.engine.now());
-            self.update_idle_core(rq.cpu).await;
-        }
+        prev.class().put_prev_task(self, rq, prev).await;
+        next.class().set_next_task(self, rq, &next).await;
         next
+    }
+
+    async fn pick_task(&self, rq: &Rq) -> Option<Rc<Task>> {
+        for class in Class::ORDER {
+            let picked = class.pick_task(self, rq).await;
+            if picked.is_some() {
+                return picked;
+            }
+        }
+        None
     }
 
     /// The stack of a new task runs `body` and ends.
@@ -517,13 +465,7 @@ impl Kernel {
         self.rt_period(rq).await;
         let curr = self.task(rq.curr.get());
         self.promote_lazy(rq, &curr).await;
-        if curr.is_dl() {
-            self.update_curr_dl(rq).await;
-        } else if curr.is_rt() {
-            self.task_tick_rt(rq, &curr).await;
-        } else if !curr.is_idle {
-            self.task_tick_fair(rq, &curr).await;
-        }
+        curr.class().task_tick(self, rq, &curr).await;
         self.periodic_balance(rq).await;
         self.rq_unlock(rq).await;
         self.judge_unused_locks(site);

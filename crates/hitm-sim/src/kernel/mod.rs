@@ -13,6 +13,7 @@
 
 mod arrivals;
 mod boot;
+mod class;
 mod config;
 mod core;
 mod costs;

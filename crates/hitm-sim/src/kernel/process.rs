@@ -224,13 +224,7 @@ impl Kernel {
         self.engine.set_irqs(false);
         let rq = self.rq(self.engine.cpu());
         self.rq_lock(rq).await;
-        if task.is_dl() {
-            self.yield_task_dl(rq, task).await;
-        } else if task.is_rt() {
-            self.yield_task_rt(rq, task).await;
-        } else {
-            self.yield_task_fair(rq, task).await;
-        }
+        task.class().yield_task(self, rq, task).await;
         self.rq_unlock(rq).await;
         self.engine.set_irqs(true);
         debug_assert_eq!(self.engine.value(task.p.state), TASK_RUNNING);

@@ -16,7 +16,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use super::Kernel;
+use super::class::{Class, Enqueue};
 use super::core::Wake;
+use super::fair::Dequeue;
 use super::functions as f;
 use super::futex::{Futex, Waiters};
 use super::process::Thread;
@@ -248,59 +250,36 @@ impl Kernel {
     pub(super) async fn change_prio(&self, rq: &Rq, task: &Task, prio: u32, also: impl FnOnce()) {
         let (engine, site) = (&self.engine, f::RT_MUTEX_SETPRIO);
         let before = task.prio.get();
-        let was_rt = task.is_rt();
+        let was = task.class();
         // One that sleeps does not take what it owes into another class.
         self.finish_delayed(rq, task).await;
         let is_queued = task.on_rq.get();
         let is_running = rq.curr.get() == task.id;
         if is_queued {
-            if is_running && !task.is_rt() {
+            if is_running && was == Class::Fair {
                 self.put_prev_task_fair(rq, task).await;
             }
-            self.dequeue_for_setprio(rq, task).await;
+            was.dequeue_task(self, rq, task, Dequeue::default()).await;
         }
         task.prio.set(prio);
         also();
         engine.store(site, task.p.prio, u64::from(prio)).await;
         if is_queued {
-            self.enqueue_for_setprio(rq, task, before < prio).await;
-            if is_running && !task.is_rt() {
+            let class = task.class();
+            let at_head = before < prio;
+            let why = Enqueue::Changed { at_head };
+            class.enqueue_task(self, rq, task, why).await;
+            if is_running && class == Class::Fair {
                 self.set_next_task_fair(rq, task).await;
-            } else if is_running && !was_rt {
+            } else if is_running && class != was {
                 // Its time as a real-time task begins now.
                 task.exec_start.set(engine.now());
             }
-            self.class_changed(rq, task, was_rt, is_running);
+            if class != was {
+                was.switched_from(rq);
+                class.switched_to(rq, task, is_running);
+            }
             self.prio_changed(rq, task, before, is_running).await;
-        }
-    }
-
-    async fn dequeue_for_setprio(&self, rq: &Rq, task: &Task) {
-        if task.is_rt() {
-            self.dequeue_task_rt(rq, task).await;
-        } else {
-            let how = super::fair::Dequeue::default();
-            self.dequeue_task_fair(rq, task, how).await;
-        }
-    }
-
-    async fn enqueue_for_setprio(&self, rq: &Rq, task: &Task, at_head: bool) {
-        if task.is_rt() {
-            self.enqueue_task_rt(rq, task, at_head).await;
-        } else {
-            self.enqueue_task_fair(rq, task).await;
-        }
-    }
-
-    /// A queued task is of another class than before: `switched_from_rt` and `switched_to_rt`.
-    fn class_changed(&self, rq: &Rq, task: &Task, was_rt: bool, is_running: bool) {
-        let mut inner = rq.inner.borrow_mut();
-        if was_rt && !task.is_rt() && inner.rt.nr_running == 0 {
-            inner.pull_wanted = true;
-        }
-        let may_move = task.allowed_count.get() > 1 && inner.rt.overloaded;
-        if !was_rt && task.is_rt() && !is_running && may_move {
-            inner.push_wanted = true;
         }
     }
 

@@ -15,6 +15,7 @@ use super::places::{CfsMember, SeMember};
 use super::tree::Dequeue;
 use crate::engine::Rmw;
 use crate::kernel::Kernel;
+use crate::kernel::class::Class;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 use crate::kernel::task::{TIF_NOTIFY_RESUME, Task, TaskId};
@@ -46,7 +47,7 @@ impl Kernel {
         let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
         engine.load(site, place).await;
         let is_throttled = self.fair.groups.borrow().is_throttled_hierarchy(cfs);
-        if is_throttled && !p.is_rt() {
+        if is_throttled && p.class() == Class::Fair {
             self.update_rq_clock(rq).await;
             let how = Dequeue {
                 sleeps: true,

@@ -22,6 +22,7 @@ use super::domains::{self, SchedDomain};
 use super::group_stats::{Busiest, Migrate};
 use super::load_balance::IdleType;
 use crate::engine::{Engine, MemberKey, Place, SimError, Site};
+use crate::kernel::class::Class;
 use crate::kernel::core::Wake;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
@@ -430,8 +431,7 @@ impl Kernel {
         engine.set_irqs(false);
         self.rq_lock(source).await;
         let running = self.task(source.curr.get());
-        let may =
-            !running.is_idle && !running.is_rt() && !running.is_dl() && running.may_run_on(rq.cpu);
+        let may = running.class() == Class::Fair && running.may_run_on(rq.cpu);
         let active = &self.balancer_of().cpus[source.cpu.index()].active;
         let is_asked = may && active.get().is_none();
         if is_asked {

@@ -14,6 +14,7 @@
 
 use super::entity::EntityId;
 use crate::kernel::Kernel;
+use crate::kernel::class::Class;
 use crate::kernel::rq::Rq;
 use crate::kernel::task::Task;
 
@@ -208,7 +209,7 @@ impl Kernel {
 
     /// A task goes from one CPU to another, and its load with it.
     pub(in crate::kernel) fn move_averages(&self, p: &Task, from: &Rq, to: &Rq) {
-        if self.balancer.is_none() || p.is_rt() || p.is_dl() || !p.is_placed.get() {
+        if self.balancer.is_none() || p.class() != Class::Fair || !p.is_placed.get() {
             return;
         }
         self.update_cpu_load(from);
