@@ -1,11 +1,13 @@
-/* Two hundred threads that each count in a word of their own, eight of them in a line.
+/* THREADS threads, two hundred by default, that each count in a word of their own, eight of them in a line.
  *
  * cc -O2 -g -pthread -o many_threads many_threads.c; ./many_threads ITERATIONS
  */
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { THREADS = 200 };
+#ifndef THREADS
+#define THREADS 200
+#endif
 
 static unsigned long counts[THREADS];
 static long iterations;

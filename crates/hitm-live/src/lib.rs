@@ -4,7 +4,7 @@
 //! down by a test. No model of a machine is loaded here.
 
 pub mod cgroups;
-mod clock;
+pub mod clock;
 pub mod containers;
 pub mod holders;
 pub mod kernel;

@@ -106,10 +106,27 @@ pub struct Watched {
     pub hits: Vec<Hit>,
     /// Time at which watches began to count, on the clock of their hits.
     pub begun_ns: u64,
+    /// Time from which on all of them did.
+    pub armed_ns: u64,
+    /// Those of threads.
+    pub armed: Vec<ArmedWatch>,
     /// Time until which those did that had not ended by themselves.
     pub ended_ns: u64,
     /// Threads whose watches could not be set.
     pub refused_count: u64,
+}
+
+/// A watch of a thread, and the time for which it counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArmedWatch {
+    /// Its number among the watched words.
+    pub watch: usize,
+    /// The thread.
+    pub tid: u32,
+    /// Time at which it began to count, on the clock of hits.
+    pub since_ns: u64,
+    /// Time for which it counted while the thread ran.
+    pub counted_ns: u64,
 }
 
 /// A thread that is followed.

@@ -52,6 +52,8 @@ pub struct Stat {
     pub is_kernel: bool,
     /// Its nice value, -20 to 19.
     pub nice: i8,
+    /// CPU time in clock ticks, in programs and in the kernel; of a process that of all its threads.
+    pub cpu_ticks: u64,
     /// Clock ticks from boot to the task's start.
     pub start_ticks: u64,
     /// The CPU that it ran on last.
@@ -83,7 +85,8 @@ impl Stat {
         let field = |number: usize| fields.get(number - 3).copied();
         // A session of a process outside of our PID namespace is 0 or -1.
         let id = |number| field(number).map(|text| text.parse().unwrap_or(0));
-        let flags: u64 = field(9)?.parse().ok()?;
+        let number = |number| field(number)?.parse::<u64>().ok();
+        let flags = number(9)?;
         Some(Stat {
             comm: comm.to_owned(),
             state: field(3)?.chars().next()?,
@@ -92,7 +95,8 @@ impl Stat {
             session: id(6)?,
             is_kernel: flags & KERNEL_THREAD != 0,
             nice: field(19)?.parse().ok()?,
-            start_ticks: field(22)?.parse().ok()?,
+            cpu_ticks: number(14)?.saturating_add(number(15)?),
+            start_ticks: number(22)?,
             cpu: field(39)?.parse().ok()?,
             is_deadline: field(41)?.parse() == Ok(DEADLINE_POLICY),
         })

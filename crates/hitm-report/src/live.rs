@@ -3,6 +3,7 @@
 mod fixed;
 mod holders;
 mod json;
+mod lines;
 mod lock;
 pub mod neighbours;
 mod program;
@@ -19,6 +20,7 @@ use hitm_live::recording::LiveRecording;
 
 pub use holders::{live_chain, live_holders, live_taker};
 pub use json::render as json;
+pub use lines::{LineView, LiveLines, live_line};
 pub use lock::{LiveRun, LockView, live_caller, live_lock, live_run, live_thread};
 pub use program::{ProgramLock, ProgramLocks, live_program, live_program_lock};
 pub use text::render as text;

@@ -158,6 +158,7 @@ fn reason(report: &Report, finding: &Finding) -> String {
         .is_some_and(|seen| seen.is_by_samples);
     let evidence = match (finding.bounds, report.is_sampled()) {
         (Some(_), _) if is_by_samples => say::candidate(),
+        (Some(bounds), _) if bounds.change_rate_per_s == 0 => say::changes_unknown(),
         (Some(bounds), _) => say::changes(grouped(bounds.change_rate_per_s)),
         (None, true) => say::hitms(
             grouped(finding.counts.remote_hitm()),

@@ -136,7 +136,7 @@ pub struct WatchedLine {
     pub address: u64,
     /// Samples that may stand at its accesses.
     pub sample_count: u64,
-    /// Times in a second that the line changed hands under watch, which slows threads down.
+    /// Times in a second that the line changes hands, at least: of threads as they run when nobody watches.
     pub change_rate_per_s: u64,
     /// CPU time that it cost at most: that of sample_count.
     pub most_ns: u64,

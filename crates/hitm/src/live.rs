@@ -37,7 +37,7 @@ use hitm_files::output_file::{self, OutputError};
 use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
 use layers::Layers;
 pub use lines::{
-    LineLooks, LinesConfig, LinesEnded, LinesError, LinesTarget, has_clock_samples,
+    LineLooks, LineWindows, LinesConfig, LinesEnded, LinesError, LinesTarget, has_clock_samples,
     lines_of_samples, record_lines,
 };
 pub use whatif::{

@@ -1,7 +1,7 @@
 //! The perf events behind clocks and watches (perf_event_open(2)).
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::AsRawFd as _;
 
 use super::{CALLERS_MAX, WORD_BYTES, WatchedAccess, record, registers};
@@ -94,6 +94,7 @@ impl Sight {
             WatchedAccess::Any => 3,
         };
         let mut attributes = self.attributes(BREAKPOINT, EVERY_HIT);
+        attributes[4] = TOTAL_TIME_ENABLED;
         attributes[5] |= DISABLED;
         attributes[6] = kind << 32;
         attributes[7] = address;
@@ -133,6 +134,17 @@ pub(super) fn enable(event: &File, counts: bool) {
     let request = if counts { ENABLE } else { DISABLE };
     let _ = ioctl(event, request, 0);
 }
+
+/// Time for which a watch has counted: of a thread's, that for which the thread ran.
+pub(super) fn counted_ns(event: &File) -> io::Result<u64> {
+    let mut values = [[0; 8]; 2];
+    let mut event = event;
+    event.read_exact(values.as_flattened_mut())?;
+    Ok(u64::from_ne_bytes(values[1]))
+}
+
+/// `PERF_FORMAT_TOTAL_TIME_ENABLED`: a read gives the time behind the count.
+const TOTAL_TIME_ENABLED: u64 = 1;
 
 /// `PERF_EVENT_IOC_*`.
 const ENABLE: libc::c_ulong = 0x2400;

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use super::event::{self, Sight, Whom};
-use super::{Hit, Seen, WATCHES_MAX, Watch, WatchLimits, Watched, record};
+use super::{ArmedWatch, Hit, Seen, WATCHES_MAX, Watch, WatchLimits, Watched, record};
 use crate::clock::monotonic_ns;
 use crate::sampler::ring::Ring;
 
@@ -17,6 +17,7 @@ const RING_BYTES: usize = 16 << 10;
 struct OpenWatch {
     /// Number among the watched words.
     number: usize,
+    whom: Whom,
     file: File,
 }
 
@@ -61,7 +62,8 @@ impl OpenWatches {
                 });
             match opened {
                 Ok((id, file)) => {
-                    self.open.insert(id, OpenWatch { number, file });
+                    let whom = bearer.whom;
+                    self.open.insert(id, OpenWatch { number, whom, file });
                 }
                 // It has ended.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => break,
@@ -79,8 +81,8 @@ impl OpenWatches {
         let before = bytes();
         let begun_ns = monotonic_ns();
         let start = Instant::now();
-        let files = || self.open.values().map(|watch| &watch.file);
-        files().for_each(|file| event::arm(file, limits.hits_max));
+        let since_ns = self.arm(limits.hits_max);
+        let armed_ns = monotonic_ns();
         let enough = before + limits.hits_enough * RECORD_BYTES;
         loop {
             let left = limits.time.saturating_sub(start.elapsed());
@@ -89,13 +91,41 @@ impl OpenWatches {
             }
             std::thread::sleep(left.min(LOOK_EVERY));
         }
-        files().for_each(|file| event::enable(file, false));
+        let files = self.open.values().map(|watch| &watch.file);
+        files.for_each(|file| event::enable(file, false));
         Watched {
             hits: Vec::new(),
             begun_ns,
+            armed_ns,
+            armed: self.armed(&since_ns),
             ended_ns: monotonic_ns(),
             refused_count: self.refused_count,
         }
+    }
+
+    /// Lets all count, one after the other. Returns the times from which on they do.
+    fn arm(&self, hits_max: u32) -> Vec<u64> {
+        let watches = self.open.values();
+        let arm = |watch: &OpenWatch| {
+            event::arm(&watch.file, hits_max);
+            monotonic_ns()
+        };
+        watches.map(arm).collect()
+    }
+
+    /// The watches of threads, which count no more.
+    fn armed(&self, since_ns: &[u64]) -> Vec<ArmedWatch> {
+        let watches = self.open.values().zip(since_ns);
+        let armed = |(watch, since_ns): (&OpenWatch, &u64)| match watch.whom {
+            Whom::Thread(tid) => Some(ArmedWatch {
+                watch: watch.number,
+                tid,
+                since_ns: *since_ns,
+                counted_ns: event::counted_ns(&watch.file).ok()?,
+            }),
+            Whom::Cpu(_) => None,
+        };
+        watches.filter_map(armed).collect()
     }
 
     /// The hit that a record tells of, if one of these watches made it.

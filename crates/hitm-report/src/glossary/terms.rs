@@ -163,8 +163,8 @@ const LINES: &[Term] = &[
 const COST: &[Term] = &[
     Term::new(
         "at least",
-        "Of a running program: the part of the CPU time that hand-overs cost which watches saw, at the machine \
-         model's price. A watch slows the threads that it stops, so there were more.",
+        "Of a running program: the part of the CPU time that its hand-overs cost, at the machine model's price, as many \
+         as are certain by what watches saw. There were more.",
     )
     .also(&["at least%"])
     .more("guide/live-lines.md"),

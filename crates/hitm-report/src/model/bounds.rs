@@ -23,7 +23,7 @@ fields! {
         pub hit_count: u64 => count "hits";
         /// Part of the CPU time that stands at accesses to shared lines: what they cost at most.
         pub most_share: f64 => share "at most";
-        /// Part of the CPU time that hand-overs cost which watches saw: what shared lines cost at least.
+        /// Part of the CPU time of the hand-overs that are certain by watches: what shared lines cost at least.
         pub least_share: f64 => share "at least";
         /// Calibration of the host: where samples stand, and what its events cost; null for others.
         pub host: Option<String> => label "host";
@@ -39,9 +39,9 @@ pub struct CostBounds {
     pub most_share: f64,
     /// Standard error of that by the number of samples.
     pub most_error: f64,
-    /// Part that hand-overs cost which watches saw.
+    /// Part of the hand-overs that are certain by watches.
     pub least_share: f64,
-    /// Hand-overs of its lines in a second, under watch.
+    /// Hand-overs of its lines in a second, at least.
     pub change_rate_per_s: u64,
 }
 

@@ -106,7 +106,7 @@ fields! {
         most_share => sampled share "at most", |finding| finding.bounds.map(|bounds| bounds.most_share);
         /// The standard error of most_share, by the number of samples.
         most_error => sampled share "+-", |finding| finding.bounds.map(|bounds| bounds.most_error);
-        /// Part of it that hand-overs cost which watches saw: what it costs at least.
+        /// Part of it of the hand-overs that are certain by watches: what it costs at least.
         least_share => sampled share "at least", |finding| finding.bounds.map(|bounds| bounds.least_share);
         /// Cycles lost in fights that end when the bytes lie on different lines.
         pub false_sharing_cycles: u64 => recorded cycles "false sharing";

@@ -71,7 +71,9 @@ sentences! {
     /// Evidence of samples.
     hitms(remote, local) = "{remote} remote and {local} local HITMs";
     /// Evidence of watches.
-    changes(rate) = "{rate} hand-overs a second under watch";
+    changes(rate) = "at least {rate} hand-overs a second";
+    /// Evidence of too few watches.
+    changes_unknown() = "watched too seldom to tell how many hand-overs a second";
     /// Evidence of samples that nothing was watched beside.
     candidate() = "a candidate by samples alone";
     /// Evidence of recordings.

@@ -62,13 +62,13 @@ fields! {
         /// CPU time that stands at these accesses: what they cost at most. Rows of a line share its time by the cycles
         /// that the model prices them at.
         pub most_ns: Option<u64> => nanos "at most";
-        /// CPU time of the hand-overs that watches saw: what they cost at least, shared in the same way.
+        /// CPU time of the hand-overs that are certain by watches: what they cost at least, shared in the same way.
         pub least_ns: Option<u64> => nanos "at least";
         /// most_ns as a part of cpu_ns.
         most_share => share "at most", |row| row.most_ns.map(|ns| share(ns, row.cpu_ns));
         /// least_ns as a part of cpu_ns.
         least_share => share "at least", |row| row.least_ns.map(|ns| share(ns, row.cpu_ns));
-        /// Hand-overs of the line in a second, under watch, shared in the same way.
+        /// Hand-overs of the line in a second, at least, shared in the same way.
         pub change_rate_per_s: Option<f64> => decimal "hand-overs/s";
     }
 }

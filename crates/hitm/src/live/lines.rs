@@ -12,6 +12,7 @@ mod kernel;
 mod looks;
 mod memory;
 mod observed;
+mod pace;
 mod sampled;
 mod subject;
 mod told;
@@ -32,7 +33,7 @@ use thiserror::Error;
 use self::budget::{Budget, Part};
 use self::host::Host;
 use self::kernel::LiveKernel;
-pub use self::looks::LineLooks;
+pub use self::looks::{LineLooks, LineWindows};
 use self::memory::{Line, Space};
 use self::observed::Observed;
 pub use self::sampled::{has_clock_samples, lines_of_samples};
@@ -40,7 +41,6 @@ pub use self::subject::LinesTarget;
 use self::subject::Subject;
 use self::watching::Watcher;
 use super::{LiveError, LiveProgress, LiveTarget, online_cpus};
-use crate::record::Signals;
 
 /// Time between readings of the rings.
 const READ_EVERY: Duration = Duration::from_millis(20);
@@ -247,15 +247,12 @@ impl<'a> Watch<'a> {
     fn run(
         &mut self,
         duration: Option<Duration>,
-        signals: &Signals,
+        is_over: &dyn Fn() -> bool,
         progress: &mut dyn FnMut(LiveProgress),
     ) {
         let left =
             |begun: Instant| duration.map(|duration| duration.saturating_sub(begun.elapsed()));
-        while self.goes_on()
-            && signals.pending().is_none()
-            && left(self.begun) != Some(Duration::ZERO)
-        {
+        while self.goes_on() && !is_over() && left(self.begun) != Some(Duration::ZERO) {
             progress(LiveProgress {
                 elapsed: self.begun.elapsed(),
                 sample_count: self.observed.sample_count,
@@ -338,7 +335,7 @@ impl<'a> Watch<'a> {
             memory: &observed.memory,
             code: &mut observed.code,
             threads: &mut observed.threads,
-            has_writes: observed.host.figures.watches_writes,
+            figures: observed.host.figures,
         };
         observed.candidates.refused_count += watcher.round(line, candidate);
         if let Some(kernel) = &mut observed.code.kernel

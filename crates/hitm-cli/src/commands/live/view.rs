@@ -1,7 +1,8 @@
-//! `hitm live` without a verb: locks, throttled groups and late wake-ups in the terminal.
+//! `hitm live` without a verb: locks, throttled groups, late wake-ups and contended lines in the terminal.
 //!
 //! [`state`] says what a key or a window of time changes, [`draw`] shows it, [`layers`] observes in threads of its own,
-//! and [`tui`](crate::tui) borrows the terminal. Figures are those of `hitm live locks`, `throttle` and `wakeups`.
+//! and [`tui`](crate::tui) borrows the terminal. Figures are those of `hitm live locks`, `throttle`, `wakeups` and
+//! `lines`.
 
 mod draw;
 mod layers;
@@ -61,8 +62,8 @@ impl ViewArgs {
 pub(super) fn check(terminal: &Terminal) -> Result<()> {
     tui::check(
         terminal,
-        "hitm live without a verb is a view in a terminal, and standard output is none; the verbs are locks, rt, \
-         throttle and wakeups (hitm live --help)",
+        "hitm live without a verb is a view in a terminal, and standard output is none; the verbs are lines, locks, \
+         neighbours, rt, throttle and wakeups (hitm live --help)",
         "hitm live without a verb needs a terminal with a cursor, and TERM is dumb",
     )
 }

@@ -70,7 +70,7 @@ fn a_terminal_that_hangs_up_ends_the_view() {
             }
         }
         let mut pty = Pty::start(&mut command, SIZE);
-        pty.wait_for("Locks by wasted CPU time");
+        pty.wait_for("Locks by CPUs lost");
         pty.hang_up();
         pty.end();
     }
@@ -84,7 +84,7 @@ fn keys_show_a_lock_place_its_threads_and_put_them_back() {
     let fight = Fight::start();
     let journals = tempfile::tempdir().expect("a temporary directory");
     let (mut pty, before) = view_of(&fight, journals.path());
-    pty.wait_for("[1 Locks by wasted CPU time]");
+    pty.wait_for("[1 Locks by CPUs lost]");
     pty.wait_for(">");
     pty.press("\r");
     pty.wait_for("Callers");

@@ -7,8 +7,8 @@ use indexmap::IndexMap;
 use super::super::programs::SeenAccess;
 use super::host::Host;
 use super::memory::Line;
+use super::pace::Pace;
 use super::touches::Touches;
-use super::watching::Changes;
 
 /// Lines that are kept: those of a large heap's hot part.
 const LINES_MAX: usize = 1 << 16;
@@ -38,7 +38,7 @@ pub(super) struct Candidate {
     /// Rounds in a row that saw one thread or none.
     alone_rounds: u32,
     pub(super) hit_count: u64,
-    pub(super) changes: Changes,
+    pub(super) pace: Pace,
 }
 
 impl Candidate {

@@ -13,6 +13,8 @@ use crate::record::exit_code_of;
 pub enum LinesTarget {
     /// All threads of a process, of a cgroup or of a program; the whole system for the kernel alone.
     All(LiveTarget),
+    /// All threads of these processes and of those that they start.
+    Processes(Vec<u32>),
     /// These threads alone, of one process or of several.
     Threads(Vec<u32>),
 }
@@ -22,6 +24,10 @@ impl LinesTarget {
     pub(super) fn text(&self) -> String {
         match self {
             LinesTarget::All(target) => target.text(),
+            LinesTarget::Processes(pids) => {
+                let numbers: Vec<String> = pids.iter().map(u32::to_string).collect();
+                format!("processes {}", numbers.join(", "))
+            }
             LinesTarget::Threads(tids) => {
                 let numbers: Vec<String> = tids.iter().map(u32::to_string).collect();
                 let word = if tids.len() == 1 { "thread" } else { "threads" };
@@ -60,6 +66,7 @@ impl Subject {
                 let (child, members) = members(target, None)?;
                 (child, members, Vec::new())
             }
+            LinesTarget::Processes(pids) => (None, Members::Processes(pids.clone()), Vec::new()),
             LinesTarget::Threads(tids) => {
                 let members = Members::Processes(processes_of(tids)?);
                 (None, members, tids.clone())

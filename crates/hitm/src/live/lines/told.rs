@@ -25,7 +25,7 @@ use super::kernel::LiveKernel;
 use super::memory::{Line, Memory, Space};
 use super::observed::Observed;
 use super::touches::TouchRate;
-use draws::{Priced, count_of_each, hand_over, scale};
+use draws::{Least, Priced, count_of_each, hand_over, scale};
 
 /// Lines that are told of.
 const LINES_MAX: usize = 1000;
@@ -59,7 +59,10 @@ pub(super) fn write<W: Write>(
     let count = count_of_each(told.len());
     for one in &told {
         let mut priced = teller.priced(one, count, &mut directory);
-        watched.lines.push(teller.bounds(one, hand_over(&priced)));
+        let least = teller.least(&teller.unwatched(one), count, &mut directory);
+        watched
+            .lines
+            .push(teller.bounds(one, hand_over(&priced), least));
         scale(&mut priced, teller.most_ns(one));
         accesses.extend(priced);
     }
@@ -170,34 +173,53 @@ impl Teller<'_> {
         all_ns.saturating_sub(alone_ns as u64)
     }
 
-    /// Least part of the time for which two of a line's threads ran at once, by their mean number: of `n` that can
-    /// run, `1 + (n - 1) * part` at most do so.
-    fn together(&self, told: &Told<'_>) -> f64 {
-        let tids: BTreeSet<u32> = told.rates.iter().map(|rate| rate.touch.tid).collect();
-        let samples = tids.iter().filter_map(|tid| self.observed.threads.get(tid));
-        let ran_ns = samples.map(|thread| thread.samples).sum::<u64>() * self.observed.period_ns;
-        let mean = ran_ns as f64 / self.observed.sampled_ns.max(1) as f64;
-        let most = tids.len().min(self.machine.machine.topology.cpu_count());
-        ((mean - 1.0) / (most.max(2) - 1) as f64).clamp(0.0, 1.0)
+    /// Accesses as often as threads make them while nobody watches, at least; none of threads that never met another.
+    fn unwatched<'t>(&self, told: &Told<'t>) -> Told<'t> {
+        let per_s = told.candidate.pace.per_s();
+        let mut watched: BTreeMap<u32, f64> = BTreeMap::new();
+        for rate in &told.rates {
+            *watched.entry(rate.touch.tid).or_default() += rate.per_s;
+        }
+        let rates = told.rates.iter().filter_map(|rate| {
+            let tid = rate.touch.tid;
+            Some(TouchRate {
+                per_s: rate.per_s / watched[&tid] * per_s.get(&tid)? * self.ran_share(tid),
+                ..rate.clone()
+            })
+        });
+        Told {
+            rates: rates.collect(),
+            ..*told
+        }
     }
 
-    fn bounds(&self, told: &Told<'_>, hand_over: Cycles) -> WatchedLine {
-        let together = self.together(told);
-        let change_rate_per_s = (told.candidate.changes.per_s() as f64 * together) as u64;
-        let ns = self.machine.machine.clock.nanos(hand_over).0;
-        let seconds = self.observed.sampled_ns as f64 / 1e9;
-        let least = change_rate_per_s as f64 * ns * seconds;
+    /// Threads of a line that run at once, in the mean.
+    fn running(&self, told: &Told<'_>) -> f64 {
+        let tids: BTreeSet<u32> = told.rates.iter().map(|rate| rate.touch.tid).collect();
+        tids.iter().map(|tid| self.ran_share(*tid)).sum()
+    }
+
+    /// Part of the time for which a thread ran.
+    fn ran_share(&self, tid: u32) -> f64 {
+        let thread = self.observed.threads.get(&tid);
+        let ran_ns = thread.map_or(0, |thread| thread.samples) * self.observed.period_ns;
+        ran_ns as f64 / self.observed.sampled_ns.max(1) as f64
+    }
+
+    fn bounds(&self, told: &Told<'_>, hand_over: Cycles, least: Least) -> WatchedLine {
         // On one CPU, threads have it one after the other: nobody takes it from anybody.
         let most_ns = match hand_over {
             Cycles::ZERO => 0,
             _ => self.most_ns(told),
         };
+        let seconds = self.observed.sampled_ns as f64 / 1e9;
+        let least_ns = least.changes_per_s * least.change_ns * seconds;
         WatchedLine {
             address: self.address(told.line),
             sample_count: told.candidate.standing,
-            change_rate_per_s,
+            change_rate_per_s: least.changes_per_s as u64,
             most_ns,
-            least_ns: (least as u64).min(most_ns),
+            least_ns: (least_ns as u64).min(most_ns),
         }
     }
 

@@ -110,7 +110,7 @@ pub(super) struct Turn {
 impl Turn {
     /// Returns true if threads met at the words: on two CPUs, one soon after the other. Else they may have had them one
     /// after the other.
-    fn has_met(&self) -> bool {
+    pub(super) fn has_met(&self) -> bool {
         self.touched.windows(2).any(|pair| {
             let [one, other] = [&pair[0], &pair[1]];
             one.is_soon_before(other) && one.touch.tid != other.touch.tid && one.cpu != other.cpu

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use hitm_base::{AccessOp, LINE_SIZE};
 use hitm_live::lines::{
-    Hit, LineSampler, SampledThread, WATCHES_MAX, WORD_BYTES, Watch, WatchLimits, Watched,
-    WatchedAccess, WatchedThread,
+    Calibration, Hit, LineSampler, SampledThread, WATCHES_MAX, WORD_BYTES, Watch, WatchLimits,
+    Watched, WatchedAccess, WatchedThread,
 };
 
 use super::super::programs::SeenAccess;
@@ -14,6 +14,7 @@ use super::candidates::Candidate;
 use super::code::Code;
 use super::memory::{Line, Memory, Space};
 use super::observed::SampledTask;
+use super::pace::Armed;
 use super::touches::{Touch, Touched, Turn, WORDS};
 
 /// Length of a turn, and hits of one word by one thread in it. A hit costs its thread some 3 us, so that a turn takes
@@ -55,8 +56,7 @@ pub(super) struct Watcher<'a> {
     pub(super) memory: &'a Memory,
     pub(super) code: &'a mut Code,
     pub(super) threads: &'a mut BTreeMap<u32, SampledTask>,
-    /// True if watches of writes alone see something.
-    pub(super) has_writes: bool,
+    pub(super) figures: Calibration,
 }
 
 impl Watcher<'_> {
@@ -69,19 +69,21 @@ impl Watcher<'_> {
         };
         let mut seen = BTreeSet::new();
         let mut refused_count = 0;
+        let mut turns = Vec::new();
         for words in words(candidate) {
             let any = self.turn(&words, WatchedAccess::Any, &on);
-            let write = (self.has_writes && !any.turn.touched.is_empty())
+            let write = (self.figures.watches_writes && !any.turn.touched.is_empty())
                 .then(|| self.turn(&words, WatchedAccess::Write, &on));
             for turned in std::iter::once(&any).chain(&write) {
                 candidate.hit_count += turned.hit_count;
                 refused_count += turned.refused_count;
             }
-            candidate.changes.add(&any.turn.touched);
             let write = write.as_ref().map(|write| &write.turn);
             candidate.touches.add(&any.turn, write);
             seen.extend(any.turn.threads());
+            turns.push((any.turn, any.armed));
         }
+        candidate.pace.round(&turns, self.figures.hit_ns);
         candidate.watched(seen.len() < 2);
         refused_count
     }
@@ -141,6 +143,7 @@ impl Watcher<'_> {
                 words: words.to_vec(),
                 touched,
             },
+            armed: hits.armed(),
             hit_count: watched.hits.len() as u64,
             refused_count: watched.refused_count,
         }
@@ -212,12 +215,17 @@ fn key(hit: &Hit) -> Key {
 }
 
 /// Hits of the watches of a turn.
-struct Hits {
+struct Hits<'w> {
+    watched: &'w Watched,
     by_watch: BTreeMap<Key, OfWatch>,
-    /// Times at which the first watch of a thread ended.
-    first_ends: BTreeMap<u32, u64>,
-    begun_ns: u64,
-    ended_ns: u64,
+    /// The first watch of a thread that ended.
+    first_ends: BTreeMap<u32, FirstEnd>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FirstEnd {
+    watch: usize,
+    time_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -226,13 +234,12 @@ struct OfWatch {
     last_ns: u64,
 }
 
-impl Hits {
-    fn of(watched: &Watched) -> Hits {
+impl Hits<'_> {
+    fn of(watched: &Watched) -> Hits<'_> {
         let mut hits = Hits {
+            watched,
             by_watch: BTreeMap::new(),
             first_ends: BTreeMap::new(),
-            begun_ns: watched.begun_ns,
-            ended_ns: watched.ended_ns,
         };
         for hit in &watched.hits {
             let of = hits.by_watch.entry(key(hit)).or_default();
@@ -240,7 +247,10 @@ impl Hits {
             of.last_ns = hit.seen.time_ns;
             if of.count >= LIMITS.hits_max {
                 let end = hits.first_ends.entry(hit.seen.tid);
-                end.or_insert(hit.seen.time_ns);
+                end.or_insert(FirstEnd {
+                    watch: hit.watch,
+                    time_ns: hit.seen.time_ns,
+                });
             }
         }
         hits
@@ -251,21 +261,48 @@ impl Hits {
         let of = self.by_watch[&key(hit)];
         let end = match of.count >= LIMITS.hits_max {
             true => of.last_ns,
-            false => self.ended_ns,
+            false => self.watched.ended_ns,
         };
-        1e9 / end.saturating_sub(self.begun_ns).max(1) as f64
+        1e9 / end.saturating_sub(self.watched.begun_ns).max(1) as f64
+    }
+
+    /// The watch of each thread that ended first, or one that did not end. Watches of CPUs do not know when a thread ran.
+    fn armed(&self) -> BTreeMap<u32, Armed> {
+        let on_cpus = self.by_watch.keys().map(|key| {
+            let until_ns = self.first_ends.get(&key.tid).map(|end| end.time_ns);
+            let since_ns = self.watched.armed_ns;
+            let until_ns = until_ns.unwrap_or(self.watched.ended_ns);
+            let armed = Armed {
+                since_ns,
+                counted_ns: until_ns.saturating_sub(since_ns),
+                has_ended: self.first_ends.contains_key(&key.tid),
+            };
+            (key.tid, armed)
+        });
+        let threads = self.watched.armed.iter().filter_map(|watch| {
+            let end = self.first_ends.get(&watch.tid);
+            let is_first = end.is_none_or(|end| end.watch == watch.watch);
+            let armed = Armed {
+                since_ns: watch.since_ns,
+                counted_ns: watch.counted_ns,
+                has_ended: end.is_some(),
+            };
+            is_first.then_some((watch.tid, armed))
+        });
+        on_cpus.chain(threads).collect()
     }
 
     /// Returns true if all watches of the thread counted until then.
     fn is_in_order(&self, hit: &Hit) -> bool {
         let end = self.first_ends.get(&hit.seen.tid);
-        end.is_none_or(|end| hit.seen.time_ns <= *end)
+        end.is_none_or(|end| hit.seen.time_ns <= end.time_ns)
     }
 }
 
 /// Result of a turn.
 struct Turned {
     turn: Turn,
+    armed: BTreeMap<u32, Armed>,
     hit_count: u64,
     refused_count: u64,
 }
@@ -286,58 +323,12 @@ fn words(candidate: &Candidate) -> Vec<Vec<usize>> {
     used.map(<[usize]>::to_vec).collect()
 }
 
-/// Times that a line changed hands while it was used all the time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Changes {
-    count: u64,
-    ns: u64,
-}
-
-impl Changes {
-    /// Adds the accesses of a turn: another thread comes, and it or the one before writes.
-    fn add(&mut self, touched: &[Touched]) {
-        for pair in touched.windows(2) {
-            let [one, other] = [&pair[0], &pair[1]];
-            if one.is_soon_before(other) {
-                let is_written = one.touch.op.is_write() || other.touch.op.is_write();
-                let is_change = one.touch.tid != other.touch.tid && is_written;
-                self.count += u64::from(is_change);
-                self.ns += other.time_ns.saturating_sub(one.time_ns);
-            }
-        }
-    }
-
-    /// Changes in a second of such use.
-    pub(super) fn per_s(&self) -> u64 {
-        (u128::from(self.count) * 1_000_000_000 / u128::from(self.ns.max(1))) as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn touched(tid: u32, time_us: u64, op: AccessOp) -> Touched {
         Touched::at(tid, time_us * 1000, op)
-    }
-
-    #[test]
-    fn readers_and_pauses_change_nothing() {
-        use AccessOp::{Load, Store};
-        let of = |all: &[Touched]| {
-            let mut changes = Changes::default();
-            changes.add(all);
-            changes.per_s()
-        };
-        assert_eq!(of(&[touched(1, 0, Load), touched(2, 10, Load)]), 0);
-        assert_eq!(of(&[touched(1, 0, Store), touched(1, 10, Store)]), 0);
-        assert_eq!(of(&[touched(1, 0, Store), touched(2, 500, Store)]), 0);
-        let in_turn = [
-            touched(1, 0, Store),
-            touched(2, 10, Load),
-            touched(1, 20, Store),
-        ];
-        assert_eq!(of(&in_turn), 100_000);
     }
 
     #[test]

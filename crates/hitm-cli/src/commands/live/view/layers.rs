@@ -8,16 +8,22 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use hitm::live::{LiveTarget, LockWindows};
+use hitm::live::{LineWindows, LiveTarget, LockWindows};
 use hitm_live::cgroups::Hierarchy;
+use hitm_live::clock::{process_cpu_ns, thread_cpu_ns};
 use hitm_live::target::Target;
 use hitm_live::throttle::ThrottleWindows;
 use hitm_live::tracepoints::drop_capabilities;
 use hitm_live::wakeups::WakeupWindows;
-use hitm_report::live::{LiveLocks, Window};
+use hitm_recording::Recording;
+use hitm_report::live::{LiveLines, LiveLocks, Window};
+
+use crate::commands::report::with_file;
 
 /// Samples of each CPU in a second, as `hitm live locks` takes them.
 const FREQUENCY: u32 = 999;
+/// Part of a CPU that looking at lines may take.
+const LINES_CPU_MAX: f64 = 0.01;
 /// Time within which a layer notices the end.
 const STEP: Duration = Duration::from_millis(100);
 
@@ -78,9 +84,9 @@ pub(super) struct Layer {
 }
 
 /// All of them, in the order of their tables.
-pub(super) const LAYERS: [Layer; 3] = [
+pub(super) const LAYERS: [Layer; 4] = [
     Layer {
-        title: "Locks by wasted CPU time",
+        title: "Locks by CPUs lost",
         run: locks,
     },
     Layer {
@@ -90,6 +96,10 @@ pub(super) const LAYERS: [Layer; 3] = [
     Layer {
         title: "Late wake-ups",
         run: wakeups,
+    },
+    Layer {
+        title: "Lines",
+        run: lines,
     },
 ];
 
@@ -192,6 +202,14 @@ impl Pace {
         let _ = self.sender.send(Sent { layer, window });
     }
 
+    /// Does nothing for a time.
+    fn rest(&self, time: Duration) {
+        let begun = Instant::now();
+        while !self.is_over() && begun.elapsed() < time {
+            thread::sleep(STEP.min(time.saturating_sub(begun.elapsed())));
+        }
+    }
+
     /// Observes for the length of a window; `step` gets the time of each part.
     fn pass(&self, mut step: impl FnMut(Duration)) {
         let begun = Instant::now();
@@ -243,4 +261,33 @@ fn wakeups(watched: &Watched, pace: &Pace) -> Result<(), String> {
         pace.send(report);
     }
     Ok(())
+}
+
+/// Looks at lines, and rests behind each look until it has taken no more than its part of a CPU.
+fn lines(watched: &Watched, pace: &Pace) -> Result<(), String> {
+    let windows = LineWindows::open(&watched.of_locks(), FREQUENCY, pace.window);
+    let mut windows = windows.map_err(|error| error.to_string())?;
+    while !pace.is_over() {
+        let (begun, of_thread) = (Instant::now(), thread_cpu_ns());
+        let recording = windows.look(&|| pace.is_over());
+        let recording = recording.map_err(|error| error.to_string())?;
+        // Threads that read programs are of this process; what other layers do meanwhile counts as well.
+        let (of_thread, of_process) = (thread_cpu_ns() - of_thread, process_cpu_ns());
+        let lines = match recording {
+            Some(recording) => named(&recording).map_err(|error| error.to_string())?,
+            None => LiveLines::default(),
+        };
+        let cost = Duration::from_nanos(of_thread + process_cpu_ns() - of_process);
+        let rest = cost.div_f64(LINES_CPU_MAX).saturating_sub(begun.elapsed());
+        pace.send(lines.with_rest(cost, rest));
+        pace.rest(rest.max(pace.window.saturating_sub(begun.elapsed())));
+    }
+    Ok(())
+}
+
+fn named(recording: &[u8]) -> Result<LiveLines> {
+    with_file(recording, |file| {
+        let recording = Recording::load_contended(file, &mut |_, _| {})?;
+        Ok(LiveLines::of(&recording))
+    })
 }

@@ -1,6 +1,6 @@
 //! Accesses to a line by chance, with their prices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hitm_base::{Access, CodeAddr, CpuId, Cycles, Outcome, Random, ThreadId};
 use hitm_coherence::directory::{Ask, Directory, Grant};
@@ -27,6 +27,14 @@ pub(super) struct Priced {
     pub(super) access: Access,
     pub(super) outcome: Outcome,
     pub(super) callers: Vec<CodeAddr>,
+}
+
+/// Hand-overs of a line, at least.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Least {
+    pub(super) changes_per_s: f64,
+    /// The model's price of one, in nanoseconds.
+    pub(super) change_ns: f64,
 }
 
 /// Time and CPU of an access.
@@ -72,6 +80,28 @@ impl Teller<'_> {
         }
         priced.truncate(count);
         priced
+    }
+
+    /// Hand-overs of a line whose rates are those of threads that nobody watches, at least: threads' visits follow each
+    /// other by chance. A line is handed over once at a time.
+    pub(super) fn least(&self, told: &Told<'_>, count: usize, directory: &mut Directory) -> Least {
+        let accesses_per_s: f64 = told.rates.iter().map(|rate| rate.per_s).sum();
+        if accesses_per_s <= 0.0 {
+            return Least::default();
+        }
+        let priced = self.priced(told, count, directory);
+        let changes = priced
+            .iter()
+            .filter(|one| one.outcome.lost > Cycles::ZERO)
+            .count();
+        let change_ns = self.machine.machine.clock.nanos(hand_over(&priced)).0 as f64;
+        let part = changes as f64 / count as f64
+            * told.candidate.pace.certain_part()
+            * at_once(self.running(told), threads(&told.rates));
+        Least {
+            changes_per_s: (accesses_per_s * part).min(1e9 / change_ns.max(1.0)),
+            change_ns,
+        }
     }
 
     fn access(&self, line: Line, rate: &TouchRate, at: At) -> Access {
@@ -123,6 +153,21 @@ fn price(directory: &mut Directory, access: &Access, clock: &mut Cycles) -> Outc
     grant.outcome(latency, latency, Cycles::ZERO)
 }
 
+fn threads(rates: &[TouchRate]) -> usize {
+    let tids: BTreeSet<u32> = rates.iter().map(|rate| rate.touch.tid).collect();
+    tids.len()
+}
+
+/// Part of the hand-overs of threads that all run at once, where so many of them do in the mean: of `n` that follow each
+/// other by chance, `(n - 1) / n` accesses come from another one than the one before.
+fn at_once(running: f64, threads: usize) -> f64 {
+    let others = |n: f64| ((n - 1.0) / n).max(0.0);
+    match threads {
+        0 | 1 => 0.0,
+        all => (others(running) / others(all as f64)).min(1.0),
+    }
+}
+
 /// Mean price of a hand-over.
 pub(super) fn hand_over(priced: &[Priced]) -> Cycles {
     let lost = priced.iter().map(|one| one.outcome.lost.0);
@@ -153,6 +198,18 @@ pub(super) fn scale(priced: &mut [Priced], most_ns: u64) {
 mod tests {
     use super::super::LINES_MAX;
     use super::*;
+
+    #[test]
+    fn who_runs_alone_hands_nothing_over() {
+        assert_eq!(
+            [at_once(1.0, 2), at_once(0.5, 2), at_once(2.0, 1)],
+            [0.0; 3]
+        );
+        assert_eq!([at_once(2.0, 2), at_once(4.0, 4)], [1.0; 2]);
+        // Two of four that take turns: each second access is of the other one.
+        assert!((at_once(2.0, 4) - 2.0 / 3.0).abs() < 1e-9);
+        assert!((at_once(1.5, 2) - 2.0 / 3.0).abs() < 1e-9);
+    }
 
     #[test]
     fn draws_have_a_bound_and_each_line_has_some_hundred() {

@@ -15,7 +15,7 @@ fn locks_fit_80_columns() {
         Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
-            [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
+            [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines
               CPUs lost   u% CPUs of use    slept threads class lock           of
             >      0.25 43.0           3 300.0 ms       2 rwsem inode'.._rwsem inod..path.db
                    0.01 43.0           3 300.0 ms       2 rwsem mmap_lock      proces..copy)
@@ -37,7 +37,7 @@ fn locks_fit_80_columns() {
 
 
 
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
 }
@@ -49,7 +49,7 @@ fn wide_screens_have_all_columns() {
         Size::new(120, 40),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
-            [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
+            [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines
               CPUs lost waited% held%   u% +-% CPUs of use bound    slept threads class lock            of
                    0.25    20.0  34.4 43.0 1.1           3  2.33 300.0 ms       2 rwsem inode's i_rwsem ..data/of a/long/path.db
             >      0.01     1.0  42.6 43.0 1.1           3  2.33 300.0 ms       2 rwsem mmap_lock       process 100 (copy)
@@ -87,7 +87,7 @@ fn wide_screens_have_all_columns() {
 
 
 
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
 }
@@ -99,7 +99,7 @@ fn a_lock_has_a_detail() {
         Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
-            [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
+            [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines
             rwsem inode's i_rwsem of inode 8:1:7 /srv/data/of a/long/path.db
 
             Callers
@@ -121,7 +121,7 @@ fn a_lock_has_a_detail() {
               +-%                 1.1%  The standard error of hol.. by the number of samples
               CPUs of use            3  CPUs of use to its threads: 1/u - 0.05, rounded up
               bound               2.33  Speed of all threads at m..tiple of that of one: 1/u
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
     check(
@@ -129,7 +129,7 @@ fn a_lock_has_a_detail() {
         Size::new(120, 40),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
-            [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
+            [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines
             rwsem inode's i_rwsem of inode 8:1:7 /srv/data/of a/long/path.db
 
             Callers
@@ -167,7 +167,7 @@ fn a_lock_has_a_detail() {
 
 
 
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
 }
@@ -179,7 +179,7 @@ fn throttled_groups_are_the_second_table() {
         Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
-             1 Locks by wasted CPU time  [2 Throttled groups]  3 Late wake-ups
+             1 Locks by CPUs lost  [2 Throttled groups]  3 Late wake-ups   4 Lines
               throttled used up% quota CPUs     p99 longest cpu.stat group
             >     2.1 s     99.0       0.20 16.0 ms 16.0 ms    1.5 s /hogs\x1b]0;x
 
@@ -201,7 +201,7 @@ fn throttled_groups_are_the_second_table() {
 
 
             1 tasks are throttled still: they count when they run again.
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
     let keys = [Key::Character('2'), Key::Enter];
@@ -210,7 +210,7 @@ fn throttled_groups_are_the_second_table() {
         Size::new(120, 40),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
-             1 Locks by wasted CPU time  [2 Throttled groups]  3 Late wake-ups
+             1 Locks by CPUs lost  [2 Throttled groups]  3 Late wake-ups   4 Lines
             Group /hogs\x1b]0;x
 
             Tasks
@@ -248,7 +248,7 @@ fn throttled_groups_are_the_second_table() {
 
 
             1 tasks are throttled still: they count when they run again.
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
 }
@@ -260,10 +260,8 @@ fn late_wakeups_are_the_third_table() {
         Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
-             1 Locks by wasted CPU time   2 Throttled groups  [3 Late wake-ups]
-              longest     p99     p50 wake-ups process thread name
-            > 19.0 us 18.4 us 18.4 us        3       9      9 task 9
-              18.0 us 18.0 us 18.0 us        3       7      7 task 7
+             1 Locks by CPUs lost   2 Throttled groups   3 Late wake-ups  [4 Lines]
+            The first window ends in 2.0 s.
 
 
 
@@ -282,7 +280,9 @@ fn late_wakeups_are_the_third_table() {
 
 
 
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+
+
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
     let keys = [Key::Character('3'), Key::Down, Key::Enter];
@@ -291,7 +291,7 @@ fn late_wakeups_are_the_third_table() {
         Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
-             1 Locks by wasted CPU time   2 Throttled groups  [3 Late wake-ups]
+             1 Locks by CPUs lost   2 Throttled groups  [3 Late wake-ups]  4 Lines
             task 7 7
 
             From waking to running (ns):
@@ -313,7 +313,7 @@ fn late_wakeups_are_the_third_table() {
 
 
 
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
 }
@@ -327,7 +327,7 @@ fn missing_layers_are_named_with_the_reason() {
         Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
-            [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
+            [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines
             No lock is contended.
 
 
@@ -349,7 +349,7 @@ fn missing_layers_are_named_with_the_reason() {
 
             not used: tracepoints of locks: BPF programs need CAP_BPF and CAP_PERFMON, or
             root, and this process has neither
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
     let no_samples = Sent {
@@ -360,28 +360,28 @@ fn missing_layers_are_named_with_the_reason() {
         view_of([no_samples], &[]),
         Size::new(80, 6),
         expect![[r#"
-        hitm live: everything on this host, every 2.0 s
-        [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups
-        Not seen: cannot sample all CPUs: \x1b[31m
+            hitm live: everything on this host, every 2.0 s
+            [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines
+            Not seen: cannot sample all CPUs: \x1b[31m
 
 
-        Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
-    "#]],
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+        "#]],
     );
     let counted = groups(Source::Counters("not root".into()));
     check(
         view_of([counted], &[Key::Tab]),
         Size::new(80, 8),
         expect![[r#"
-        hitm live: everything on this host, every 2.0 s
-         1 Locks by wasted CPU time  [2 Throttled groups]  3 Late wake-ups
-          cpu.stat used up% quota CPUs delay group
-        >    1.5 s     99.0       0.20     - /hogs\x1b]0;x
+            hitm live: everything on this host, every 2.0 s
+             1 Locks by CPUs lost  [2 Throttled groups]  3 Late wake-ups   4 Lines
+              cpu.stat used up% quota CPUs delay group
+            >    1.5 s     99.0       0.20     - /hogs\x1b]0;x
 
-        not used: BPF programs: not root
-        1 tasks are throttled still: they count when they run again.
-        Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
-    "#]],
+            not used: BPF programs: not root
+            1 tasks are throttled still: they count when they run again.
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+        "#]],
     );
     let delays = sent(
         2,
@@ -403,13 +403,13 @@ fn missing_layers_are_named_with_the_reason() {
         Size::new(80, 8),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s
-             1 Locks by wasted CPU time   2 Throttled groups  [3 Late wake-ups]
+             1 Locks by CPUs lost   2 Throttled groups  [3 Late wake-ups]  4 Lines
                 delay runs thread name
             > 80.0 ms   40      4 busy
 
 
             not used: BPF programs: not root; these are run delays
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
 }
@@ -424,8 +424,8 @@ fn help_and_messages() {
         Size::new(80, 24),
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
-            [1 Locks by wasted CPU time]  2 Throttled groups   3 Late wake-ups  (placed)
-            Tab, 1, 2, 3     locks by wasted CPU time, throttled groups, late wake-ups
+            [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines  (placed)
+            Tab, 1, 2, 3, 4  locks by CPUs lost, throttled groups, late wake-ups, lines
             Up, Down, k, j   select a row, or scroll a detail; PageUp, PageDown, Home, End
             Enter            show the selected row closely, and go back
             p                place the selected lock's threads on the CPUs that it feeds
@@ -446,7 +446,7 @@ fn help_and_messages() {
 
 
             placed 3 threads on CPUs 0-1\nby affinity
-            Tab 1 2 3 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+            Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
         "#]],
     );
 }
@@ -523,4 +523,114 @@ fn colors_are_of_sixteen_or_none() {
             .iter()
             .any(|style| style.2.contains(Modifier::REVERSED))
     );
+}
+
+#[test]
+fn lines_are_the_fourth_table() {
+    let fourth = Key::Character('4');
+    let of = |keys: &[Key]| view_of([lines(vec![line()])], keys);
+    check(of(&[fourth]), Size::new(80, 24), expect![[r#"
+        hitm live: everything on this host, every 2.0 s
+         1 Locks by CPUs lost   2 Throttled groups   3 Late wake-ups  [4 Lines]
+          at most% at least% process    kind          what
+        >     20.1       3.1 server 100 false sharing stats[].calls
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+        This look took 42 ms of a CPU. hitm takes a hundredth of one: the next look
+        begins in 2.2 s.
+        Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+    "#]]);
+    check(of(&[fourth]), Size::new(120, 24), expect![[r#"
+        hitm live: everything on this host, every 2.0 s
+         1 Locks by CPUs lost   2 Throttled groups   3 Late wake-ups  [4 Lines]
+          at most% +-% at least% threads process    kind          what          written in
+        >     20.1 0.9       3.1       4 server 100 false sharing stats[].calls server.c:42 count
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+        This look took 42 ms of a CPU. hitm takes a hundredth of one: the next look begins in 2.2 s.
+        Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+    "#]]);
+    check(of(&[fourth, Key::Enter]), Size::new(80, 24), expect![[r#"
+        hitm live: everything on this host, every 2.0 s
+         1 Locks by CPUs lost   2 Throttled groups   3 Late wake-ups  [4 Lines]
+        stats[].calls of server 100
+        false sharing, in server.c:42 count.
+
+        Give each thread's stats a cache line (align to 64 bytes).
+
+        Figures
+          at most%           20.1%  Part of the CPU time of t..es: what it costs at most
+          +-%                 0.9%  The standard error of mos.. by the number of samples
+          at least%           3.1%  Part of it that its hand-..t: what it costs at least
+          hand-overs/s     481,234  Hand-overs of its lines in a second, at least
+          lines                  2  Lines that are contended
+          threads                4  Threads that access them
+
+
+
+
+
+
+
+        This look took 42 ms of a CPU. hitm takes a hundredth of one: the next look
+        begins in 2.2 s.
+        Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+    "#]]);
+    check(view_of([lines(vec![])], &[fourth]), Size::new(80, 24), expect![[r#"
+        hitm live: everything on this host, every 2.0 s
+         1 Locks by CPUs lost   2 Throttled groups   3 Late wake-ups  [4 Lines]
+        No line is contended by server 100, evil\x1b[2J 7.
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+
+        This look took 42 ms of a CPU. hitm takes a hundredth of one: the next look
+        begins in 2.2 s.
+        Tab 1 2 3 4 table  Up Down row  Enter detail  p place  u undo  ? help  q quit
+    "#]]);
 }

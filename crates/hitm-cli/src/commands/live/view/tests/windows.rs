@@ -1,5 +1,7 @@
 //! Windows as this host could have had them.
 
+use std::time::Duration;
+
 use hitm_live::cgroups::{Bandwidth, CpuStat};
 use hitm_live::locks::{Class, Lock, LockCaller, LockThread, Traced};
 use hitm_live::recording::LiveThread;
@@ -8,7 +10,7 @@ use hitm_live::throttle::{
     Causes, GroupRow, Source, TaskRow, ThrottleCounts, ThrottleReport,
 };
 use hitm_live::wakeups::{Latencies, Measured, TaskLatencies, WakeupReport, WakeupTable};
-use hitm_report::live::{LiveLocks, LiveRun, LockView, Window};
+use hitm_report::live::{LineView, LiveLines, LiveLocks, LiveRun, LockView, Window};
 
 use super::super::layers::Sent;
 
@@ -199,4 +201,30 @@ pub(super) fn wakeups() -> Sent {
     };
     report.sort_by_longest();
     sent(2, report)
+}
+
+pub(super) fn lines(lines: Vec<LineView>) -> Sent {
+    let lines = LiveLines {
+        lines,
+        processes: vec!["server 100".into(), "evil\x1b[2J 7".into()],
+        notes: Vec::new(),
+    };
+    let [cost, rest] = [Duration::from_millis(42), Duration::from_millis(2200)];
+    sent(3, lines.with_rest(cost, rest))
+}
+
+pub(super) fn line() -> LineView {
+    LineView {
+        process: "server 100".into(),
+        name: "stats[].calls".into(),
+        kind: "false sharing".into(),
+        most_share: 0.201,
+        most_error: 0.009,
+        least_share: 0.031,
+        change_rate_per_s: 481_234,
+        line_count: 2,
+        thread_count: 4,
+        written_in: "server.c:42 count".into(),
+        fix: "Give each thread's stats a cache line (align to 64 bytes).".into(),
+    }
 }
