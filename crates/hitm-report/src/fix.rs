@@ -50,7 +50,7 @@ fields! {
         memory_before_bytes => bytes "in all", |row| row.memory(row.size_before_bytes);
         /// Bytes of these instances with the remedy.
         memory_after_bytes => bytes "new in all", |row| row.memory(row.size_after_bytes);
-        /// kept, undone or refused.
+        /// kept, undone, compared or refused.
         pub fate: &'static str => label "fate";
         /// Reason for which it was refused; null of others.
         pub reason: String => known label "reason";
@@ -122,6 +122,10 @@ fields! {
         pub diff: String => label "diff";
         /// Assertions that keep the layouts, as source.
         pub assertions: String => label "assertions";
+        /// Layout file of what was kept of a kernel's structure, for hitm vm run --layout; empty for programs.
+        pub layout: String => label "layout file";
+        /// That structure as C, where no source was given; empty else.
+        pub declaration: String => label "declaration";
         /// Message for a commit, with the commands that repeat the figures.
         pub message: String => label "message";
         /// The result on other machines.
@@ -135,16 +139,7 @@ fields! {
 
 /// Commands that repeat the figures, in a tree with the change or without.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commands {
-    /// Builds the program.
-    pub build: String,
-    /// Checks it.
-    pub check: Option<String>,
-    /// Records it.
-    pub record: String,
-    /// Shows the threads' cycles.
-    pub report: String,
-}
+pub struct Commands(pub Vec<String>);
 
 impl FixView {
     /// The view of a result. `commands` repeat its figures.
@@ -176,6 +171,8 @@ impl FixView {
             is_cut: fixed.is_cut,
             diff: diffs.collect(),
             assertions: assertions.join("\n"),
+            layout: fixed.layout.clone(),
+            declaration: fixed.declaration.clone(),
             message: String::new(),
             machines: fixed.elsewhere.iter().map(machine_row).collect(),
             remedies: remedies.collect(),
@@ -269,6 +266,7 @@ impl FixView {
 /// Fates of remedies.
 const KEPT: &str = "kept";
 const UNDONE: &str = "undone";
+const COMPARED: &str = "compared";
 const REFUSED: &str = "refused";
 
 fn remedy(tried: &Tried, number: u64) -> FixRemedy {
@@ -276,6 +274,7 @@ fn remedy(tried: &Tried, number: u64) -> FixRemedy {
     let (fate, judgement, reason) = match &tried.fate {
         Fate::Kept(judgement) => (KEPT, Some(judgement), ""),
         Fate::Undone(judgement) => (UNDONE, Some(judgement), ""),
+        Fate::Compared(judgement) => (COMPARED, Some(judgement), ""),
         Fate::Refused(why) => (REFUSED, None, why.as_str()),
     };
     FixRemedy {
@@ -330,6 +329,8 @@ fn fate(row: &FixRemedy) -> String {
     let gain = row.gain.unwrap_or_default();
     match row.fate {
         KEPT => say::kept(fix_remedy::gain.text(row)),
+        COMPARED if gain < 0.0 => say::compared_worse(per_cent(-gain)),
+        COMPARED => say::compared(fix_remedy::gain.text(row), fix_remedy::sure_gain.text(row)),
         UNDONE if gain < 0.0 => say::undone_worse(per_cent(-gain)),
         UNDONE => say::undone(fix_remedy::gain.text(row), fix_remedy::sure_gain.text(row)),
         _ => say::refused(&row.reason),
@@ -367,9 +368,7 @@ fn message(view: &FixView, exports: &BTreeSet<String>, commands: &Commands) -> S
         "\n{}\n\nTo repeat, with the change and without:\n\n",
         view.result()
     );
-    let check = commands.check.iter();
-    let lines = exports.iter().chain([&commands.build]).chain(check);
-    for line in lines.chain([&commands.record, &commands.report]) {
+    for line in exports.iter().chain(&commands.0) {
         out += &format!("    {line}\n");
     }
     out
@@ -387,6 +386,11 @@ pub fn step(step: &Step<'_>) -> String {
 /// A structure with another layout.
 pub fn layout_words(name: &str, of: &Plan) -> String {
     say::of_layout(name, plan(of))
+}
+
+/// A layout file that remedies are compared with.
+pub fn compared_words(name: &str, layout: &str) -> String {
+    say::of_file(name, layout)
 }
 
 /// Fields of Rust in crossbeam's wrapper.
@@ -499,6 +503,8 @@ mod tests {
             varying_words: 1,
             exit_code: Some(0),
             is_cut: false,
+            layout: String::new(),
+            declaration: String::new(),
         }
     }
 
@@ -508,12 +514,8 @@ mod tests {
             min_gain: 0.03,
             remedies: 8,
         };
-        let commands = Commands {
-            build: "make".to_owned(),
-            check: Some("make test".to_owned()),
-            record: "hitm record -- ./prog".to_owned(),
-            report: "hitm report".to_owned(),
-        };
+        let lines = ["make", "make test", "hitm record -- ./prog", "hitm report"];
+        let commands = Commands(lines.map(str::to_owned).to_vec());
         FixView::new(fixed, &limits, "broadwell-4s", &commands)
     }
 

@@ -4,16 +4,18 @@ mod advisor;
 mod crossbeam;
 mod gofmt;
 mod java;
+mod kernel;
 mod promises;
 mod structures;
 mod values;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
 use hitm::fix::{self, Bench, FixError, Limits, Program, Setup, Step};
+use hitm::vm::KernelSource;
 use hitm_base::Machine;
 use hitm_report::fix as view;
 
@@ -29,17 +31,35 @@ pub(crate) struct FixArgs {
     #[arg(short, long, value_name = "FILE")]
     input: Option<PathBuf>,
     /// Command that builds the program with debug information, for a shell; % is the folder of a copy of the source
-    #[arg(long, value_name = "COMMAND")]
-    build: String,
+    #[arg(long, value_name = "COMMAND", required_unless_present = "kernel_type")]
+    build: Option<String>,
     /// Program to record and its arguments, with the same work in every run; % is the folder of the copy
-    #[arg(long, value_name = "COMMAND")]
-    run: String,
+    #[arg(long, value_name = "COMMAND", required_unless_present = "kernel_type")]
+    run: Option<String>,
     /// Command that must succeed with every version, for a shell, such as 'make -C % test'
     #[arg(long, value_name = "COMMAND")]
     check: Option<String>,
-    /// Folder of the source, which is only read
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    source: PathBuf,
+    /// Folder of the source, which is only read [default: this folder; none with --kernel-type]
+    #[arg(long, value_name = "DIR")]
+    source: Option<PathBuf>,
+    /// Lay out a structure of the kernel that `hitm vm run` recorded: each layout runs on the booted machine
+    #[arg(long, value_name = "TYPE", requires_all = ["input", "kernel"],
+          conflicts_with_all = ["build", "run", "check", "machine"])]
+    kernel_type: Option<String>,
+    /// The recorded kernel, as for `hitm vm run`
+    #[arg(short, long, value_name = "FILE|debian:VERSION", requires = "kernel_type")]
+    kernel: Option<KernelSource>,
+    /// The guest's memory
+    #[arg(long, value_name = "MIB", default_value_t = 2048, requires = "kernel_type",
+          value_parser = clap::value_parser!(u64).range(256..=1_048_576))]
+    memory: u64,
+    /// A layout file to compare with, or the name of a layout that comes with hitm: it runs as the others do, and
+    /// is not kept; may be given several times
+    #[arg(short, long, value_name = "NAME|FILE", requires = "kernel_type")]
+    layout: Vec<PathBuf>,
+    /// Write the kept layout of a kernel's structure to a file for `hitm vm run --layout`
+    #[arg(short, long, value_name = "FILE", requires = "kernel_type")]
+    output: Option<PathBuf>,
     /// Recordings of each version
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99))]
     runs: u8,
@@ -93,7 +113,11 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 pub(super) fn run(args: FixArgs, terminal: &mut Terminal) -> Result<Exit> {
-    match tried(&args, terminal) {
+    let done = match &args.kernel_type {
+        Some(name) => kernel::tried(&args, name, terminal),
+        None => tried(&args, terminal),
+    };
+    match done {
         Err(error) => match error.downcast_ref::<FixError>() {
             Some(FixError::Signal { signal }) => {
                 terminal.error(&error);
@@ -108,7 +132,8 @@ pub(super) fn run(args: FixArgs, terminal: &mut Terminal) -> Result<Exit> {
 }
 
 fn tried(args: &FixArgs, terminal: &mut Terminal) -> Result<Exit> {
-    let run = Program::parse(&args.run).map_err(|source| FixError::Words {
+    let (build, run) = args.lines();
+    let run = Program::parse(run).map_err(|source| FixError::Words {
         option: "run",
         source,
     })?;
@@ -120,7 +145,7 @@ fn tried(args: &FixArgs, terminal: &mut Terminal) -> Result<Exit> {
     let mut machines: Vec<Machine> = machines.collect::<Result<_>>()?;
     let machine = machines.remove(0);
     let setup = Setup {
-        build: args.build.clone(),
+        build: build.to_owned(),
         run,
         check: args.check.clone(),
         timeout: args.timeout,
@@ -128,12 +153,9 @@ fn tried(args: &FixArgs, terminal: &mut Terminal) -> Result<Exit> {
         record_options: vec!["--machine".to_owned(), args.machine[0].clone()],
         other_machines: machines,
     };
-    let limits = Limits {
-        runs: args.runs,
-        min_gain: args.min_gain,
-        remedies: args.remedies.into(),
-    };
-    let mut bench = Bench::new(&setup, &args.source, args.apply)?;
+    let limits = args.limits();
+    let source = args.source.as_deref().unwrap_or(Path::new("."));
+    let mut bench = Bench::new(&setup, source, args.apply)?;
     let mut advisor = FromFindings::new(args.allow_abi);
     let mut step = |step: Step<'_>| terminal.note(&view::step(&step));
     let fixed = fix::fix(
@@ -150,6 +172,10 @@ fn tried(args: &FixArgs, terminal: &mut Terminal) -> Result<Exit> {
     }
     // Its folder goes before a reader of the result does.
     drop(bench);
+    show(&view, args, terminal)
+}
+
+fn show(view: &view::FixView, args: &FixArgs, terminal: &mut Terminal) -> Result<Exit> {
     match args.format {
         FixFormat::Text => terminal.long_out(&view.text(&text_options(terminal)))?,
         FixFormat::Json => terminal.json(&view.json())?,
@@ -159,19 +185,28 @@ fn tried(args: &FixArgs, terminal: &mut Terminal) -> Result<Exit> {
 }
 
 impl FixArgs {
+    fn limits(&self) -> Limits {
+        Limits {
+            runs: self.runs,
+            min_gain: self.min_gain,
+            remedies: self.remedies.into(),
+        }
+    }
+
+    /// The lines that build and run a program. Without a kernel's type both are there.
+    fn lines(&self) -> (&str, &str) {
+        let [build, run] = [&self.build, &self.run].map(|line| line.as_deref().unwrap_or_default());
+        (build, run)
+    }
+
     /// Commands that repeat the figures, in the tree with the change and without.
     fn commands(&self) -> view::Commands {
-        let here = |line: &str| fix::shell_line(line, std::path::Path::new("."));
-        view::Commands {
-            build: here(&self.build),
-            check: self.check.as_deref().map(here),
-            record: format!(
-                "hitm record --machine {} -- {}",
-                self.machine[0],
-                here(&self.run)
-            ),
-            report: "hitm report".to_owned(),
-        }
+        let here = |line: &str| fix::shell_line(line, Path::new("."));
+        let (build, run) = self.lines();
+        let record = format!("hitm record --machine {} -- {}", self.machine[0], here(run));
+        let check = self.check.as_deref().map(here);
+        let lines = [here(build)].into_iter().chain(check);
+        view::Commands(lines.chain([record, "hitm report".to_owned()]).collect())
     }
 }
 

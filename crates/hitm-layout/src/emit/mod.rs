@@ -53,7 +53,7 @@ pub use diff::{Replacement, unified_diff};
 pub use go::{declares_go, patch_go};
 pub use guards::{Guard, GuardKind, guards};
 pub use open::{Flattened, flattened, semantic_patch};
-pub use patch::patch_struct;
+pub use patch::{declares_c, patch_struct};
 pub use rust::{patch_rust, rust_struct};
 
 use crate::advise::Subject;

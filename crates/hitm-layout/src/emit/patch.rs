@@ -60,6 +60,13 @@ pub fn patch_struct(
     Ok(reordered.caution(source.file) + &diff)
 }
 
+/// Returns true if a text of C declares the members of a structure of this name.
+pub fn declares_c(text: &str, name: &str) -> bool {
+    let tokens = Tokens::new("", text, Lexis::C);
+    let mut opens = (0..tokens.len()).filter(|at| tokens.at(*at) == "{");
+    opens.any(|at| is_body_of(&tokens, at, name))
+}
+
 /// Steps of the patch. Fails when an alignment would go with the braces of an opened structure.
 fn aligned_steps<'e>(
     tokens: &Tokens<'_>,

@@ -57,7 +57,9 @@ impl FixView {
         }
         for (title, language, text) in [
             ("Patch", "diff", &self.diff),
+            ("The structure", "c", &self.declaration),
             ("Assertions that keep it", "c", &self.assertions),
+            ("Layout file", "toml", &self.layout),
             ("Message for the commit", "", &self.message),
         ] {
             if !text.is_empty() {

@@ -62,7 +62,9 @@ impl FixView {
         }
         for (title, text) in [
             ("Patch:", &self.diff),
+            ("The structure:", &self.declaration),
             ("Assertions that keep it:", &self.assertions),
+            ("Layout file:", &self.layout),
             ("Message for the commit:", &self.message),
         ] {
             if !text.is_empty() {

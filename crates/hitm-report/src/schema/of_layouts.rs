@@ -2,7 +2,7 @@
 
 use super::Output;
 use super::form::{Form, Members, list, or_null, rows};
-use crate::fields;
+use crate::{fields, fix};
 
 pub(super) fn outputs() -> Vec<Output> {
     let of = Output::new;
@@ -52,12 +52,27 @@ pub(super) fn outputs() -> Vec<Output> {
             layout_diff(),
         ),
         of(
+            "fix",
+            "hitm fix --format json",
+            "docs/formats/fix.md",
+            fixed(),
+        ),
+        of(
             "review",
             "hitm review --format json",
             "docs/formats/review.md",
             review(),
         ),
     ]
+}
+
+fn fixed() -> Members {
+    Members::default()
+        .with("schema", Form::Whole)
+        .and(fix::fix::ALL)
+        .with("remedies", rows(fix::fix_remedy::ALL))
+        .with("left", rows(fix::fix_left::ALL))
+        .with("machines", rows(fix::fix_machine::ALL))
 }
 
 fn heading() -> Members {

@@ -5,6 +5,8 @@ use super::sentences;
 sentences! {
     /// A structure with another layout.
     of_layout(name, plan) = "{name}: {plan}";
+    /// A structure with the layout of a file.
+    of_file(name, file) = "{name}: {file}";
     /// Fields of a structure of Rust in crossbeam's wrapper.
     wrapped(name, fields) = "{name}: {fields} in CachePadded";
     /// Fields of a Java class with the annotation.
@@ -35,6 +37,10 @@ sentences! {
     undone(gain, sure) = "undone: {gain} less in the median, {sure} for certain";
     /// A remedy that costs more.
     undone_worse(growth) = "undone: {growth} more";
+    /// A layout that remedies are compared with.
+    compared(gain, sure) = "compared: {gain} less in the median, {sure} for certain";
+    /// Such a layout that costs more.
+    compared_worse(growth) = "compared: {growth} more";
     /// A remedy that was not measured.
     refused(why) = "refused: {why}";
 

@@ -11,6 +11,7 @@ mod elsewhere;
 mod environment;
 mod folder;
 mod judge;
+mod kernel;
 mod output;
 mod process;
 mod tree;
@@ -29,6 +30,7 @@ pub use bench::{Bench, Setup};
 pub use elsewhere::Elsewhere;
 pub use environment::Environment;
 pub use judge::{Judgement, Spread};
+pub use kernel::{KernelBench, KernelSetup, KernelTrial};
 pub use tree::{Origin, Tree};
 pub use words::{Program, WordsError, shell_line};
 
@@ -99,6 +101,8 @@ pub enum Fate {
     Kept(Judgement),
     /// The program is no faster, or not by enough.
     Undone(Judgement),
+    /// It was measured beside the others on request, and is no remedy.
+    Compared(Judgement),
     /// It was not measured: the reason.
     Refused(String),
 }
@@ -144,6 +148,29 @@ pub struct Fixed {
     pub exit_code: Option<u64>,
     /// True if remedies were left when the limit was reached.
     pub is_cut: bool,
+    /// Layout file of what is kept of a kernel's structure; empty for none.
+    pub layout: String,
+    /// That structure as C, where no tree was given.
+    pub declaration: String,
+}
+
+impl Fixed {
+    /// A result without trials.
+    fn empty() -> Fixed {
+        Fixed {
+            tried: Vec::new(),
+            incurable: Vec::new(),
+            changed: Vec::new(),
+            first: None,
+            last: None,
+            elsewhere: Vec::new(),
+            varying_words: 0,
+            exit_code: None,
+            is_cut: false,
+            layout: String::new(),
+            declaration: String::new(),
+        }
+    }
 }
 
 /// Limits of the loop.
@@ -256,17 +283,7 @@ pub fn fix(
     bench.begin()?;
     let mut of = Loop {
         done: BTreeSet::new(),
-        fixed: Fixed {
-            tried: Vec::new(),
-            incurable: Vec::new(),
-            changed: Vec::new(),
-            first: None,
-            last: None,
-            elsewhere: Vec::new(),
-            varying_words: 0,
-            exit_code: None,
-            is_cut: false,
-        },
+        fixed: Fixed::empty(),
         measured: 0,
     };
     let mut advised = advisor.advise(first.unwrap_or(bench.recording()), bench.tree())?;

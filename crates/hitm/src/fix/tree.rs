@@ -188,6 +188,16 @@ impl Tree {
         })
     }
 
+    /// The user's tree itself, for reading.
+    pub(super) fn of(source: &Source) -> Result<Tree, FixError> {
+        Ok(Tree {
+            root: source.root.clone(),
+            source: source.root.clone(),
+            files: source.files()?,
+            before: BTreeMap::new(),
+        })
+    }
+
     /// The folder of the copy.
     pub fn root(&self) -> &Path {
         &self.root

@@ -5,6 +5,9 @@ use std::path::Path;
 use hitm::fix::Tree;
 use hitm_layout::emit::{Source, guards};
 
+/// Folder of headers that others include.
+const PUBLIC: &str = "include";
+
 /// Promises that a refusal names.
 const NAMED_MAX: usize = 3;
 
@@ -26,8 +29,22 @@ const BUILD_FILES: [&str; 6] = [
 
 /// Reason not to change a structure without being asked; none where nobody else depends on its layout.
 pub(super) fn of(type_name: &str, declared_in: &Path, tree: &Tree) -> Option<String> {
+    promises(type_name, declared_in, tree, PUBLIC)
+}
+
+/// The same for a structure of a kernel, whose programs know what headers below `uapi` declare.
+pub(super) fn of_kernel(type_name: &str, declared_in: &Path, tree: &Tree) -> Option<String> {
+    promises(type_name, declared_in, tree, "uapi")
+}
+
+fn promises(
+    type_name: &str,
+    declared_in: &Path,
+    tree: &Tree,
+    public: &str,
+) -> Option<String> {
     let mut found: Vec<String> = Vec::new();
-    if is_public(declared_in) {
+    if is_public(declared_in, public) {
         found.push(format!(
             "is declared in the public header {}",
             declared_in.display()
@@ -65,13 +82,13 @@ pub(super) fn of(type_name: &str, declared_in: &Path, tree: &Tree) -> Option<Str
     (!found.is_empty()).then(|| format!("{type_name} {promises}{more}: --allow-abi changes it"))
 }
 
-/// Returns true for a header below a folder `include`.
-fn is_public(file: &Path) -> bool {
+/// Returns true for a header below a folder of this name.
+fn is_public(file: &Path, public: &str) -> bool {
     let mut folders = file.parent().into_iter().flat_map(Path::components);
     let is_header = file
         .extension()
         .is_some_and(|ending| ending.to_string_lossy().starts_with('h'));
-    is_header && folders.any(|folder| folder.as_os_str() == "include")
+    is_header && folders.any(|folder| folder.as_os_str() == public)
 }
 
 /// The line of a build file that installs a header.
@@ -103,7 +120,9 @@ mod tests {
 
     #[test]
     fn headers_below_include_are_public() {
-        assert!(is_public(Path::new("include/a/b.h")) && is_public(Path::new("lib/include/b.hpp")));
-        assert!(!is_public(Path::new("src/b.h")) && !is_public(Path::new("include/b.c")));
+        let is_public = |file: &str, public| is_public(Path::new(file), public);
+        assert!(is_public("include/a/b.h", PUBLIC) && is_public("lib/include/b.hpp", PUBLIC));
+        assert!(!is_public("src/b.h", PUBLIC) && !is_public("include/b.c", PUBLIC));
+        assert!(is_public("include/uapi/linux/b.h", "uapi") && !is_public("include/linux/b.h", "uapi"));
     }
 }

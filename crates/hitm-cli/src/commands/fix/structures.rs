@@ -17,10 +17,10 @@ use super::advisor::Case;
 use super::{crossbeam, gofmt, promises};
 
 /// Layouts of a structure that are built: each takes a build and several recordings.
-const BUILT_MAX: usize = 3;
+pub(super) const BUILT_MAX: usize = 3;
 
 /// Steps of a search, as for the first screen of a report.
-const STEPS_MAX: u64 = 10_000_000;
+pub(super) const STEPS_MAX: u64 = 10_000_000;
 
 /// Remedies for the structure on a finding's lines.
 pub(super) fn remedies(case: &Case<'_>, structure: &Structure) -> Result<Vec<Remedy>> {
@@ -197,13 +197,13 @@ impl Declared {
 }
 
 /// Part of the run that a replay saved.
-fn replayed_gain(proposal: &Proposal) -> Option<f64> {
+pub(super) fn replayed_gain(proposal: &Proposal) -> Option<f64> {
     let proof = proposal.proof.as_ref()?.as_ref().ok()?;
     Some(gain(proof))
 }
 
 /// Instances that are accessed; none where they are not known.
-fn instance_count(session: &Session) -> Option<u64> {
+pub(super) fn instance_count(session: &Session) -> Option<u64> {
     Some(session.instance_count()).filter(|count| *count > 0)
 }
 
