@@ -178,7 +178,10 @@ impl<'s> KernelBench<'s> {
         self.write(&header, &text)?;
         self.write(&probe, &program)?;
         let mut command = Command::new("cc");
-        command.args(["-g", "-w", "-c", "-o"]).arg(&object).arg(&probe);
+        command
+            .args(["-g", "-w", "-c", "-o"])
+            .arg(&object)
+            .arg(&probe);
         let folder = file.parent().unwrap_or(Path::new(""));
         command.arg("-iquote").arg(tree.root().join(folder));
         command.arg("-I").arg(tree.root());
@@ -195,7 +198,8 @@ impl<'s> KernelBench<'s> {
         let ran = self.surroundings().run(&mut command)?;
         if !ran.is_success() {
             let failure = ran.failure();
-            let failure = failure.replace(&header.display().to_string(), &file.display().to_string());
+            let failure =
+                failure.replace(&header.display().to_string(), &file.display().to_string());
             return Ok(Some(format!("it does not compile: {failure}")));
         }
         Ok(difference(&object, layout))
@@ -241,7 +245,6 @@ impl<'s> KernelBench<'s> {
         if left.peek().is_none() {
             return Ok(());
         }
-        step(Step::Base);
         let before = self.record(None)?;
         let before = before.map_err(|why| FixError::Base { why })?;
         for one in left {
@@ -273,7 +276,11 @@ impl<'s> KernelBench<'s> {
         self.write(&machine, &self.setup.machine_toml)?;
         let mut command = Command::new(&self.setup.recorder);
         command.args(["vm", "run"]).args(&self.setup.options);
-        command.arg("--machine").arg(&machine).arg("--output").arg(&file);
+        command
+            .arg("--machine")
+            .arg(&machine)
+            .arg("--output")
+            .arg(&file);
         if let Some(layout) = layout {
             command.arg("--layout").arg(layout);
         }
@@ -390,8 +397,7 @@ fn difference_of(compiled: &FileStruct, wanted: &FileStruct) -> Option<String> {
         let Some(found) = known.find(|known| known.name == member.name) else {
             return Some(format!("{name} as compiled has no member {}", member.name));
         };
-        let [at, expected] =
-            [found, member].map(|one| (one.offset_bytes, one.size_bytes));
+        let [at, expected] = [found, member].map(|one| (one.offset_bytes, one.size_bytes));
         if at != expected {
             return Some(format!(
                 "{name}.{} as compiled: found offset {} and {} bytes, expected offset {} and {} bytes",
@@ -405,3 +411,6 @@ fn difference_of(compiled: &FileStruct, wanted: &FileStruct) -> Option<String> {
         format!("{name} as compiled: found {found} bytes, expected {expected}")
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,7 +43,7 @@ pub(super) fn tried(args: &FixArgs, name: &str, terminal: &mut Terminal) -> Resu
     let limits = args.limits();
     let mut step = |step: Step<'_>| terminal.note(&view::step(&step));
     let fixed = bench.run(trials, &limits, &mut step)?;
-    let view = view::FixView::new(&fixed, &limits, &machine, &commands(args, &setup));
+    let view = view::FixView::new(&fixed, &limits, &machine, &commands(args, &setup, &machine));
     if let Some(path) = args.output.as_deref().filter(|_| !fixed.layout.is_empty()) {
         output_file::write(path, fixed.layout.as_bytes())?;
         terminal.note(&format!("wrote {}", path.display()));
@@ -253,9 +253,9 @@ fn compared(path: &Path, name: &str) -> Result<KernelTrial> {
 }
 
 /// Commands that repeat the figures, with the layout and without.
-fn commands(args: &FixArgs, setup: &KernelSetup) -> view::Commands {
+fn commands(args: &FixArgs, setup: &KernelSetup, machine: &str) -> view::Commands {
     let file = args.output.as_deref().unwrap_or(Path::new("fixed.toml"));
-    let run = format!("hitm vm run {} --machine MACHINE", setup.options.join(" "));
+    let run = format!("hitm vm run {} --machine {machine}", setup.options.join(" "));
     let workload = setup.workload.join(" ");
     view::Commands(vec![
         format!("{run} --layout {} -- {workload}", file.display()),
