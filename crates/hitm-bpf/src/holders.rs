@@ -73,7 +73,10 @@ pub enum Moment {
         lock: u64,
     },
     /// The thread writes to a word that is watched.
-    Writes,
+    Writes {
+        /// Minor page faults that it had so far; the number wraps.
+        minor_faults: u32,
+    },
 }
 
 /// The other thread of an event: the one that gets the CPU, or is woken.
@@ -354,7 +357,9 @@ fn decoded(event: &[u64; 11]) -> Option<HolderEvent> {
             flags: value,
         },
         6 => Moment::Ends { lock },
-        7 => Moment::Writes,
+        7 => Moment::Writes {
+            minor_faults: value,
+        },
         _ => return None,
     };
     let in_word = has(OWNER_IN_WORD) || value & FUTEX_WAITERS != 0;

@@ -16,6 +16,7 @@
 //! was sampled there last has no CPU.
 
 mod account;
+mod holds;
 mod lock;
 mod queue;
 mod thread;

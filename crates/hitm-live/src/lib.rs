@@ -6,6 +6,7 @@
 pub mod cgroups;
 pub mod clock;
 pub mod containers;
+pub mod fault_costs;
 pub mod holders;
 pub mod kernel;
 pub mod lines;
@@ -13,8 +14,10 @@ pub mod locks;
 pub mod neighbours;
 pub mod options;
 pub mod place;
+pub mod process_load;
 pub mod procfs;
 pub mod recording;
+pub mod rivals;
 pub mod rt;
 pub mod sampler;
 pub mod shim;

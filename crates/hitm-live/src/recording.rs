@@ -188,6 +188,34 @@ pub struct LiveHeld {
     /// Locks that sleeping holders waited for, by time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chain: Vec<LiveChain>,
+    /// Its holds, of a word whose writes were watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holds: Option<LiveHolds>,
+}
+
+/// Holds of a lock in the time in which all writes to its word were seen. Sums over all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LiveHolds {
+    /// Nanoseconds in which all writes were seen.
+    pub watched_ns: u64,
+    /// Times that a thread took the lock.
+    pub takes: u64,
+    /// Holds from taking to release.
+    pub holds: u64,
+    /// Nanoseconds of holds in which the holder ran, outside of page faults.
+    pub running_ns: u64,
+    /// Nanoseconds in page faults without input.
+    pub minor_fault_ns: u64,
+    /// Nanoseconds in page faults that waited for input.
+    pub major_fault_ns: u64,
+    /// Nanoseconds asleep, until the holder ran again.
+    pub asleep_ns: u64,
+    /// Nanoseconds without a CPU that the holder wanted, or in an unknown state.
+    pub off_ns: u64,
+    /// Page faults without input.
+    pub minor_faults: u64,
+    /// Squares of the microseconds that the holder ran, in page faults too.
+    pub ran_us_squares: u64,
 }
 
 /// Nanoseconds that threads waited for a lock, by the state of its holder. Each waiter's time counts.

@@ -21,7 +21,8 @@ use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Unfinished, Work};
 use crate::cgroups::{CpuStat, Tree};
 use crate::spread::Spread;
 
-pub use demand::{Arrival, Demand, OtherGroup, Rhythm, ThreadDemand, Weight};
+pub use crate::rivals::{OtherGroup, Weight};
+pub use demand::{Arrival, Demand, Rhythm, ThreadDemand};
 pub use episodes::Causes;
 pub use report::{
     Caused, GroupRow, HasCauses, HeldLock, Source, TaskRow, ThrottleReport, causes, episode,

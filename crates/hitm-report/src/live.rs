@@ -5,6 +5,7 @@ mod holders;
 mod json;
 mod lines;
 mod lock;
+pub mod lock_whatif;
 pub mod neighbours;
 mod program;
 pub mod rt;
@@ -201,7 +202,7 @@ mod tests {
         let mut seen = locks();
         let lock = &mut seen.locks[0].lock;
         (lock.held_ns, lock.other_ns) = (2_000_000, 1_998_000_000);
-        let json: serde_json::Value = serde_json::from_str(&json(&seen)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json(&seen, None)).unwrap();
         assert_eq!(json["locks"][0]["needed_cpus"], serde_json::Value::Null);
         assert_eq!(json["locks"][0]["bound"], 1000.0);
     }
@@ -227,7 +228,7 @@ mod tests {
             shown.contains("100 % by ext4_buffered_write_iter"),
             "{shown}"
         );
-        let json: serde_json::Value = serde_json::from_str(&json(&seen)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json(&seen, None)).unwrap();
         let lock = &json["locks"][0];
         assert_eq!(lock["slept_ns"], 900_000_000);
         assert_eq!(lock["wait_count"], 1200);
@@ -323,7 +324,8 @@ mod tests {
 
     #[test]
     fn json_has_the_programs_locks() {
-        let json: serde_json::Value = serde_json::from_str(&json(&with_program(locks()))).unwrap();
+        let json: serde_json::Value =
+            serde_json::from_str(&json(&with_program(locks()), None)).unwrap();
         let lock = &json["program"]["locks"][0];
         assert_eq!(lock["kind"], "mutex");
         assert_eq!(lock["address"], "0x7f0000001000");
@@ -338,7 +340,7 @@ mod tests {
 
     #[test]
     fn json_has_every_field() {
-        let json: serde_json::Value = serde_json::from_str(&json(&locks())).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&json(&locks(), None)).unwrap();
         let lock = &json["locks"][0];
         assert_eq!(lock["hold_share"], 0.43);
         assert_eq!(lock["needed_cpus"], 3);

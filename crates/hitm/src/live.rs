@@ -7,6 +7,7 @@ mod collect;
 mod exact;
 mod layers;
 mod lines;
+mod lock_whatif;
 mod maps;
 mod objects;
 mod programs;
@@ -39,6 +40,10 @@ use layers::Layers;
 pub use lines::{
     LineLooks, LineWindows, LinesConfig, LinesEnded, LinesError, LinesTarget, has_clock_samples,
     lines_of_samples, record_lines,
+};
+pub use lock_whatif::{
+    Interval, KernelHere, LockAnswer, LockChange, LockInputs, LockRun, LockThreadInput, LockWhatIf,
+    Preemption, Refusal, Unfit, lock_what_if,
 };
 pub use whatif::{
     DEVIATION_MAX, Deviation, QuotaRun, QuotaSetting, Sufficient, Throttling, WhatIfError,

@@ -112,7 +112,8 @@ struct thread {
 	// The word that it slept for last, or woke others for.
 	u64 word;
 	u32 kind;
-	u32 padding;
+	// Minor faults so far.
+	u32 minor_count;
 };
 
 struct {
@@ -514,8 +515,10 @@ int holders_minor(void)
 	u64 ns = 0;
 	struct thread *own = end_fault(&ns);
 
-	if (own)
+	if (own) {
 		own->minor += ns;
+		own->minor_count++;
+	}
 	return 0;
 }
 
@@ -534,10 +537,16 @@ int holders_major(void)
 SEC("perf_event")
 int holders_write(void)
 {
+	u32 tid = (u32)bpf_get_current_pid_tgid();
 	struct event *event = begin_event(WRITES, bpf_get_current_task_btf());
+	struct thread *own;
 
-	if (event)
-		bpf_ringbuf_submit(event, NO_WAKEUP);
+	if (!event)
+		return 1;
+	own = bpf_map_lookup_elem(&threads, &tid);
+	if (own)
+		event->value = own->minor_count;
+	bpf_ringbuf_submit(event, NO_WAKEUP);
 	return 1;
 }
 

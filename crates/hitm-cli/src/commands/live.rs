@@ -2,6 +2,7 @@
 
 mod fleet;
 mod lines;
+mod lock_change;
 mod locks;
 mod neighbours;
 mod rt;

@@ -66,8 +66,12 @@ impl Accounts {
                 self.leave(event, State::Throttled);
                 self.wait_off_cpu(event.tid);
             }
-            // Its faults are noted, and the write comes with the registers.
-            Moment::Writes => {}
+            // The write comes with the registers.
+            Moment::Writes { minor_faults } => {
+                if let Some(thread) = self.threads.get_mut(&event.tid) {
+                    thread.minor_faults = minor_faults;
+                }
+            }
             Moment::Asleep { in_fault: true, .. } => self.leave(event, State::Faulting),
             Moment::Asleep { waits, .. } => self.sleep(event, waits),
             Moment::Runs => self.run_since(event.tid, at),
@@ -392,6 +396,7 @@ impl Accounts {
         let at = self.now;
         for lock in self.locks.values_mut() {
             charge(lock, &self.threads, at);
+            lock.holds.watch_until(at);
         }
         let takers = &self.takers;
         let locks = self.locks.iter_mut();
@@ -466,6 +471,7 @@ fn held(key: Key, lock: &mut Lock, names: &IndexSet<(u32, String)>) -> Option<Li
         times,
         takers,
         chain,
+        holds: lock.holds.take(),
     })
 }
 

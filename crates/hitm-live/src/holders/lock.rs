@@ -2,6 +2,7 @@
 
 use indexmap::IndexMap;
 
+use super::holds::Holds;
 use super::thread::{Faults, State, Thread};
 use crate::recording::HolderTimes;
 
@@ -40,6 +41,8 @@ pub(super) struct Lock {
     pub(super) others: u64,
     /// A word that threads spin for, and whether its writes are seen now. None for other locks.
     pub(super) is_watched: Option<bool>,
+    /// Its holds while writes are seen.
+    pub(super) holds: Holds,
 }
 
 impl Lock {
@@ -55,6 +58,7 @@ impl Lock {
             owners: 0,
             others: 0,
             is_watched: None,
+            holds: Holds::default(),
         }
     }
 

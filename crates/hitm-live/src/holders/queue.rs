@@ -152,7 +152,7 @@ fn faults_of(item: &mut Option<(u64, Item)>, tid: u32) -> Option<HolderEvent> {
     let (_, Item::Event(event)) = item.as_ref()? else {
         return None;
     };
-    let is_it = event.moment == Moment::Writes && event.tid == tid;
+    let is_it = matches!(event.moment, Moment::Writes { .. }) && event.tid == tid;
     match item.take_if(|_| is_it)? {
         (_, Item::Event(event)) => Some(event),
         _ => None,

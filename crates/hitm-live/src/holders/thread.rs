@@ -46,6 +46,8 @@ pub(super) struct Thread {
     states: VecDeque<(u64, State)>,
     /// Faults at moments.
     marks: VecDeque<(u64, Faults)>,
+    /// Minor faults up to its last write to a watched word; the number wraps.
+    pub(super) minor_faults: u32,
     /// The word that it sleeps for.
     pub(super) waits_for: Option<Key>,
     /// Locks of the kernel that it waits for, and true for each that readers share.
@@ -63,6 +65,7 @@ impl Thread {
         Thread {
             states: VecDeque::from([(0, state)]),
             marks: VecDeque::new(),
+            minor_faults: 0,
             waits_for: None,
             contends: Vec::new(),
             woken_for: None,

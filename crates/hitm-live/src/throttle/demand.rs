@@ -4,20 +4,18 @@
 //! A BPF program sees each job, from waking up to the next sleep. Without it there are the kernel's
 //! counters of each thread (schedstat, voluntary switches), as means. Time that is neither run nor
 //! waited for a CPU is sleep, and throttled time is waited.
-//!
-//! CPUs are shared between groups first: a hundred tasks of one session compete as one. So other
-//! tasks are counted by the sibling group or autogroup that they are in.
 
 mod jobs;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use hitm_bpf::monotonic_ns;
 
 use crate::cgroups::{Hierarchy, Tree};
 use crate::procfs::{self, Stat};
+use crate::rivals::{OtherGroup, Rivals, Weight};
 pub use jobs::Arrival;
 use jobs::{ByThread, Jobs, Traced};
 
@@ -50,32 +48,6 @@ impl Demand {
     pub fn is_traced(&self) -> bool {
         let mut threads = self.threads.iter();
         threads.any(|thread| matches!(thread.rhythm, Rhythm::Traced { .. }))
-    }
-}
-
-/// Tasks that compete as one with the group.
-#[derive(Debug, Clone, PartialEq)]
-pub struct OtherGroup {
-    /// Its name.
-    pub name: String,
-    /// Its weight.
-    pub weight: Weight,
-    /// Mean number of its runnable tasks.
-    pub runnable: f64,
-}
-
-/// Part of the CPUs that a group or a task has among those beside it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
-    /// That of a cgroup: 1024 is usual.
-    Shares(u64),
-    /// That of an autogroup or a task, as a nice value.
-    Nice(i8),
-}
-
-impl Default for Weight {
-    fn default() -> Weight {
-        Weight::Nice(0)
     }
 }
 
@@ -151,18 +123,6 @@ impl ThreadDemand {
     }
 }
 
-/// Interval between scans of all tasks of the host. A scan takes some 10 us a task: 1 % of a CPU
-/// for 1,000 tasks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Limit on sibling groups.
-const OTHERS_MAX: usize = 4096;
-
-/// Returns true for the group at `path` and those below it.
-fn is_below(group: &str, path: &str) -> bool {
-    let rest = group.strip_prefix(path.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
 /// Run time, ready time and voluntary switches by thread.
 type Sums = BTreeMap<u32, [u64; 3]>;
 
@@ -174,12 +134,8 @@ pub(super) struct DemandMeter {
     begun: Instant,
     begun_ns: u64,
     before: Sums,
-    /// Path of the group.
-    path: String,
-    /// Weight and runnable tasks of each sibling group, the tasks summed over scans.
-    others: BTreeMap<String, (Weight, u64)>,
-    looks: u64,
-    looked: Option<Instant>,
+    /// Whoever competes with the group.
+    rivals: Rivals,
     /// The jobs, or the reason why they are not seen.
     jobs: Result<Jobs, String>,
 }
@@ -196,18 +152,14 @@ impl DemandMeter {
             .iter()
             .filter(|(id, _)| tree.upwards(*id).any(|above| above == group));
         let folders = below.map(|(_, own)| hierarchy.folder(&own.path)).collect();
+        let path = tree.get(group).map_or("/", |own| &own.path);
         let mut meter = DemandMeter {
             hierarchy: hierarchy.clone(),
             folders,
             begun: Instant::now(),
             begun_ns: monotonic_ns(),
             before: Sums::new(),
-            path: tree
-                .get(group)
-                .map_or("/".to_owned(), |own| own.path.clone()),
-            others: BTreeMap::new(),
-            looks: 0,
-            looked: None,
+            rivals: Rivals::of_group(hierarchy, path),
             jobs: Err("BPF was not wanted".to_owned()),
         };
         if !counters_only {
@@ -226,64 +178,12 @@ impl DemandMeter {
         self.before = self.sums();
     }
 
-    /// Collects jobs, and scans the running tasks once in [`LOOK_EVERY`]; must be called more often than that.
+    /// Collects jobs, and counts rivals; must be called some ten times a second.
     pub(super) fn look(&mut self) {
         if let Ok(jobs) = &mut self.jobs {
             jobs.drain();
         }
-        if self.looked.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
-            return;
-        }
-        self.looked = Some(Instant::now());
-        self.looks += 1;
-        for pid in procfs::processes().unwrap_or_default() {
-            // This process runs only for the scan.
-            if pid == std::process::id() {
-                continue;
-            }
-            let threads = procfs::threads(pid).unwrap_or_default().into_iter();
-            let running =
-                threads.filter(|tid| Stat::of(*tid).is_some_and(|stat| stat.state == 'R'));
-            let count = running.count() as u64;
-            if count > 0
-                && self.others.len() < OTHERS_MAX
-                && let Some((beside, weight)) = self.beside(pid)
-            {
-                self.others.entry(beside).or_insert((weight, 0)).1 += count;
-            }
-        }
-    }
-
-    /// Sibling group of the observed one that a process competes in; none for processes of the
-    /// observed one.
-    fn beside(&self, pid: u32) -> Option<(String, Weight)> {
-        let path = self.hierarchy.group_of(pid)?;
-        if is_below(&path, &self.path) {
-            return None;
-        }
-        let (parent, _) = self.path.rsplit_once('/')?;
-        let parent = if is_below(&path, parent) { parent } else { "" };
-        let rest = path[parent.len()..].trim_start_matches('/');
-        match rest.split('/').next() {
-            Some(name) if !name.is_empty() => {
-                let path = format!("{parent}/{name}");
-                let weight = self.weight(&path);
-                Some((path, weight))
-            }
-            _ => {
-                let alone = || {
-                    let stat = Stat::of(pid)?;
-                    Some((format!("process {pid}"), stat.nice))
-                };
-                let (name, nice) = procfs::autogroup(pid).or_else(alone)?;
-                Some((name, Weight::Nice(nice)))
-            }
-        }
-    }
-
-    fn weight(&self, path: &str) -> Weight {
-        let shares = self.hierarchy.shares(&self.hierarchy.folder(path));
-        shares.map_or(Weight::default(), Weight::Shares)
+        self.rivals.look();
     }
 
     /// Ends the measurement and returns the load. `timer_due_ns` is a moment at which the group's
@@ -314,20 +214,11 @@ impl DemandMeter {
             let nice = Stat::of(tid).map_or(0, |stat| stat.nice);
             Some(ThreadDemand { nice, ..load })
         });
-        let looks = self.looks.max(1) as f64;
-        let others = self
-            .others
-            .iter()
-            .map(|(name, (weight, count))| OtherGroup {
-                name: name.clone(),
-                weight: *weight,
-                runnable: *count as f64 / looks,
-            });
         Demand {
             duration_ns,
-            weight: self.weight(&self.path),
+            weight: self.rivals.weight(),
             threads: threads.collect(),
-            others: others.collect(),
+            others: self.rivals.end().others,
             left_out,
             timer_at_ns: timer_due_ns.map(|due| due.saturating_sub(self.begun_ns)),
             untraced,
@@ -386,8 +277,6 @@ mod tests {
             sleep_ns: 7_500_000,
         };
         assert_eq!(sleeper.rhythm, mean);
-        assert!(is_below("/a/b", "/a") && is_below("/a", "/a") && is_below("/a", "/"));
-        assert!(!is_below("/ab", "/a"));
         assert_eq!(ThreadDemand::of(9, [0, 0, 1], 1000 * MS, None), None);
     }
 }

@@ -2,8 +2,9 @@
 //
 //   holder KIND THREADS MILLISECONDS
 //
-// KIND: run (a long hold), fault (first touch of fresh memory inside the lock), sleep (a sleep inside the lock); spinrun
-// and spinfault are the same with a spin lock, fault being a free list whose buffers nobody has touched. Who preempts or throttles the process is not its business: it counts the
+// KIND: run (a long hold), fault (first touch of fresh memory inside the lock: a free list whose buffers nobody has
+// touched), huge (the same in huge pages), sleep (a sleep inside the lock); spinrun, spinfault and spinhuge are the same
+// with a spin lock. Who preempts or throttles the process is not its business: it counts the
 // time inside the lock in which its clock moves and the thread's CPU time does not.
 // Waits for the end of its input before it begins. Prints a line of JSON: nanoseconds inside the lock, of them off the
 // CPU, in faults, asleep; and the faults that the kernel counted there.
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 enum { HOLD_NS = 2000000, SLEEP_NS = 1000000, REST_NS = 20000, PAGES = 256, PAGE = 4096, POOL = 64 * PAGES };
+enum { HUGE_PAGE = 2 << 20 };
 
 struct buffer {
 	struct buffer *next;
@@ -116,7 +118,7 @@ static void hold(void)
 {
 	uint64_t begin = wall(), ran = now(CLOCK_THREAD_CPUTIME_ID), slept = 0;
 
-	if (is_kind("fault")) {
+	if (is_kind("fault") || is_kind("huge")) {
 		carve();
 		run_for(HOLD_NS / 20);
 	} else {
@@ -161,10 +163,11 @@ int main(int argc, char **argv)
 	count = atoi(argv[2]);
 	if (count < 1 || count > 64)
 		return 2;
-	pool = mmap(0, POOL * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pool = mmap(0, POOL * PAGE + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (pool == MAP_FAILED)
 		return 1;
-	madvise(pool, POOL * PAGE, MADV_NOHUGEPAGE);
+	pool = (void *)(((uintptr_t)pool + HUGE_PAGE - 1) & ~(uintptr_t)(HUGE_PAGE - 1));
+	madvise(pool, POOL * PAGE, is_kind("huge") ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 	while (getchar() != EOF)
 		;
 	end_ns = wall() + (uint64_t)atoi(argv[3]) * 1000000;

@@ -138,14 +138,19 @@ pub struct WhatIf {
 impl WhatIf {
     /// The reason in a sentence.
     fn refusal(&self) -> Option<String> {
-        let Deviation { figure, share } = self.refused?;
-        let side = if share < 0.0 { "below" } else { "above" };
-        Some(format!(
-            "Refused: as it is, the simulated {figure} is {:.0} % {side} the measured one; no other setting is simulated beyond {:.0} %.",
-            share.abs() * 100.0,
-            DEVIATION_MAX * 100.0,
-        ))
+        self.refused.map(too_far_off)
     }
+}
+
+/// The sentence that says how far a simulated load is from the measured one.
+pub(super) fn too_far_off(deviation: Deviation) -> String {
+    let Deviation { figure, share } = deviation;
+    let side = if share < 0.0 { "below" } else { "above" };
+    format!(
+        "Refused: as it is, the simulated {figure} is {:.0} % {side} the measured one; no other setting is simulated beyond {:.0} %.",
+        share.abs() * 100.0,
+        DEVIATION_MAX * 100.0,
+    )
 }
 
 /// The rows as a table, and their histograms.

@@ -13,6 +13,7 @@ use hitm_live::wakeups::{latencies, run_delay, task_latencies, wakeup_report, wa
 
 use super::Output;
 use super::form::{Form, Members, list, or_null, rows};
+use crate::live::lock_whatif::{live_lock_inputs, live_lock_whatif};
 use crate::live::whatif::{live_load, live_whatif};
 use crate::live::{
     live_caller, live_chain, live_holders, live_lock, live_program, live_program_lock, live_run,
@@ -74,10 +75,18 @@ fn locks() -> Members {
         .with("holders", or_null(holders))
         .with("callers", rows(live_caller::ALL))
         .with("threads", rows(live_thread::ALL));
+    let change = Members::default().with_all(&["change", "reason"], &Form::Text);
+    let what_if = Members::default()
+        .with("inputs", or_null(Members::of(live_lock_inputs::ALL)))
+        .with("preemption", or_null(Form::Text))
+        .with("refused", or_null(Form::Text))
+        .with("rows", rows(live_lock_whatif::ALL))
+        .with("refused_changes", list(change));
     versioned()
         .with("run", Members::of(live_run::ALL))
         .with("locks", list(lock))
         .with("program", or_null(program))
+        .with_some("what_if", what_if)
 }
 
 fn histogram() -> Form {

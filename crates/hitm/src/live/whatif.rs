@@ -22,6 +22,7 @@ use thiserror::Error;
 pub use answer::{DEVIATION_MAX, Deviation, Sufficient, smallest};
 use hitm_machine as machine;
 use load::{Gap, spawn};
+pub(super) use load::{shares, spawn_others, spawn_tasks, spec_of};
 
 /// Longest virtual time of a run: a minute of a host with few CPUs, some ten of one with hundreds.
 const DURATION_MAX: Duration = Duration::from_secs(10);

@@ -117,7 +117,7 @@ fn throttling(name: &str) -> Result<Throttling, String> {
     }
 }
 
-fn micros(text: &str) -> Result<u64, String> {
+pub(super) fn micros(text: &str) -> Result<u64, String> {
     let time: Duration = duration(text)?;
     Ok(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }

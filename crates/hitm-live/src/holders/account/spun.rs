@@ -26,6 +26,7 @@ impl Accounts {
             lock.is_watched = Some(false);
             lock.charge_unknown(now);
             lock.is_watched = Some(true);
+            lock.holds.watch_from(now);
         }
     }
 
@@ -39,6 +40,7 @@ impl Accounts {
         if lock.is_watched == Some(true) {
             charge(lock, &self.threads, now);
             lock.is_watched = Some(false);
+            lock.holds.end_watch(now);
             self.set_holder(key, Holder::Unknown);
         }
     }
@@ -59,10 +61,16 @@ impl Accounts {
         match (lock.holder == Holder::Known(tid), write) {
             (true, _) | (false, Write::Stored) => {
                 lock.owners += 1;
+                if let Some(thread) = self.threads.get(&tid) {
+                    lock.holds.release(tid, thread, now);
+                }
                 self.release(key, tid, now);
             }
             (false, Write::Got) => {
                 lock.owners += 1;
+                if let Some(thread) = self.threads.get(&tid) {
+                    lock.holds.begin(tid, thread, now);
+                }
                 charge(lock, &self.threads, now);
                 self.set_holder(key, Holder::Known(tid));
             }

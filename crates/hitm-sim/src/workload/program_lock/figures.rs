@@ -59,7 +59,7 @@ impl Figures for ProgramLock {
             add(HOLD_US_MEAN, mean(counts.held));
         }
         add(BACK_OFF_SLEEPS, counts.sleeps as f64);
-        let waits = self.watch.waits();
+        let waits = self.waits();
         let all = waits.into_iter().fold(Cycles::ZERO, |sum, one| sum + one);
         if all > Cycles::ZERO {
             for (state, figure) in SHARES {

@@ -27,8 +27,20 @@ use super::cyclic::any_of;
 use super::requests::Times;
 use crate::engine::{MemberKey, Place, Random, Rmw, SimError};
 use crate::kernel::{
-    CpuMask, GroupId, HolderWatch, Kernel, Policy, Task, TaskSpec, Thread, UserMapping, functions,
+    CpuMask, GroupId, HolderState, HolderWatch, Kernel, Policy, Task, TaskSpec, Thread,
+    UserMapping, functions,
 };
+
+hitm_base::words! {
+    /// The rule by which a thread that waits sleeps.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum BackOffRule {
+        /// That of PostgreSQL's s_lock.
+        SLock = "s_lock",
+        /// It spins until it has the lock.
+        None = "none",
+    }
+}
 
 /// Configuration of the program.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,6 +59,8 @@ pub struct ProgramLockConfig {
     pub sleep: Nanos,
     /// Time from one look at a taken lock to the next.
     pub spin: Nanos,
+    /// Sleeps of threads that wait.
+    pub back_off: BackOffRule,
     /// Mean number of elements that a holder takes.
     pub touches: u64,
     /// Its distribution.
@@ -59,17 +73,26 @@ pub struct ProgramLockConfig {
     pub initialised: bool,
 }
 
+/// Longest stretch of spinning without a back-off: nothing hangs on it, since threads spin on.
+const SPIN_ON: Cycles = Cycles(1 << 40);
+
 /// Sums over all threads so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Counts {
-    transactions: u64,
-    uses: u64,
-    waited: Cycles,
-    waited_max: Cycles,
-    held: Cycles,
+pub struct LockCounts {
+    /// Transactions.
+    pub transactions: u64,
+    /// Uses of the lock.
+    pub uses: u64,
+    /// Time from wanting the lock to having it, of uses that had to wait.
+    pub waited: Cycles,
+    /// The longest of these times.
+    pub waited_max: Cycles,
+    /// Time from having the lock to giving it back.
+    pub held: Cycles,
     /// CPU time while waiting.
-    spun: Cycles,
-    sleeps: u64,
+    pub spun: Cycles,
+    /// Sleeps of threads that waited.
+    pub sleeps: u64,
 }
 
 /// The program.
@@ -83,7 +106,7 @@ pub struct ProgramLock {
     /// Elements that were taken from the list.
     taken: Cell<u64>,
     tasks: RefCell<Vec<Rc<Task>>>,
-    counts: Cell<Counts>,
+    counts: Cell<LockCounts>,
 }
 
 /// A thread with what is its own.
@@ -146,18 +169,24 @@ impl ProgramLock {
         Ok(lock)
     }
 
-    fn counts(&self) -> Counts {
+    /// Sums so far.
+    pub fn counts(&self) -> LockCounts {
         self.counts.get()
     }
 
-    /// CPU time of all threads.
-    fn used(&self, kernel: &Kernel, end: Cycles) -> Cycles {
+    /// Time that threads have waited so far, by [`HolderState`].
+    pub fn waits(&self) -> [Cycles; HolderState::COUNT] {
+        self.watch.waits()
+    }
+
+    /// CPU time of all threads up to `end`.
+    pub fn used(&self, kernel: &Kernel, end: Cycles) -> Cycles {
         let tasks = self.tasks.borrow();
         let used = tasks.iter().map(|task| kernel.used(task, end));
         used.fold(Cycles::ZERO, |sum, one| sum + one)
     }
 
-    fn count(&self, change: impl FnOnce(&mut Counts)) {
+    fn count(&self, change: impl FnOnce(&mut LockCounts)) {
         let mut counts = self.counts.get();
         change(&mut counts);
         self.counts.set(counts);
@@ -237,6 +266,11 @@ impl ProgramLock {
         let seen = thread.engine().load(functions::USER, self.word).await;
         if seen == 0 {
             return true;
+        }
+        if self.config.back_off == BackOffRule::None {
+            let end = thread.now() + SPIN_ON;
+            thread.spin_on(self.word, seen, end).await;
+            return false;
         }
         let look = thread.kernel().cycles(self.config.spin);
         let begin = thread.now();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hitm_base::{LINE_SIZE, Nanos};
 
-use super::{FIGURES, ProgramLock, ProgramLockConfig};
+use super::{BackOffRule, FIGURES, ProgramLock, ProgramLockConfig};
 use crate::engine::SimError;
 use crate::kernel::Policy;
 use crate::scenario::ScenarioError;
@@ -38,6 +38,7 @@ think = "0s" | "50us"
 hold = "0s" | "200ns"
 sleep = "0s" | "20us"
 spin = "1ns" | "40ns"
+back_off = "s_lock" | "none"
 touches = 0 | 3
 touches_times = "fixed" | "uniform"
 touch_bytes = 64 | 4096 | 2097152
@@ -62,6 +63,9 @@ fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
         hold: keys::span(table, "hold", keys::ANY, Nanos(0.0))?,
         sleep: keys::span(table, "sleep", keys::ANY, Nanos(0.0))?,
         spin: keys::span(table, "spin", look, Nanos(40.0))?,
+        back_off: table
+            .one_of("back_off", &BackOffRule::WORDS)?
+            .unwrap_or(BackOffRule::SLock),
         touches: table.number("touches", 0, TOUCHES_MAX)?.unwrap_or(0),
         touches_times: times("touches_times")?,
         touch_bytes: bytes.unwrap_or(4096),

@@ -55,14 +55,8 @@ pub(super) fn spawn(
     }
     let seen = Rc::new(RefCell::new(Seen::default()));
     let mut starts = kernel.engine().random("what-if");
-    let tick = kernel.cycles(Nanos(1e9 / f64::from(kernel.config().hz))).0;
-    let mut spec = |name: &str, number: usize, nice: i8| TaskSpec {
-        name: format!("{name}/{number}"),
-        policy: Policy::Normal(nice),
-        allowed: None,
-        cpu: CpuId((number % kernel.cpu_count()) as u16),
-        start: Cycles(starts.below(tick)),
-    };
+    let mut spec =
+        |name: &str, number: usize, nice: i8| spec_of(kernel, &mut starts, (name, number), nice);
     for (number, load) in demand.threads.iter().enumerate() {
         let (load, seen) = (load.clone(), Rc::clone(&seen));
         let mut spec = spec("load", number, load.nice);
@@ -74,9 +68,27 @@ pub(super) fn spawn(
         })?;
     }
     for other in &demand.others {
-        spawn_others(kernel, other, &mut spec)?;
+        spawn_others(kernel, GroupId::ROOT, other, &mut spec)?;
     }
     Ok(seen)
+}
+
+/// A task that may run anywhere and begins within a tick.
+pub(in super::super) fn spec_of(
+    kernel: &Kernel,
+    starts: &mut Random,
+    name: (&str, usize),
+    nice: i8,
+) -> TaskSpec {
+    let tick = kernel.cycles(Nanos(1e9 / f64::from(kernel.config().hz))).0;
+    let (name, number) = name;
+    TaskSpec {
+        name: format!("{name}/{number}"),
+        policy: Policy::Normal(nice),
+        allowed: None,
+        cpu: CpuId((number % kernel.cpu_count()) as u16),
+        start: Cycles(starts.below(tick)),
+    }
 }
 
 /// The CPU on which a thread stays: the kernel hardly ever moves one that wakes up where it slept.
@@ -92,32 +104,45 @@ fn home_of(load: &ThreadDemand, kernel: &Kernel) -> Option<CpuId> {
 }
 
 /// The weight of a group in the kernel.
-fn shares(weight: Weight) -> u64 {
+pub(in super::super) fn shares(weight: Weight) -> u64 {
     match weight {
         Weight::Shares(shares) => shares,
         Weight::Nice(nice) => weight_of_nice(nice),
     }
 }
 
-/// Starts a group whose tasks demand as many CPUs as those of `other` did on average.
-fn spawn_others(
+/// Makes the specification of a task, by name, number and nice value.
+pub(in super::super) type Spec<'a> = &'a mut dyn FnMut(&str, usize, i8) -> TaskSpec;
+
+/// Starts a group within `parent` whose tasks demand as many CPUs as those of `other` did on average.
+pub(in super::super) fn spawn_others(
     kernel: &Rc<Kernel>,
+    parent: GroupId,
     other: &OtherGroup,
-    spec: &mut dyn FnMut(&str, usize, i8) -> TaskSpec,
+    spec: Spec<'_>,
 ) -> Result<(), SimError> {
     if other.runnable < OTHERS_LEAST {
         return Ok(());
     }
     let group = kernel.create_group(&GroupSpec {
         shares: shares(other.weight),
-        ..GroupSpec::within(GroupId::ROOT)
+        ..GroupSpec::within(parent)
     })?;
-    let runnable = other
-        .runnable
-        .min((OTHERS_PER_CPU * kernel.cpu_count()) as f64);
+    spawn_tasks(kernel, group, (other.runnable, 0), spec)
+}
+
+/// Starts tasks in a group: so many that are runnable on average, and their nice value.
+pub(in super::super) fn spawn_tasks(
+    kernel: &Rc<Kernel>,
+    group: GroupId,
+    tasks: (f64, i8),
+    spec: Spec<'_>,
+) -> Result<(), SimError> {
+    let (runnable, nice) = tasks;
+    let runnable = runnable.min((OTHERS_PER_CPU * kernel.cpu_count()) as f64);
     let whole = runnable.floor();
     for number in 0..whole as usize {
-        let spec = spec("other", number, 0);
+        let spec = spec("other", number, nice);
         kernel.spawn_in(
             group,
             &spec,
@@ -128,7 +153,7 @@ fn spawn_others(
     if part < OTHERS_LEAST {
         return Ok(());
     }
-    let spec = spec("other", whole as usize, 0);
+    let spec = spec("other", whole as usize, nice);
     kernel.spawn_in(group, &spec, move |thread| async move {
         let run = thread.kernel().cycles(Nanos(OTHERS_ROUND.0 * part));
         let sleep = thread.kernel().cycles(Nanos(OTHERS_ROUND.0 * (1.0 - part)));
