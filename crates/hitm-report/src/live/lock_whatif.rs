@@ -143,7 +143,7 @@ fn describe(out: &mut Printout, inputs: &LockInputs) {
     let text = |field: Field<_>| field.text(inputs);
     out.line(&format!("  {}", printable(&inputs.title)));
     out.line(&format!(
-        "  {} threads; a use holds it for {} ({} of the watch), +- {} %, with {} page faults of {} ({} observed)",
+        "  {} threads; a use holds it for {} ({} of the watch), +- {}, with {} page faults of {} ({} observed)",
         text(all::thread_count),
         text(all::hold_ns),
         text(all::watch_ns),
