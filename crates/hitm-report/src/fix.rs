@@ -50,7 +50,7 @@ fields! {
         memory_before_bytes => bytes "in all", |row| row.memory(row.size_before_bytes);
         /// Bytes of these instances with the remedy.
         memory_after_bytes => bytes "new in all", |row| row.memory(row.size_after_bytes);
-        /// kept, undone, compared or refused.
+        /// kept, undone, measured or refused.
         pub fate: &'static str => label "fate";
         /// Reason for which it was refused; null of others.
         pub reason: String => known label "reason";
@@ -266,7 +266,7 @@ impl FixView {
 /// Fates of remedies.
 const KEPT: &str = "kept";
 const UNDONE: &str = "undone";
-const COMPARED: &str = "compared";
+const MEASURED: &str = "measured";
 const REFUSED: &str = "refused";
 
 fn remedy(tried: &Tried, number: u64) -> FixRemedy {
@@ -274,7 +274,7 @@ fn remedy(tried: &Tried, number: u64) -> FixRemedy {
     let (fate, judgement, reason) = match &tried.fate {
         Fate::Kept(judgement) => (KEPT, Some(judgement), ""),
         Fate::Undone(judgement) => (UNDONE, Some(judgement), ""),
-        Fate::Compared(judgement) => (COMPARED, Some(judgement), ""),
+        Fate::Compared(judgement) => (MEASURED, Some(judgement), ""),
         Fate::Refused(why) => (REFUSED, None, why.as_str()),
     };
     FixRemedy {
@@ -329,8 +329,8 @@ fn fate(row: &FixRemedy) -> String {
     let gain = row.gain.unwrap_or_default();
     match row.fate {
         KEPT => say::kept(fix_remedy::gain.text(row)),
-        COMPARED if gain < 0.0 => say::compared_worse(per_cent(-gain)),
-        COMPARED => say::compared(fix_remedy::gain.text(row), fix_remedy::sure_gain.text(row)),
+        MEASURED if gain < 0.0 => say::compared_worse(per_cent(-gain)),
+        MEASURED => say::compared(fix_remedy::gain.text(row), fix_remedy::sure_gain.text(row)),
         UNDONE if gain < 0.0 => say::undone_worse(per_cent(-gain)),
         UNDONE => say::undone(fix_remedy::gain.text(row), fix_remedy::sure_gain.text(row)),
         _ => say::refused(&row.reason),

@@ -202,7 +202,7 @@ mod tests {
     use hitm_base::machine::MachineFile;
     use hitm_layout::layout_file::LayoutFile;
     use hitm_layout::profile::Profile;
-    use hitm_sim::scenario::Scenario;
+    use hitm_sim::scenario::{Scenario, workload_kinds};
     use hitm_sim::workload::rt_app::RtApp;
 
     use super::*;
@@ -216,9 +216,15 @@ mod tests {
 
     #[test]
     fn parsers_take_some_of_each_format_and_refuse_some() {
+        let kinds = workload_kinds().map(|kind| WorkloadKeys {
+            kind: kind.name,
+            needed: kind.needed,
+            optional: kind.optional,
+        });
+        let kinds: Vec<WorkloadKeys> = kinds.collect();
         let counts = [
             accepted(|choices| {
-                let (text, settings) = scenario(choices);
+                let (text, settings) = scenario(choices, &kinds);
                 Scenario::parse_with(&text, "made", &settings).is_ok()
             }),
             accepted(|choices| MachineFile::parse(&machine(choices), "made").is_ok()),

@@ -481,7 +481,7 @@ const OTHERS: &[Term] = &[
         "kept",
         "A remedy of `hitm fix` that is in the patch: its slowest run takes fewer cycles than the fastest one before.",
     )
-    .also(&["undone", "compared", "refused"])
+    .also(&["undone", "measured", "refused"])
     .more("fix.md"),
     Term::new(
         "memory",

@@ -38,9 +38,9 @@ sentences! {
     /// A remedy that costs more.
     undone_worse(growth) = "undone: {growth} more";
     /// A layout that remedies are compared with.
-    compared(gain, sure) = "compared: {gain} less in the median, {sure} for certain";
+    compared(gain, sure) = "measured: {gain} less in the median, {sure} for certain";
     /// Such a layout that costs more.
-    compared_worse(growth) = "compared: {growth} more";
+    compared_worse(growth) = "measured: {growth} more";
     /// A remedy that was not measured.
     refused(why) = "refused: {why}";
 

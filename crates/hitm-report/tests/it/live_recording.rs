@@ -41,7 +41,7 @@ fn check(text: &[u8]) -> bool {
         assert!((0.0..=1.0).contains(&view.lock.hold_share()));
         assert_ne!(view.lock.needed_cpus(), Some(0));
     }
-    let json: serde_json::Value = serde_json::from_str(&live::json(&locks)).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&live::json(&locks, None)).unwrap();
     assert_eq!(json["locks"].as_array().unwrap().len(), locks.locks.len());
     let options = TextOptions {
         width: TextOptions::WIDTH_MIN,

@@ -8,7 +8,6 @@ mod fit;
 mod kernel;
 mod run;
 
-
 use hitm_base::Machine;
 use hitm_live::cgroups::Bandwidth;
 use hitm_live::fault_costs::FaultCosts;

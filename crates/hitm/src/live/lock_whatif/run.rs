@@ -248,9 +248,8 @@ impl Simulation<'_> {
 
     fn spawn_rivals(&self, kernel: &Rc<Kernel>, inside: GroupId) -> Result<(), SimError> {
         let mut starts = kernel.engine().random("what-if");
-        let mut spec = |name: &str, number: usize, nice: i8| {
-            spec_of(kernel, &mut starts, (name, number), nice)
-        };
+        let mut spec =
+            |name: &str, number: usize, nice: i8| spec_of(kernel, &mut starts, name, number, nice);
         for other in &self.inputs.rivals.others {
             spawn_others(kernel, GroupId::ROOT, other, &mut spec)?;
         }
@@ -258,7 +257,7 @@ impl Simulation<'_> {
             match rival.weight {
                 // Its tasks compete one by one.
                 Weight::Nice(nice) if is_process(rival) => {
-                    spawn_tasks(kernel, inside, (rival.runnable, nice), &mut spec)?;
+                    spawn_tasks(kernel, inside, rival.runnable, nice, &mut spec)?;
                 }
                 _ => spawn_others(kernel, inside, rival, &mut spec)?,
             }

@@ -56,7 +56,7 @@ pub(super) fn spawn(
     let seen = Rc::new(RefCell::new(Seen::default()));
     let mut starts = kernel.engine().random("what-if");
     let mut spec =
-        |name: &str, number: usize, nice: i8| spec_of(kernel, &mut starts, (name, number), nice);
+        |name: &str, number: usize, nice: i8| spec_of(kernel, &mut starts, name, number, nice);
     for (number, load) in demand.threads.iter().enumerate() {
         let (load, seen) = (load.clone(), Rc::clone(&seen));
         let mut spec = spec("load", number, load.nice);
@@ -77,11 +77,11 @@ pub(super) fn spawn(
 pub(in super::super) fn spec_of(
     kernel: &Kernel,
     starts: &mut Random,
-    name: (&str, usize),
+    name: &str,
+    number: usize,
     nice: i8,
 ) -> TaskSpec {
     let tick = kernel.cycles(Nanos(1e9 / f64::from(kernel.config().hz))).0;
-    let (name, number) = name;
     TaskSpec {
         name: format!("{name}/{number}"),
         policy: Policy::Normal(nice),
@@ -128,17 +128,17 @@ pub(in super::super) fn spawn_others(
         shares: shares(other.weight),
         ..GroupSpec::within(parent)
     })?;
-    spawn_tasks(kernel, group, (other.runnable, 0), spec)
+    spawn_tasks(kernel, group, other.runnable, 0, spec)
 }
 
-/// Starts tasks in a group: so many that are runnable on average, and their nice value.
+/// Starts tasks of a nice value in a group, of which `runnable` are runnable on average.
 pub(in super::super) fn spawn_tasks(
     kernel: &Rc<Kernel>,
     group: GroupId,
-    tasks: (f64, i8),
+    runnable: f64,
+    nice: i8,
     spec: Spec<'_>,
 ) -> Result<(), SimError> {
-    let (runnable, nice) = tasks;
     let runnable = runnable.min((OTHERS_PER_CPU * kernel.cpu_count()) as f64);
     let whole = runnable.floor();
     for number in 0..whole as usize {

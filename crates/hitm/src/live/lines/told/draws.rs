@@ -94,7 +94,7 @@ impl Teller<'_> {
             .iter()
             .filter(|one| one.outcome.lost > Cycles::ZERO)
             .count();
-        let change_ns = self.machine.machine.clock.nanos(hand_over(&priced)).0 as f64;
+        let change_ns = self.machine.machine.clock.nanos(hand_over(&priced)).0;
         let part = changes as f64 / count as f64
             * told.candidate.pace.certain_part()
             * at_once(self.running(told), threads(&told.rates));
