@@ -141,7 +141,8 @@ mod tests {
             ("place=x", "at character 1: found place=x"),
             ("quota=5ms,preempt=some", "at character 11: found preempt=some"),
             ("slice-extension=1us", "at character 1: found slice-extension=1us"),
-            ("quota=100us", "at character 1: found quota=100us, expected at least 1ms"),
+            ("quota=100us", "at character 1: found the unit 'us', expected s, ms or m"),
+            ("quota=4ms,period=2s", "at character 11: found period=2s, expected at least 1ms and at most 1s"),
             ("period=20ms", "period= without quota="),
         ] {
             let error = lock_change(text).unwrap_err();
