@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hitm_base::LINE_SIZE;
 use hitm_layout::advise::Options;
-use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile, Storage};
+use hitm_layout::layout_file::{FileMember, FileStruct, LayoutFile};
 use hitm_recording::{AddressNames, Recording};
 use hitm_whatif::{Change, Took, WhatifConfig, WhatifError, trial};
 
@@ -93,17 +93,7 @@ pub fn pad_values(
     size_bytes: u8,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Change<Took>, WhatifError> {
-    let value = FileMember {
-        name: "value".to_owned(),
-        offset_bytes: 0,
-        size_bytes: size_bytes.into(),
-        bits: None,
-        type_name: None,
-        array: None,
-        per: None,
-        storage: Storage::INLINE,
-        cpu_bitmap: false,
-    };
+    let value = FileMember::plain("value", 0, size_bytes.into());
     let padded = FileStruct {
         name: variable.to_owned(),
         size_bytes: LINE_SIZE,

@@ -40,7 +40,7 @@ pub struct ProcessLoad {
     pub weight: Weight,
     /// The cgroup's quota; none without one.
     pub bandwidth: Option<Bandwidth>,
-    /// Whoever competes with it.
+    /// Tasks that compete with it.
     pub rivals: RivalGroups,
 }
 

@@ -1,4 +1,4 @@
-//! Whether a request counts as caused by others, where nothing is evicted.
+//! Requests that count as caused by others, where nothing is evicted.
 
 use hitm_base::machine::{Machine, preset};
 use hitm_base::{CpuId, Cycles, LineAddr};

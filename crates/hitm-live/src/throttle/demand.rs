@@ -134,7 +134,7 @@ pub(super) struct DemandMeter {
     begun: Instant,
     begun_ns: u64,
     before: Sums,
-    /// Whoever competes with the group.
+    /// Tasks that compete with the group.
     rivals: Rivals,
     /// The jobs, or the reason why they are not seen.
     jobs: Result<Jobs, String>,

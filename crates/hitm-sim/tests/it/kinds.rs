@@ -1,4 +1,4 @@
-//! What kinds of workloads declare: the table of their metrics in docs/formats/sim.md, and the keys that
+//! Declarations of kinds of workloads: the table of their metrics in docs/formats/sim.md, and the keys that
 //! generators of scenarios use. `UPDATE_EXPECT=1 cargo test -p hitm-sim --test it -- kinds` writes the table.
 
 use std::collections::BTreeMap;

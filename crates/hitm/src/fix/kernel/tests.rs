@@ -1,21 +1,11 @@
 use hitm_layout::emit::difference as diff;
-use hitm_layout::layout_file::{FileMember, Storage};
+use hitm_layout::layout_file::FileMember;
 
 use super::*;
 
 /// A structure whose second member begins a line, and a third behind it.
 fn wanted() -> FileStruct {
-    let member = |name: &str, offset_bytes| FileMember {
-        name: name.to_owned(),
-        offset_bytes,
-        size_bytes: 4,
-        bits: None,
-        type_name: None,
-        array: None,
-        per: None,
-        storage: Storage::INLINE,
-        cpu_bitmap: false,
-    };
+    let member = |name: &str, offset_bytes| FileMember::plain(name, offset_bytes, 4);
     FileStruct {
         name: "rd".to_owned(),
         size_bytes: 128,
@@ -26,7 +16,7 @@ fn wanted() -> FileStruct {
 
 const BEFORE: &str = "#include \"beside.h\"\nstruct rd {\n\tint a;\n\tint b;\n\tint c;\n};\n";
 
-/// What is said of a text in place of the tree's one.
+/// The refusal of a text in place of the tree's one.
 fn refusal(after: &str) -> Option<String> {
     let tree = tempfile::tempdir().unwrap();
     let folder = tree.path().join("kernel");

@@ -18,7 +18,7 @@ const ERRORS: f64 = 2.0;
 /// Watch of a thread in a turn: the first one that ended, or one that did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Armed {
-    /// When it began to count.
+    /// Begin of its counting.
     pub(super) since_ns: u64,
     /// Time for which it counted while the thread ran.
     pub(super) counted_ns: u64,

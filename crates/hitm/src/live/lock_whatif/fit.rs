@@ -123,7 +123,7 @@ pub struct LockInputs {
     pub weight: Weight,
     /// Its quota.
     pub bandwidth: Option<Bandwidth>,
-    /// Whoever competes with the threads.
+    /// Tasks that compete with the threads.
     pub rivals: RivalGroups,
     /// Measured figures.
     pub measured: LockRun,
@@ -132,7 +132,7 @@ pub struct LockInputs {
 /// Fits the inputs to what was measured. A watched write takes `hit_ns`.
 ///
 /// # Errors
-/// What was measured does not fix them.
+/// The measurements do not fix them.
 pub(super) fn fit(
     recording: &LiveRecording,
     load: &ProcessLoad,

@@ -11,7 +11,7 @@ const CONFIG_MAX: u64 = 4 << 20;
 /// Debian has 250.
 const HZ_ASSUMED: u32 = 250;
 
-/// What decides when a thread loses its CPU.
+/// Properties that decide when a thread loses its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelHere {
     /// The preemption model; none where it is not known.

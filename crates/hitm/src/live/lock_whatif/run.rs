@@ -227,23 +227,20 @@ impl Simulation<'_> {
         if !inputs.has_group && quota.is_none() {
             return Ok((GroupId::ROOT, GroupId::ROOT));
         }
+        let weight = match inputs.has_group {
+            true => inputs.weight,
+            false => Weight::default(),
+        };
         let group = kernel.create_group(&GroupSpec {
-            shares: shares(if inputs.has_group {
-                inputs.weight
-            } else {
-                Weight::default()
-            }),
+            shares: shares(weight),
             quota,
             ..GroupSpec::within(GroupId::ROOT)
         })?;
-        Ok((
-            group,
-            if inputs.has_group {
-                group
-            } else {
-                GroupId::ROOT
-            },
-        ))
+        let inside = match inputs.has_group {
+            true => group,
+            false => GroupId::ROOT,
+        };
+        Ok((group, inside))
     }
 
     fn spawn_rivals(&self, kernel: &Rc<Kernel>, inside: GroupId) -> Result<(), SimError> {
