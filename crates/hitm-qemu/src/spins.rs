@@ -207,6 +207,8 @@ impl Spins {
             written.any(|addr| addr.wrapping_sub(joined.value) < NODE_BYTES)
         };
         let certain = joined.clone().find(is_node);
+        // It may have joined by the same word in the turn before.
+        let certain = certain.and_then(|first| joined.clone().rfind(|by| by.addr == first.addr));
         let other = || {
             joined
                 .next_back()
@@ -226,16 +228,19 @@ impl Spins {
         let unseen = || {
             let is_soon = stores.wrapping_sub(self.run.last.stores) <= JOIN_STORES;
             let is_taken = |word: &Word| self.lines.is_anothers(word.addr, self.me);
-            self.run.taken(is_taken).filter(|_| is_soon)
+            let index = self.run.taken(is_taken).filter(|_| is_soon)?;
+            Some((index, self.run.end_unseen(index)))
         };
-        if let Some(index) = self.run.waited_for().or_else(unseen) {
+        let seen = self.run.waited_for();
+        let seen = seen.map(|index| (index, self.run.last.insn));
+        if let Some((index, end)) = seen.or_else(unseen) {
             let word = self.run.words[index];
             let spin = Spin {
                 word: word.lock,
                 queue: word.queue,
                 code: word.code,
                 count: 1,
-                insns: self.run.last.insn - self.run.first.insn,
+                insns: end - self.run.first.insn,
                 locked: self.run.locked,
             };
             self.keep(spin);
@@ -539,6 +544,26 @@ mod tests {
     }
 
     #[test]
+    fn work_behind_a_look_that_was_not_seen_is_no_part_of_the_wait() {
+        let (mut spins, own) = (spins(), WORD + 64);
+        spins.lines.touch(WORD, spins.me, true);
+        let waits = (1..5).flat_map(|window| glimpse(window, 3000, 0));
+        let works = (5..20).flat_map(|window| glimpse(window, 3000, window));
+        let works = works.map(|look| Look { addr: own, ..look });
+        for look in waits.chain(works) {
+            spins.look(look, &NO_STORES);
+        }
+        let other = spins.lines.toucher(Tag::of_thread(1), Cycles::ZERO);
+        spins.lines.touch(WORD, other, true);
+        spins.end(1);
+        // From 10,000 to between 40,006 and 50,000.
+        let [spin] = spins.over[..] else {
+            panic!("{:?}", spins.over);
+        };
+        assert_eq!((spin.word, spin.insns), (WORD, 35_003));
+    }
+
+    #[test]
     fn a_wait_in_a_queue_begins_where_it_was_joined() {
         let (tail, node) = (0x2000, WORD);
         let mut spins = spins();
@@ -556,6 +581,42 @@ mod tests {
         let looks = looks.chain([found(5, 3000, 1)]);
         looks.for_each(|look| spins.look(look, &stores));
         spins.end(0);
+        let [spin] = spins.over[..] else {
+            panic!("{:?}", spins.over);
+        };
+        assert_eq!((spin.word, spin.insns), (tail, 41_000));
+    }
+
+    #[test]
+    fn a_wait_in_a_queue_does_not_begin_at_the_turn_before() {
+        let (tail, node) = (0x2000, 0x3000);
+        let mut spins = spins();
+        let at = |insn: u64, stores| Place {
+            insn,
+            stores,
+            loads: 3 * insn / 10,
+            ..Place::default()
+        };
+        // Its turns write little: the one before is near by its stores.
+        for (insn, stores) in [(1_000, 0), (9_000, 2)] {
+            let join = Look {
+                at: at(insn, stores),
+                ..locked(0, tail, node)
+            };
+            spins.look(join, &[node, 0, 0, 0, 0, 0, 0, 0]);
+            spins.end(stores + 1);
+        }
+        let looks = (1..5).flat_map(|window| glimpse(window, 3000, 0));
+        let looks = looks.chain([found(5, 3000, 1)]);
+        let looks = looks.map(|look| Look {
+            at: Place {
+                stores: 3,
+                ..look.at
+            },
+            ..look
+        });
+        looks.for_each(|look| spins.look(look, &[node, 0, 0, 0, 0, 0, 0, 0]));
+        spins.end(3);
         let [spin] = spins.over[..] else {
             panic!("{:?}", spins.over);
         };

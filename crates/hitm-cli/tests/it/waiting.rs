@@ -83,22 +83,15 @@ fn threads_wait_for_lines_spinning_and_asleep() {
     let without_lock = report(directory, &program, "work");
     let work_cycles = number(&without_lock["totals"]["thread_cycles"]);
     for (kind, word, way) in LOCKS {
-        let look = || Waited::of(&report(directory, &program, kind), work_cycles);
-        let mut looks = vec![look()];
-        // How threads of the emulator meet differs from run to run: then the median of five recordings counts.
-        if looks[0].error().abs() >= TOLERANCE {
-            looks.extend((0..4).map(|_| look()));
-            looks.sort_by(|a, b| a.error().total_cmp(&b.error()));
-        }
-        let Waited {
-            waiting,
-            lines,
-            expected,
-        } = &looks[looks.len() / 2];
-        let error = looks[looks.len() / 2].error();
+        let report = report(directory, &program, kind);
+        let waiting = &report["waiting"];
+        let whole = number(&waiting["whole_cycles"]);
+        let lines = number(&report["totals"]["lost_cycles"]) / whole;
+        let found = number(&waiting["run_share"]) + lines;
+        let expected = 1.0 - work_cycles / whole;
         assert!(
-            error.abs() < TOLERANCE,
-            "{kind}: {error:.3} from the expected {expected:.3}: {waiting:#}"
+            (found - expected).abs() < TOLERANCE,
+            "{kind}: waiting {found:.3}, expected {expected:.3}: {waiting:#}"
         );
         if way != "lines" {
             let first = &waiting["rows"][0];
@@ -108,30 +101,6 @@ fn threads_wait_for_lines_spinning_and_asleep() {
             let of_first = number(&first["run_share"]) + lines;
             assert!(of_first > expected - TOLERANCE, "{kind}: {waiting:#}");
         }
-    }
-}
-
-/// The waiting that a report tells, and what the work of the run leaves to it.
-struct Waited {
-    waiting: Value,
-    /// Share of the threads' time that lines lost.
-    lines: f64,
-    expected: f64,
-}
-
-impl Waited {
-    fn of(report: &Value, work_cycles: f64) -> Waited {
-        let waiting = report["waiting"].clone();
-        let whole = number(&waiting["whole_cycles"]);
-        Waited {
-            lines: number(&report["totals"]["lost_cycles"]) / whole,
-            expected: 1.0 - work_cycles / whole,
-            waiting,
-        }
-    }
-
-    fn error(&self) -> f64 {
-        number(&self.waiting["run_share"]) + self.lines - self.expected
     }
 }
 

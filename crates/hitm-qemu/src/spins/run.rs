@@ -32,6 +32,9 @@ pub(super) struct Word {
     is_private: bool,
     /// A look found another value there while only the thread used it.
     is_off: bool,
+    /// The last look, and the next one of the run, at another word, by instructions.
+    last_insn: u64,
+    next_insn: Option<u64>,
     /// The word of the lock: the same, or the one by which the thread joined a queue for certain.
     pub(super) lock: u64,
     /// The one by which it may have.
@@ -65,6 +68,8 @@ pub(super) struct Run {
     same_private: u64,
     same_locked: u64,
     changed: u64,
+    /// The word of the last look.
+    last_word: usize,
     /// The word that was found changed last, and the look at which.
     found: (usize, u64),
     /// The word that a locked operation left as it was last.
@@ -121,6 +126,8 @@ impl Run {
             began_private: look.is_private,
             is_private: look.is_private,
             is_off: false,
+            last_insn: look.at.insn,
+            next_insn: None,
             lock: certain.map_or(look.addr, |queue| queue.word),
             queue: uncertain.map(|queue| queue.word),
         };
@@ -168,7 +175,13 @@ impl Run {
     }
 
     fn note(&mut self, index: usize, look: &Look) {
-        self.words[index].is_private = look.is_private;
+        if index != self.last_word {
+            self.words[self.last_word].next_insn = Some(look.at.insn);
+            self.last_word = index;
+        }
+        let word = &mut self.words[index];
+        word.is_private = look.is_private;
+        (word.last_insn, word.next_insn) = (look.at.insn, None);
         self.last = look.at;
         self.is_private = look.is_private;
         self.looks += 1;
@@ -182,6 +195,14 @@ impl Run {
         }
         let mut words = self.words[..self.len].iter();
         words.position(|word| word.is_private && is_taken(word))
+    }
+
+    /// The instruction at which a wait that ended by a look that was not seen was over: between the last look at the
+    /// word and the next one, which may be of the work behind the wait.
+    pub(super) fn end_unseen(&self, index: usize) -> u64 {
+        let word = &self.words[index];
+        let next = word.next_insn.unwrap_or(word.last_insn);
+        word.last_insn.midpoint(next)
     }
 
     /// The word that the thread waited for, if it did.
