@@ -188,8 +188,7 @@ impl Spins {
         let is_it = |run: &&mut Run| run.place_of(look).is_some();
         if is_next && let Some(run) = self.broken_off.iter_mut().find(is_it) {
             self.run = std::mem::take(run);
-            self.run.first.insn += look.at.insn - self.run.last.insn;
-            self.run.last = look.at;
+            self.run.go_on(look.at);
         }
     }
 
@@ -561,6 +560,33 @@ mod tests {
             panic!("{:?}", spins.over);
         };
         assert_eq!((spin.word, spin.insns), (WORD, 35_003));
+    }
+
+    #[test]
+    fn an_interrupt_is_no_part_of_a_wait_whose_end_was_not_seen() {
+        let (mut spins, own) = (spins(), WORD + 64);
+        spins.lines.touch(WORD, spins.me, true);
+        let private = |insn, addr| Look {
+            is_private: true,
+            ..load(insn, addr, 0)
+        };
+        for (insn, addr) in [(10, WORD), (13, WORD), (16, own), (19, own)] {
+            spins.look(private(insn, addr), &NO_STORES);
+        }
+        let returned = Place {
+            insn: 100_000,
+            ..Place::default()
+        };
+        spins.returned(returned);
+        spins.look(private(100_001, own), &NO_STORES);
+        let other = spins.lines.toucher(Tag::of_thread(1), Cycles::ZERO);
+        spins.lines.touch(WORD, other, true);
+        spins.end(0);
+        let [spin] = spins.over[..] else {
+            panic!("{:?}", spins.over);
+        };
+        // From 10 to between 13 and 16.
+        assert_eq!((spin.word, spin.insns), (WORD, 4));
     }
 
     #[test]

@@ -73,6 +73,7 @@ impl Case {
             tokens: self.tokens,
             fair: 0,
             slices: self.slices,
+            random: false,
             policy: Policy::Fifo(99),
             burst_least: Nanos(least),
             burst_most: Nanos(least * self.burst_ratio),

@@ -44,6 +44,7 @@ fn main() {
         tokens: argument(4, 8) as usize,
         fair: 0,
         slices: false,
+        random: false,
         policy: Policy::Fifo(99),
         burst_least: Nanos(argument(2, 50) as f64 * 1e3),
         burst_most: Nanos(argument(3, 500) as f64 * 1e3),

@@ -98,6 +98,17 @@ impl Run {
         }
     }
 
+    /// It goes on at this place as if it had been there since its last look: what was between is no part of it.
+    pub(super) fn go_on(&mut self, at: Place) {
+        let skipped = at.insn - self.last.insn;
+        self.first.insn += skipped;
+        for word in &mut self.words[..self.len] {
+            word.last_insn += skipped;
+            word.next_insn = word.next_insn.map(|insn| insn + skipped);
+        }
+        self.last = at;
+    }
+
     /// Returns true if it has looked at a word twice.
     pub(super) fn looks_again(&self) -> bool {
         self.len > 0 && self.same + self.same_private > 0

@@ -7,7 +7,7 @@ use hitm_coherence::directory::Capacity;
 use thiserror::Error;
 
 /// Changes whenever the same scenario and seed may give other numbers.
-pub const MODEL_VERSION: u32 = 7;
+pub const MODEL_VERSION: u32 = 8;
 
 /// Cycles that a CPU may run ahead of the earliest event of the others.
 ///

@@ -308,6 +308,7 @@ impl Kernel {
             is_placed: Cell::new(false),
             averages: Cell::new(Averages::default()),
             wakees: Cell::new(Wakees::default()),
+            ran_on: Cell::new(None),
             recent_cpu: Cell::new(spec.cpu),
             is_throttled: Cell::new(false),
             has_throttle_work: Cell::new(false),

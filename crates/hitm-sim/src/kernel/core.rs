@@ -367,6 +367,23 @@ impl Kernel {
         self.balance_callbacks(rq).await;
         self.rq_unlock(rq).await;
         engine.set_irqs(true);
+        self.take_own_lines(&self.task(rq.curr.get()));
+    }
+
+    /// Lines that only the running task uses (registers, stacks) are still where it ran last. Nobody else asks
+    /// for them, so their price is that of the way alone.
+    fn take_own_lines(&self, curr: &Task) {
+        let cpu = self.engine.cpu();
+        let Some(from) = curr.ran_on.replace(Some(cpu)).filter(|from| *from != cpu) else {
+            return;
+        };
+        let machine = self.engine.machine();
+        let distance = machine.topology.distance(cpu, from);
+        let line = machine.transfers[distance.index()].dirty;
+        self.engine.work(
+            f::FINISH_TASK_SWITCH,
+            Cycles(line.0 * self.costs.task_lines),
+        );
     }
 
     pub(super) async fn balance_callbacks(&self, rq: &Rq) {

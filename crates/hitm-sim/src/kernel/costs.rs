@@ -33,6 +33,8 @@ hitm_base::numbered! {
         LockUses,
         /// For how long a NUMA-aware spinlock passes waiters of other nodes.
         CnaThreshold,
+        /// Lines of its own that a task takes along to another CPU.
+        TaskLines,
         /// A page fault's own instructions.
         PageFault,
         /// Clearing a page.
@@ -44,6 +46,7 @@ hitm_base::numbered! {
 
 const INSTRUCTIONS: Dimension = Dimension::Count("instructions", 1_000);
 const CPUS: Dimension = Dimension::Count("CPUs", 8_192);
+const LINES: Dimension = Dimension::Count("lines", 1_000);
 const USES: Dimension = Dimension::Count("uses", 1_000);
 
 const fn nanos(nanos: u64) -> Quantity {
@@ -136,6 +139,17 @@ const COSTS: [Parameter; KernelCost::COUNT] = [
                  unfair the lock is",
     },
     Parameter {
+        name: "task_lines",
+        meaning: "lines of its own that a task takes along, one after the other, when it runs on another CPU: \
+                  registers, kernel stack, thread_struct, the top of its stack",
+        dimension: LINES,
+        default: Quantity::Count(58, "lines"),
+        low: Quantity::Count(20, "lines"),
+        high: Quantity::Count(80, "lines"),
+        origin: "measured: waits for a semaphore in Linux 6.12.95 ([calls](../accuracy/calls.md)); 20 if a \
+                 core gets three at once. Adds to whoever is pushed, pulled or woken elsewhere",
+    },
+    Parameter {
         name: "page_fault",
         meaning: "a page fault that needs no disk: exception, search, accounting and return, beside its lines",
         dimension: Dimension::Time,
@@ -214,6 +228,8 @@ pub struct Costs {
     pub idle_scan: usize,
     /// [`KernelCost::CnaThreshold`].
     pub cna_threshold: Cycles,
+    /// [`KernelCost::TaskLines`].
+    pub task_lines: u64,
     /// [`KernelCost::PageFault`].
     pub page_fault: Cycles,
     /// [`KernelCost::ClearPage`].
@@ -253,6 +269,7 @@ impl Costs {
             scan: time(KernelCost::Scan),
             idle_scan: stated.value(KernelCost::IdleScan).raw() as usize,
             cna_threshold: time(KernelCost::CnaThreshold),
+            task_lines: stated.value(KernelCost::TaskLines).raw(),
             page_fault: time(KernelCost::PageFault),
             clear_page: time(KernelCost::ClearPage),
             slice_extension: time(KernelCost::SliceExtension),

@@ -149,6 +149,8 @@ pub struct Task {
     pub(super) prio: Cell<u32>,
     pub(super) normal_prio: Cell<u32>,
     pub(super) cpu: Cell<CpuId>,
+    /// The CPU on which it ran last, where the lines of its own are.
+    pub(super) ran_on: Cell<Option<CpuId>>,
     /// Its cpuset, as the number of a root domain: that of its CPUs unless cpusets overlap.
     pub(super) cpuset: usize,
     pub(super) on_rq: Cell<bool>,

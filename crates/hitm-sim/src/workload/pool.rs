@@ -2,9 +2,10 @@
 //! threads than CPUs and frames that depend on each other.
 //!
 //! A token stands for work that may continue: a frame whose predecessors are far enough. A worker
-//! that has a token computes for a while, hands the token to the next worker of the ring, and
-//! sleeps until one comes to it. So `tokens` workers of an instance want a CPU at any time, and
-//! each burst costs one wake-up and one block.
+//! that has a token computes for a while, hands the token to the next worker of the ring, or to any
+//! other one, and sleeps until one comes to it. So `tokens` workers of an instance want a CPU at any
+//! time. A burst costs one wake-up and one block where these are fewer than its CPUs; where they are
+//! more, tokens meet at workers that are not done yet.
 //!
 //! Source: the set-up of the root_domain layout patch (60 instances, 8 CPUs each, `SCHED_FIFO` 99).
 //! Threads per instance, bursts and wake-ups per second are unpublished: parameters here.
@@ -44,6 +45,8 @@ pub struct PoolConfig {
     /// True if the tokens go round together, as slices of one frame do. The last worker that is
     /// done wakes the next ones, all at once. Otherwise each worker wakes one.
     pub slices: bool,
+    /// True if a worker hands its token to any other one, by chance.
+    pub random: bool,
     /// Their policy.
     pub policy: Policy,
     /// The shortest burst.
@@ -174,7 +177,7 @@ impl Pools {
             me.tokens.set(me.tokens.get() - 1);
             thread.run(Cycles(random.between(least, most))).await;
             self.bursts.set(self.bursts.get() + 1);
-            for next in self.next_workers(instance, own) {
+            for next in self.next_workers(instance, own, &mut random) {
                 next.tokens.set(next.tokens.get() + 1);
                 thread.change_word(&next.gate, Rmw::Add(1)).await;
                 thread.futex_wake(&next.gate, 1).await;
@@ -183,8 +186,17 @@ impl Pools {
     }
 
     /// Workers that get a token when a worker is done.
-    fn next_workers<'a>(&self, instance: &'a Instance, own: usize) -> Vec<&'a Worker> {
+    fn next_workers<'a>(
+        &self,
+        instance: &'a Instance,
+        own: usize,
+        random: &mut Random,
+    ) -> Vec<&'a Worker> {
         let workers = &instance.workers;
+        let first = match self.config.random && workers.len() > 1 {
+            true => 1 + random.below(workers.len() as u64 - 1) as usize,
+            false => 1,
+        };
         let count = if self.config.slices {
             let pending = instance.pending.get() - 1;
             if pending > 0 {
@@ -196,7 +208,7 @@ impl Pools {
         } else {
             1
         };
-        (1..=count)
+        (first..first + count)
             .map(|step| &workers[(own + step) % workers.len()])
             .collect()
     }
@@ -247,6 +259,8 @@ pub struct PoolSpec {
     pub fair: usize,
     /// True if these wake up together, as slices of one frame.
     pub slices: bool,
+    /// True if a worker hands its token to any other one, by chance.
+    pub random: bool,
     /// Their policy.
     pub policy: Policy,
     /// Wake-ups a second and CPU that the pool would make if the kernel cost nothing: one variant
@@ -274,6 +288,7 @@ wakeups = "2600/s" | ["1300/s", "2600/s", "5200/s"]
 instances = 1 | 2
 fair = 0 | 2
 slices = true | false
+random = true | false
 burst_ratio = 10 | 1 | 100
 frame_time = "10ms"
 policy = "fifo" | "rr"
@@ -293,6 +308,7 @@ fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
         runnable,
         fair: table.number("fair", 0, 256)?.unwrap_or(0) as usize,
         slices: table.flag("slices")?,
+        random: table.flag("random")?,
         policy: keys::policy(table, Policy::Fifo(99))?,
         wakeups_per_second: keys::needed(
             table,
@@ -360,6 +376,7 @@ fn pool_config(spec: &PoolSpec, kernel: &Kernel, wakeups_per_second: Option<u64>
         tokens: spec.runnable,
         fair: spec.fair,
         slices: spec.slices,
+        random: spec.random,
         policy: spec.policy,
         burst_least: Nanos(least_ns),
         burst_most: Nanos(least_ns * spec.burst_ratio as f64),

@@ -1,8 +1,9 @@
 //! rt-app files on the simulated kernel: every event type, with exact results.
 
 use expect_test::{Expect, expect};
-use hitm_base::Nanos;
-use hitm_sim::kernel::{Balancing, KernelConfig};
+use hitm_base::machine::Quantity;
+use hitm_base::{CpuId, Cycles, Nanos};
+use hitm_sim::kernel::{Balancing, KernelConfig, KernelCost};
 use hitm_sim::workload::rt_app::{GroupPaths, RtApp, Running};
 
 use crate::rt::{boot, machine};
@@ -43,6 +44,33 @@ fn a_periodic_thread_keeps_its_period() {
             t: 1 threads, 20 phases, 20 timers, 0 missed, late at most 2 us
         "#]],
     );
+}
+
+#[test]
+fn a_thread_that_is_pushed_takes_its_lines_along() {
+    // The lower thread is preempted on CPU 0, goes on on CPU 1, and ends as the last one.
+    let text = r#"{"tasks": {
+        "first": {"policy": "SCHED_FIFO", "priority": 50, "cpus": [1], "loop": 1, "run": 1000},
+        "low": {"policy": "SCHED_FIFO", "priority": 10, "cpus": [0, 1], "loop": 1, "run": 5000},
+        "high": {"policy": "SCHED_FIFO", "priority": 50, "cpus": [0], "delay": 2000, "loop": 1, "run": 1000}
+    }}"#;
+    let end = |lines: u64| {
+        let mut config = KernelConfig::new(Balancing::PushIpi);
+        let lines = Quantity::Count(lines, "lines");
+        config.costs.set(KernelCost::TaskLines.parameter(), lines);
+        let (kernel, mut executor) = boot(machine("broadwell-4s", 2), 1, Nanos(1e9), config);
+        let app = RtApp::parse(text, "x.json").unwrap();
+        Running::spawn(&kernel, &app, GroupPaths::default(), true).unwrap();
+        executor.run().unwrap();
+        (executor.totals().end, kernel.counts().migrations)
+    };
+    let machine = machine("broadwell-4s", 2);
+    let distance = machine.topology.distance(CpuId(0), CpuId(1));
+    let line = machine.transfers[distance.index()].dirty;
+    let ((few, moves), (many, _)) = (end(10), end(60));
+    // One of them is before it has run.
+    assert_eq!(moves, 2);
+    assert_eq!(many, few + Cycles(50 * line.0));
 }
 
 #[test]
@@ -275,7 +303,7 @@ fn a_deadline_thread_has_its_runtime_and_no_more() {
         }}"#,
         expect![[r#"
             ends at 1000000 us
-            long: 2 threads, 16 phases, 16 timers, 0 missed, late at most 2001 us
+            long: 2 threads, 16 phases, 16 timers, 0 missed, late at most 2004 us
             short: 1 threads, 80 phases, 80 timers, 0 missed, late at most 2 us
             fifo: 2 threads, 1038 phases
         "#]],

@@ -76,6 +76,7 @@ pub(crate) fn pools(kernel: &Rc<Kernel>, cores: usize, workers: usize) {
         tokens: workers * 2 / 3,
         fair: 0,
         slices: false,
+        random: false,
         policy: Policy::Fifo(99),
         burst_least: Nanos(10e3),
         burst_most: Nanos(100e3),

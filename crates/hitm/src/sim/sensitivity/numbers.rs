@@ -128,7 +128,6 @@ fn code_takes_part(cost: KernelCost, scenario: &Scenario) -> bool {
     };
     match cost {
         KernelCost::VisitInstructions => has_groups(),
-        KernelCost::Scan => true,
         KernelCost::IdleScan => kernel.shared.load_balancing == LoadBalancing::NewlyIdle,
         KernelCost::Judge | KernelCost::LockCrowd | KernelCost::LockCalm | KernelCost::LockUses => {
             kernel.placement.contains(&Placement::LockAware)
@@ -140,6 +139,6 @@ fn code_takes_part(cost: KernelCost, scenario: &Scenario) -> bool {
             let mut all = kernel.mechanisms.iter().flatten();
             all.any(|one| *one == Mechanism::SliceExtension)
         }
-        KernelCost::Function => true,
+        KernelCost::Function | KernelCost::Scan | KernelCost::TaskLines => true,
     }
 }
