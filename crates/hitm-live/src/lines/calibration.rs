@@ -6,6 +6,7 @@
 
 mod hits;
 mod loops;
+mod setting;
 mod stands;
 mod switches;
 
@@ -53,6 +54,11 @@ pub struct Calibration {
     pub watches_writes: bool,
     /// Nanoseconds that an access to a watched word takes.
     pub hit_ns: u64,
+    /// Nanoseconds between the moment from which on a watch of a thread that runs counts and the thread's first hit, if
+    /// the thread does nothing else.
+    pub armed_ns: u64,
+    /// The same of a thread that begins to run under a watch, with what is behind the hit that ended it.
+    pub begun_ns: u64,
     /// Nanoseconds that a thread's clock adds to a switch of threads.
     pub clock_switch_ns: u64,
     /// Nanoseconds that a thread's watches add to one, four of them.
@@ -80,6 +86,9 @@ impl Calibration {
         watches_writes: true,
         // 1 to 12 us.
         hit_ns: 4_000,
+        // Nothing is taken off for what setting a watch takes.
+        armed_ns: 0,
+        begun_ns: 0,
         // 1 to 20 us: in a virtual machine its host has a part in it.
         clock_switch_ns: 10_000,
         watches_switch_ns: 10_000,
@@ -114,6 +123,13 @@ fn measure() -> io::Result<Calibrated> {
             figures.hit_ns = found.hit_ns.unwrap_or(figures.hit_ns);
         }
         // Others may have the debug registers now.
+        Err(_) => is_whole = false,
+    }
+    match setting::measure() {
+        Ok(found) => {
+            figures.armed_ns = found.armed_ns;
+            figures.begun_ns = found.begun_ns;
+        }
         Err(_) => is_whole = false,
     }
     match switches::measure() {

@@ -19,7 +19,7 @@ pub(super) enum Sight {
 }
 
 /// Bearer of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Whom {
     /// A thread, on all CPUs.
     Thread(u32),
@@ -27,6 +27,8 @@ pub(super) enum Whom {
     Cpu(u32),
 }
 
+/// Type of events of the kernel's own.
+const SOFTWARE: u64 = 1;
 /// Flag of events that do not count before they are told to.
 const DISABLED: u64 = 1;
 
@@ -68,11 +70,31 @@ impl Sight {
 
     /// Opens a clock that does not tick yet.
     pub(super) fn clock(self, whom: Whom, period_ns: u64) -> io::Result<File> {
-        const SOFTWARE: u64 = 1;
         const EXCLUDE_IDLE: u64 = 1 << 7;
         let mut attributes = self.attributes(SOFTWARE, period_ns);
         attributes[5] |= EXCLUDE_IDLE | DISABLED;
         whom.open(attributes)
+    }
+
+    /// Opens the leader of a group of watches, which count while it is enabled. It counts nothing itself.
+    pub(super) fn leader(self, whom: Whom) -> io::Result<File> {
+        const DUMMY: u64 = 9;
+        let mut attributes = self.attributes(SOFTWARE, 0);
+        attributes[1] = DUMMY;
+        attributes[5] |= DISABLED;
+        whom.open(attributes)
+    }
+
+    /// Opens a watch of a word in a group.
+    pub(super) fn watch_in(
+        self,
+        leader: &File,
+        whom: Whom,
+        address: u64,
+        access: WatchedAccess,
+    ) -> io::Result<File> {
+        let attributes = self.of_watch([address, WORD_BYTES], access);
+        whom.event(attributes).open_in(Some(leader))
     }
 
     /// Opens a watch of a word that does not count yet.
@@ -84,9 +106,15 @@ impl Sight {
     pub(super) fn watch_bytes(
         self,
         whom: Whom,
-        [address, bytes]: [u64; 2],
+        word: [u64; 2],
         access: WatchedAccess,
     ) -> io::Result<File> {
+        let mut attributes = self.of_watch(word, access);
+        attributes[5] |= DISABLED;
+        whom.open(attributes)
+    }
+
+    fn of_watch(self, [address, bytes]: [u64; 2], access: WatchedAccess) -> Attributes {
         const BREAKPOINT: u64 = 5;
         const EVERY_HIT: u64 = 1;
         let kind = match access {
@@ -95,26 +123,28 @@ impl Sight {
         };
         let mut attributes = self.attributes(BREAKPOINT, EVERY_HIT);
         attributes[4] = TOTAL_TIME_ENABLED;
-        attributes[5] |= DISABLED;
         attributes[6] = kind << 32;
         attributes[7] = address;
         attributes[8] = bytes;
-        whom.open(attributes)
+        attributes
     }
 }
 
 impl Whom {
     pub(super) fn open(self, attributes: Attributes) -> io::Result<File> {
+        self.event(attributes).open()
+    }
+
+    const fn event(self, attributes: Attributes) -> Event {
         let (task, cpu) = match self {
             Whom::Thread(tid) => (tid as i32, -1),
             Whom::Cpu(cpu) => (-1, cpu as i32),
         };
-        let event = Event {
+        Event {
             attributes,
             task,
             cpu,
-        };
-        event.open()
+        }
     }
 }
 
@@ -123,7 +153,8 @@ pub(super) fn output_to(event: &File, ring: &Ring) -> io::Result<()> {
     ioctl(event, SET_OUTPUT, ring.file().as_raw_fd() as libc::c_ulong)
 }
 
-/// Lets an event count, up to `hits_max`.
+/// Lets an event count, up to `hits_max`. One whose leader does not count is given the hits, and its thread is not
+/// disturbed.
 pub(super) fn arm(event: &File, hits_max: u32) {
     // The thread may have ended.
     let _ = ioctl(event, REFRESH, hits_max.into());

@@ -35,12 +35,22 @@ pub(super) struct Bearer<'r> {
     pub(super) ring: Option<&'r Ring>,
 }
 
+/// The leader of the watches of a thread or CPU, which all count with it: to tell them one by one takes a running
+/// thread ten times as long, and it has ended its first watch before the last one counts.
+#[derive(Debug)]
+struct Leader {
+    whom: Whom,
+    file: File,
+}
+
 /// Watches that are set together, by the numbers of their events.
 #[derive(Debug, Default)]
 pub(super) struct OpenWatches {
+    // Watches and their rings are closed before their leaders, without which they would count again.
     open: BTreeMap<u64, OpenWatch>,
     /// Rings of those that found none.
     rings: Vec<Ring>,
+    leaders: Vec<Leader>,
     refused_count: u64,
 }
 
@@ -49,10 +59,19 @@ impl OpenWatches {
     pub(super) fn set(&mut self, bearer: Bearer<'_>, line: u64, watches: &[Watch]) {
         let mut own = None;
         let mut is_refused = false;
+        let leader = match bearer.sight.leader(bearer.whom) {
+            Ok(leader) => leader,
+            // It has ended.
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return,
+            Err(_) => {
+                self.refused_count += 1;
+                return;
+            }
+        };
         for (number, watch) in watches.iter().take(WATCHES_MAX).enumerate() {
             let opened = bearer
                 .sight
-                .watch(bearer.whom, line + watch.offset, watch.access)
+                .watch_in(&leader, bearer.whom, line + watch.offset, watch.access)
                 .and_then(|file| {
                     match bearer.ring.or(own.as_ref()) {
                         Some(ring) => event::output_to(&file, ring)?,
@@ -72,6 +91,10 @@ impl OpenWatches {
         }
         self.rings.extend(own);
         self.refused_count += u64::from(is_refused);
+        self.leaders.push(Leader {
+            whom: bearer.whom,
+            file: leader,
+        });
     }
 
     /// Lets all count until the time is over, or there are enough hits in their rings and in those of which `pending`
@@ -79,9 +102,12 @@ impl OpenWatches {
     pub(super) fn run(&self, limits: WatchLimits, pending: impl Fn() -> usize) -> Watched {
         let bytes = || self.rings.iter().map(Ring::pending).sum::<usize>() + pending();
         let before = bytes();
+        for watch in self.open.values() {
+            event::arm(&watch.file, limits.hits_max);
+        }
         let begun_ns = monotonic_ns();
         let start = Instant::now();
-        let since_ns = self.arm(limits.hits_max);
+        let since_ns = self.begin();
         let armed_ns = monotonic_ns();
         let enough = before + limits.hits_enough * RECORD_BYTES;
         loop {
@@ -91,8 +117,8 @@ impl OpenWatches {
             }
             std::thread::sleep(left.min(LOOK_EVERY));
         }
-        let files = self.open.values().map(|watch| &watch.file);
-        files.for_each(|file| event::enable(file, false));
+        let leaders = self.leaders.iter();
+        leaders.for_each(|leader| event::enable(&leader.file, false));
         Watched {
             hits: Vec::new(),
             begun_ns,
@@ -103,29 +129,27 @@ impl OpenWatches {
         }
     }
 
-    /// Lets all count, one after the other. Returns the times from which on they do.
-    fn arm(&self, hits_max: u32) -> Vec<u64> {
-        let watches = self.open.values();
-        let arm = |watch: &OpenWatch| {
-            event::arm(&watch.file, hits_max);
-            monotonic_ns()
+    /// Lets the watches of one bearer after the other count. Returns the times from which on they do.
+    fn begin(&self) -> BTreeMap<Whom, u64> {
+        let begin = |leader: &Leader| {
+            event::enable(&leader.file, true);
+            (leader.whom, monotonic_ns())
         };
-        watches.map(arm).collect()
+        self.leaders.iter().map(begin).collect()
     }
 
     /// The watches of threads, which count no more.
-    fn armed(&self, since_ns: &[u64]) -> Vec<ArmedWatch> {
-        let watches = self.open.values().zip(since_ns);
-        let armed = |(watch, since_ns): (&OpenWatch, &u64)| match watch.whom {
+    fn armed(&self, since_ns: &BTreeMap<Whom, u64>) -> Vec<ArmedWatch> {
+        let armed = |watch: &OpenWatch| match watch.whom {
             Whom::Thread(tid) => Some(ArmedWatch {
                 watch: watch.number,
                 tid,
-                since_ns: *since_ns,
+                since_ns: *since_ns.get(&watch.whom)?,
                 counted_ns: event::counted_ns(&watch.file).ok()?,
             }),
             Whom::Cpu(_) => None,
         };
-        watches.filter_map(armed).collect()
+        self.open.values().filter_map(armed).collect()
     }
 
     /// The hit that a record tells of, if one of these watches made it.

@@ -35,7 +35,16 @@ impl Event {
     /// # Errors
     /// That of perf_event_open(2): `PermissionDenied` where `perf_event_paranoid` forbids it.
     pub(crate) fn open(self) -> io::Result<File> {
+        self.open_in(None)
+    }
+
+    /// Opens it in the group of a leader of the same task or CPU, with which it counts and stops.
+    ///
+    /// # Errors
+    /// Those of [`Event::open`].
+    pub(crate) fn open_in(self, leader: Option<&File>) -> io::Result<File> {
         const CLOSE_ON_EXEC: u64 = 8;
+        const NO_GROUP: i32 = -1;
         // SAFETY: the kernel reads as many bytes as the attributes say, and they live through the call.
         let fd = unsafe {
             libc::syscall(
@@ -43,7 +52,7 @@ impl Event {
                 self.attributes.as_ptr(),
                 self.task,
                 self.cpu,
-                -1,
+                leader.map_or(NO_GROUP, |leader| leader.as_raw_fd()),
                 CLOSE_ON_EXEC,
             )
         };

@@ -136,14 +136,14 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-fn current_cpu() -> io::Result<usize> {
+pub(super) fn current_cpu() -> io::Result<usize> {
     // SAFETY: a system call without arguments.
     let cpu = unsafe { libc::sched_getcpu() };
     usize::try_from(cpu).map_err(|_| io::Error::last_os_error())
 }
 
 /// Keeps this thread on a CPU.
-fn pin(cpu: usize) -> io::Result<()> {
+pub(super) fn pin(cpu: usize) -> io::Result<()> {
     let mut mask = [0u64; 128];
     let word = mask.get_mut(cpu / 64);
     *word.ok_or_else(|| io::Error::other("a CPU beyond the limit"))? = 1 << (cpu % 64);

@@ -1,3 +1,4 @@
+use super::setting::{Ended, armed_ns, begun_ns};
 use super::stands::Places;
 use super::*;
 
@@ -24,6 +25,25 @@ fn a_stand_allows_what_is_before_or_not() {
 }
 
 #[test]
+fn what_watches_take_beside_hits_is_the_least_of_turns() {
+    let ended = |counted_ns, first_ns| Ended {
+        since_ns: 100,
+        counted_ns,
+        first_ns,
+        last_ns: first_ns + 50,
+    };
+    // Two ran from the beginning on, two had to wait for a CPU.
+    let turns = [
+        ended(80, 112),
+        ended(90, 113),
+        ended(85, 900),
+        ended(77, 500),
+    ];
+    assert_eq!((armed_ns(&turns), begun_ns(&turns)), (12, 27));
+    assert_eq!((armed_ns(&[]), begun_ns(&turns[..2])), (0, 0));
+}
+
+#[test]
 fn this_host_is_measured() {
     let begun = std::time::Instant::now();
     let found = match Calibration::measure() {
@@ -37,5 +57,7 @@ fn this_host_is_measured() {
         assert!(figures.locked != Stand::At, "{figures:?}");
         assert!((500..1_000_000).contains(&figures.locked_ps), "{figures:?}");
         assert!((100..1_000_000).contains(&figures.hit_ns), "{figures:?}");
+        assert!(figures.armed_ns < 1_000_000, "{figures:?}");
+        assert!(figures.begun_ns < 1_000_000, "{figures:?}");
     }
 }

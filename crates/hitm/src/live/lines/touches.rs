@@ -69,7 +69,7 @@ pub(super) struct Touched {
 
 impl Touched {
     /// Touches further apart than this say nothing of each other: a thread slept, or a watch had ended.
-    const SOON_NS: u64 = 100_000;
+    pub(super) const SOON_NS: u64 = 100_000;
 
     /// Returns true if another touch came soon after.
     pub(super) fn is_soon_before(&self, other: &Touched) -> bool {
@@ -111,7 +111,17 @@ impl Turn {
     /// Returns true if threads met at the words: on two CPUs, one soon after the other. Else they may have had them one
     /// after the other.
     pub(super) fn has_met(&self) -> bool {
-        self.touched.windows(2).any(|pair| {
+        self.meetings().next().is_some()
+    }
+
+    /// Returns true if this thread met another one.
+    pub(super) fn has_met_by(&self, tid: u32) -> bool {
+        self.meetings()
+            .any(|pair| pair.iter().any(|one| one.touch.tid == tid))
+    }
+
+    fn meetings(&self) -> impl Iterator<Item = &[Touched]> {
+        self.touched.windows(2).filter(|pair| {
             let [one, other] = [&pair[0], &pair[1]];
             one.is_soon_before(other) && one.touch.tid != other.touch.tid && one.cpu != other.cpu
         })

@@ -14,7 +14,7 @@ use super::candidates::Candidate;
 use super::code::Code;
 use super::memory::{Line, Memory, Space};
 use super::observed::SampledTask;
-use super::pace::Armed;
+use super::pace::{Armed, Costs};
 use super::touches::{Touch, Touched, Turn, WORDS};
 
 /// Length of a turn, and hits of one word by one thread in it. A hit costs its thread some 3 us, so that a turn takes
@@ -83,9 +83,28 @@ impl Watcher<'_> {
             seen.extend(any.turn.threads());
             turns.push((any.turn, any.armed));
         }
-        candidate.pace.round(&turns, self.figures.hit_ns);
+        candidate.pace.round(&turns, self.costs(&on));
         candidate.watched(seen.len() < 2);
         refused_count
+    }
+
+    /// Costs of these watches. Those of CPUs do not know when a thread began to run.
+    fn costs(&self, on: &On) -> Costs {
+        let Calibration {
+            hit_ns,
+            armed_ns,
+            begun_ns,
+            ..
+        } = self.figures;
+        let costs = Costs {
+            hit_ns,
+            armed_ns,
+            begun_ns,
+        };
+        match on {
+            On::Threads(_) => costs,
+            On::Kernel(_) => costs.of_hits(),
+        }
     }
 
     /// The threads to watch: those with samples there, and the others in turn.
@@ -275,7 +294,7 @@ impl Hits<'_> {
             let armed = Armed {
                 since_ns,
                 counted_ns: until_ns.saturating_sub(since_ns),
-                has_ended: self.first_ends.contains_key(&key.tid),
+                ended_ns: self.first_ends.get(&key.tid).map(|end| end.time_ns),
             };
             (key.tid, armed)
         });
@@ -285,7 +304,7 @@ impl Hits<'_> {
             let armed = Armed {
                 since_ns: watch.since_ns,
                 counted_ns: watch.counted_ns,
-                has_ended: end.is_some(),
+                ended_ns: end.map(|end| end.time_ns),
             };
             is_first.then_some((watch.tid, armed))
         });

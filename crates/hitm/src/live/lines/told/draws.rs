@@ -82,8 +82,8 @@ impl Teller<'_> {
         priced
     }
 
-    /// Hand-overs of a line whose rates are those of threads that nobody watches, at least: threads' visits follow each
-    /// other by chance. A line is handed over once at a time.
+    /// Hand-overs of a line whose rates are those of threads that nobody watches, at least: in the rounds in which they
+    /// meet, visits of two of them or more follow each other by chance. A line is handed over once at a time.
     pub(super) fn least(&self, told: &Told<'_>, count: usize, directory: &mut Directory) -> Least {
         let accesses_per_s: f64 = told.rates.iter().map(|rate| rate.per_s).sum();
         if accesses_per_s <= 0.0 {
@@ -97,7 +97,7 @@ impl Teller<'_> {
         let change_ns = self.machine.machine.clock.nanos(hand_over(&priced)).0;
         let part = changes as f64 / count as f64
             * told.candidate.pace.certain_part()
-            * at_once(self.running(told), threads(&told.rates));
+            * at_once(self.running(told).max(2.0), threads(&told.rates));
         Least {
             changes_per_s: (accesses_per_s * part).min(1e9 / change_ns.max(1.0)),
             change_ns,
