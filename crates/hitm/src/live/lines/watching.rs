@@ -251,6 +251,8 @@ struct FirstEnd {
 struct OfWatch {
     count: u32,
     last_ns: u64,
+    /// Time for which a thread's watch counted.
+    counted_ns: Option<u64>,
 }
 
 impl Hits<'_> {
@@ -272,17 +274,31 @@ impl Hits<'_> {
                 });
             }
         }
+        for armed in &watched.armed {
+            let key = Key {
+                watch: armed.watch,
+                tid: armed.tid,
+            };
+            if let Some(of) = hits.by_watch.get_mut(&key) {
+                of.counted_ns = Some(armed.counted_ns);
+            }
+        }
         hits
     }
 
-    /// Rate in a second for which a hit stands, so that a watch that ended by itself counts for the whole turn.
+    /// Rate in a second for which a hit stands, so that a watch that ended by itself counts for the whole turn. It is of
+    /// the time for which the thread ran: one that waits for a CPU when its watch begins does no less to the line when
+    /// it has one. Watches of CPUs do not know that time.
     fn per_s(&self, hit: &Hit) -> f64 {
         let of = self.by_watch[&key(hit)];
-        let end = match of.count >= LIMITS.hits_max {
-            true => of.last_ns,
-            false => self.watched.ended_ns,
-        };
-        1e9 / end.saturating_sub(self.watched.begun_ns).max(1) as f64
+        let ran_ns = of.counted_ns.unwrap_or_else(|| {
+            let end = match of.count >= LIMITS.hits_max {
+                true => of.last_ns,
+                false => self.watched.ended_ns,
+            };
+            end.saturating_sub(self.watched.begun_ns)
+        });
+        1e9 / ran_ns.max(1) as f64
     }
 
     /// The watch of each thread that ended first, or one that did not end. Watches of CPUs do not know when a thread ran.
@@ -344,6 +360,8 @@ fn words(candidate: &Candidate) -> Vec<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use hitm_live::lines::{ArmedWatch, Seen};
+
     use super::*;
 
     fn touched(tid: u32, time_us: u64, op: AccessOp) -> Touched {
@@ -371,5 +389,51 @@ mod tests {
         assert_eq!(at(63), [vec![vec![1, 7]], halves.to_vec()]);
         [16, 24, 0].iter().for_each(|offset| drop(at(*offset)));
         assert_eq!(at(8), [halves.to_vec(), halves.to_vec()]);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_a_cpu_is_as_fast_as_the_others() {
+        const PERIOD_NS: u64 = 12_000;
+        let hit = |tid, begin_ns: u64, number: u64| Hit {
+            watch: 0,
+            seen: Seen {
+                tid,
+                time_ns: begin_ns + number * PERIOD_NS,
+                ..Seen::default()
+            },
+        };
+        let watched = |hits_of_each: u64, counted_ns| {
+            let begins = [(1, 0), (2, 3_000_000)];
+            let hits = begins.iter().flat_map(|(tid, begin_ns)| {
+                (0..hits_of_each).map(|number| hit(*tid, *begin_ns, number))
+            });
+            let armed = |(tid, _): (u32, u64)| ArmedWatch {
+                watch: 0,
+                tid,
+                since_ns: 0,
+                counted_ns,
+            };
+            Watched {
+                hits: hits.collect(),
+                armed: begins.map(armed).to_vec(),
+                ended_ns: 5_000_000,
+                ..Watched::default()
+            }
+        };
+        // One that ended itself, and one that counted until the turn was over.
+        for (hits_of_each, counted_ns) in [(u64::from(LIMITS.hits_max), 80_000), (2, 2_000_000)] {
+            let watched = watched(hits_of_each, counted_ns);
+            let hits = Hits::of(&watched);
+            let rates = watched.hits.iter().map(|hit| hits.per_s(hit));
+            let expected = 1e9 / counted_ns as f64;
+            assert!(rates.into_iter().all(|rate| rate == expected));
+        }
+        // Of CPUs nobody knows when the thread ran.
+        let on_cpus = Watched {
+            armed: Vec::new(),
+            ..watched(2, 0)
+        };
+        let hits = Hits::of(&on_cpus);
+        assert_eq!(hits.per_s(&on_cpus.hits[0]), 1e9 / 5e6);
     }
 }
