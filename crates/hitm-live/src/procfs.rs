@@ -7,6 +7,7 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Unique identity of a task: its number and its start time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -73,6 +74,14 @@ impl Stat {
     /// Returns true for a task that has not ended. A zombie has.
     pub fn is_alive(&self) -> bool {
         !matches!(self.state, 'Z' | 'X')
+    }
+
+    /// CPU time, in programs and in the kernel; of a process that of all its threads.
+    pub fn cpu_time(&self) -> Duration {
+        /// `USER_HZ` of Linux on x86-64 and 64-bit Arm (include/asm-generic/param.h).
+        const TICKS_A_SECOND: u64 = 100;
+        const NS: u64 = 1_000_000_000 / TICKS_A_SECOND;
+        Duration::from_nanos(self.cpu_ticks.saturating_mul(NS))
     }
 
     /// Parses a line of proc_pid_stat(5). A name may hold blanks and brackets, so the last bracket

@@ -20,6 +20,7 @@ mod touches;
 mod visits;
 mod watching;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::thread;
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant};
 use hitm_kernel::Walks;
 use hitm_live::kernel::PeekError;
 use hitm_live::lines::{Extent, LineSampler, Scope};
+use hitm_live::procfs::Stat;
 use thiserror::Error;
 
 use self::budget::{Budget, Part};
@@ -184,6 +186,12 @@ pub fn record_lines(
     LineLooks::begin(config)?.look(progress)
 }
 
+/// CPU time of each process since its start.
+fn cpu_times(processes: &[u32]) -> BTreeMap<u32, Duration> {
+    let cpu_time = |pid: &u32| Some((*pid, Stat::of(*pid)?.cpu_time()));
+    processes.iter().filter_map(cpu_time).collect()
+}
+
 /// Facts that are known before threads are looked at.
 struct Known {
     host: Host,
@@ -260,6 +268,7 @@ impl<'a> Watch<'a> {
             let phase = left(self.begun).map_or(SAMPLE_FOR, |left| left.min(SAMPLE_FOR));
             self.sample_or_rest(phase);
             self.budget.earn(self.sampler.threads());
+            self.budget.earn_stops(cpu_times(&self.sampler.processes()));
             let has_watches = self.observed.host.figures.watches_all;
             let lines = if has_watches { LINES_A_PHASE } else { 0 };
             for line in self.observed.candidates.next(lines) {
@@ -271,9 +280,10 @@ impl<'a> Watch<'a> {
                     break;
                 }
                 let begun = Instant::now();
-                self.round(line);
+                let stop_count = self.round(line);
                 if !is_cheap {
                     self.budget.spend(Part::Watches, begun.elapsed());
+                    self.budget.spend_stops(stop_count);
                 }
             }
         }
@@ -324,11 +334,11 @@ impl<'a> Watch<'a> {
             .counted(|access| self.observed.counted(&access));
     }
 
-    /// Watches a line.
-    fn round(&mut self, line: Line) {
+    /// Watches a line. Returns how often that stopped threads.
+    fn round(&mut self, line: Line) -> u64 {
         let observed = &mut self.observed;
         let Some(candidate) = observed.candidates.lines.get_mut(&line) else {
-            return;
+            return 0;
         };
         let mut watcher = Watcher {
             sampler: &mut self.sampler,
@@ -337,7 +347,8 @@ impl<'a> Watch<'a> {
             threads: &mut observed.threads,
             figures: observed.host.figures,
         };
-        observed.candidates.refused_count += watcher.round(line, candidate);
+        let round = watcher.round(line, candidate);
+        observed.candidates.refused_count += round.refused_count;
         if let Some(kernel) = &mut observed.code.kernel
             && line.space == Space::Kernel
             && candidate.touches.is_shared()
@@ -345,6 +356,7 @@ impl<'a> Watch<'a> {
             let touches = candidate.touches.rates(&candidate.codes);
             kernel.look_at(line.at, &touches);
         }
+        round.stop_count
     }
 
     fn finish(mut self) -> Observed {

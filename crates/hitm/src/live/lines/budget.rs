@@ -1,7 +1,8 @@
 //! Time for which threads may have clocks and watches, so that both cost the program little.
 //!
 //! A thread with either is dearer to switch to and from: the timer and the debug registers are part of what is
-//! switched. Threads that compute may have them all the time, threads that take turns all the time only seldom.
+//! switched. Threads that compute may have them all the time, threads that take turns all the time only seldom. A watch
+//! stops its thread at each hit, and a program that mostly sleeps has little CPU time of which that is a part.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,12 +12,14 @@ use hitm_live::procfs;
 
 use super::host::Host;
 
-/// Part of a CPU's time that each of the two may add to switches.
+/// Part of a CPU's time that each of the two may add to switches, and part of the threads' CPU time that stops take.
 const COST_MAX: f64 = 0.01;
 /// Least part of the time.
 const SHARE_MIN: f64 = 0.01;
 /// Time that is there from the start: a phase of samples, some ten lines of threads that take turns.
 const CREDIT: Duration = Duration::from_millis(100);
+/// Time for stops that is there from the start: of each of some ten lines, one round.
+const STOPS_CREDIT: Duration = Duration::from_millis(10);
 /// Threads whose switches are counted; the others are taken to be like them.
 const COUNTED_MAX: usize = 256;
 
@@ -48,9 +51,20 @@ impl Account {
     }
 }
 
+/// Time of the threads at which watches stop them.
+struct Stops {
+    /// Time of one.
+    each: Duration,
+    earned: Duration,
+    spent: Duration,
+    /// CPU time of processes that has counted.
+    of_processes: BTreeMap<u32, Duration>,
+}
+
 /// Time that is left for each part.
 pub(super) struct Budget {
     accounts: [Account; 2],
+    stops: Stops,
     counted: Instant,
     switches: BTreeMap<u32, u64>,
 }
@@ -59,9 +73,26 @@ impl Budget {
     pub(super) fn new(host: &Host) -> Budget {
         Budget {
             accounts: [host.clock_switch(), host.watches_switch()].map(Account::new),
+            stops: Stops {
+                each: host.hit(),
+                earned: STOPS_CREDIT,
+                spent: Duration::ZERO,
+                of_processes: BTreeMap::new(),
+            },
             counted: Instant::now(),
             switches: BTreeMap::new(),
         }
+    }
+
+    /// Adds what the CPU time of processes allows, which each of them has had since it began.
+    pub(super) fn earn_stops(&mut self, of_processes: BTreeMap<u32, Duration>) {
+        let stops = &mut self.stops;
+        for (pid, cpu) in &of_processes {
+            let before = stops.of_processes.get(pid);
+            let since = before.map_or(Duration::ZERO, |before| cpu.saturating_sub(*before));
+            stops.earned += since.mul_f64(COST_MAX);
+        }
+        stops.of_processes = of_processes;
     }
 
     /// Adds what the time since the last call allows, by the switches of these threads.
@@ -91,7 +122,14 @@ impl Budget {
     /// Returns true if a part has time left.
     pub(super) fn has_time(&self, part: Part) -> bool {
         let account = self.accounts[part as usize];
-        account.spent < account.earned
+        let has_stops = part == Part::Clocks || self.stops.spent < self.stops.earned;
+        account.spent < account.earned && has_stops
+    }
+
+    /// Takes off what so many stops of threads took.
+    pub(super) fn spend_stops(&mut self, count: u64) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.stops.spent += self.stops.each.saturating_mul(count);
     }
 
     pub(super) fn spend(&mut self, part: Part, time: Duration) {
@@ -126,5 +164,29 @@ mod tests {
         assert!(!budget.has_time(Part::Watches) && budget.has_time(Part::Clocks));
         budget.earn(std::iter::empty());
         assert!(budget.has_time(Part::Watches));
+    }
+
+    #[test]
+    fn stops_are_a_part_of_the_threads_own_time() {
+        let host = Host::assumed("a test");
+        let mut budget = Budget::new(&host);
+        let second = Duration::from_secs(1);
+        let of = |seconds: &[(u32, u32)]| {
+            let used = seconds
+                .iter()
+                .map(|(pid, seconds)| (*pid, *seconds * second));
+            used.collect::<BTreeMap<u32, Duration>>()
+        };
+        let count = |time: Duration| (time.as_nanos() / host.hit().as_nanos()) as u64;
+        // What they used before somebody looked has earned nothing.
+        budget.earn_stops(of(&[(1, 100)]));
+        budget.spend_stops(count(STOPS_CREDIT));
+        assert!(!budget.has_time(Part::Watches) && budget.has_time(Part::Clocks));
+        budget.earn_stops(of(&[(1, 101), (2, 50)]));
+        assert!(budget.has_time(Part::Watches));
+        budget.spend_stops(count(second.mul_f64(COST_MAX)));
+        assert!(!budget.has_time(Part::Watches));
+        budget.earn_stops(of(&[(2, 50)]));
+        assert!(!budget.has_time(Part::Watches));
     }
 }

@@ -160,6 +160,10 @@ impl Host {
         }
     }
 
+    pub(super) fn hit(&self) -> Duration {
+        Duration::from_nanos(self.figures.hit_ns)
+    }
+
     pub(super) fn clock_switch(&self) -> Duration {
         Duration::from_nanos(self.figures.clock_switch_ns)
     }

@@ -50,6 +50,15 @@ impl On {
     }
 }
 
+/// Result of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Round {
+    /// Times that a thread could not be watched.
+    pub(super) refused_count: u64,
+    /// Times that a thread was stopped: at a hit, and some as long to set a watch and to take it away.
+    pub(super) stop_count: u64,
+}
+
 /// One who watches lines.
 pub(super) struct Watcher<'a> {
     pub(super) sampler: &'a mut LineSampler,
@@ -61,14 +70,13 @@ pub(super) struct Watcher<'a> {
 
 impl Watcher<'_> {
     /// Watches a line: all accesses, and where there are some, the writes, which reads would hide.
-    /// Returns how often a thread could not be watched.
-    pub(super) fn round(&mut self, line: Line, candidate: &mut Candidate) -> u64 {
+    pub(super) fn round(&mut self, line: Line, candidate: &mut Candidate) -> Round {
         let on = match line.space {
             Space::Kernel => On::Kernel(line.at),
             _ => On::Threads(self.threads(line, candidate)),
         };
         let mut seen = BTreeSet::new();
-        let mut refused_count = 0;
+        let mut round = Round::default();
         let mut turns = Vec::new();
         for words in words(candidate) {
             let any = self.turn(&words, WatchedAccess::Any, &on);
@@ -76,7 +84,8 @@ impl Watcher<'_> {
                 .then(|| self.turn(&words, WatchedAccess::Write, &on));
             for turned in std::iter::once(&any).chain(&write) {
                 candidate.hit_count += turned.hit_count;
-                refused_count += turned.refused_count;
+                round.refused_count += turned.refused_count;
+                round.stop_count += turned.hit_count + turned.counted_count;
             }
             let write = write.as_ref().map(|write| &write.turn);
             candidate.touches.add(&any.turn, write);
@@ -85,7 +94,7 @@ impl Watcher<'_> {
         }
         candidate.pace.round(&turns, self.costs(&on));
         candidate.watched(seen.len() < 2);
-        refused_count
+        round
     }
 
     /// Costs of these watches. Those of CPUs do not know when a thread began to run.
@@ -157,6 +166,7 @@ impl Watcher<'_> {
                 is_in_order: hits.is_in_order(hit),
             }));
         }
+        let counted = watched.armed.iter().filter(|watch| watch.counted_ns > 0);
         Turned {
             turn: Turn {
                 words: words.to_vec(),
@@ -164,6 +174,7 @@ impl Watcher<'_> {
             },
             armed: hits.armed(),
             hit_count: watched.hits.len() as u64,
+            counted_count: counted.count() as u64,
             refused_count: watched.refused_count,
         }
     }
@@ -339,6 +350,8 @@ struct Turned {
     turn: Turn,
     armed: BTreeMap<u32, Armed>,
     hit_count: u64,
+    /// Watches of threads that ran.
+    counted_count: u64,
     refused_count: u64,
 }
 
