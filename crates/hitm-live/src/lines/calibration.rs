@@ -94,7 +94,7 @@ impl Calibration {
         watches_switch_ns: 10_000,
     };
 
-    /// Measures this host, some 50 ms.
+    /// Measures this host, some 100 ms.
     ///
     /// # Errors
     /// The kernel allows no clock of an own thread, or the thread cannot start.

@@ -85,7 +85,7 @@ impl Host {
         match measure() {
             Ok(Calibrated { figures, is_whole }) => {
                 if is_whole {
-                    // A cache that cannot be written costs the next look 50 ms.
+                    // A cache that cannot be written costs the next look 100 ms.
                     let _ = file.write(&Kept { host, figures });
                 }
                 let origin = match is_whole {
