@@ -112,9 +112,10 @@ impl Pace {
 
 /// Returns true if a thread touched the words soon after it had begun to run, when the watch of another one had ended:
 /// such a turn does not tell whether that one touched them at the same time.
-fn is_late((turn, armed): &ArmedTurn, tid: u32) -> bool {
+fn is_late(one: &ArmedTurn, tid: u32) -> bool {
+    let (turn, armed) = (&one.0, &one.1);
     let own = || turn.touched.iter().filter(|one| one.touch.tid == tid);
-    let times = own().next().zip(own().last());
+    let times = own().next().zip(own().next_back());
     let Some((times, watch)) = times.zip(armed.get(&tid)) else {
         return false;
     };
@@ -267,7 +268,7 @@ mod tests {
                 }
                 times.push(time);
                 number += 1;
-                native += if number % self.burst == 0 {
+                native += if number.is_multiple_of(self.burst) {
                     pause_ns
                 } else {
                     IN_BURST_NS
