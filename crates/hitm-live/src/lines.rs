@@ -143,7 +143,7 @@ pub struct SampledThread {
 pub struct WatchLimits {
     /// Its length, if there are fewer hits.
     pub time: Duration,
-    /// Hits of all watches, some, after which it ends before.
+    /// Hits of all watches, some, after which it ends before if they are of several threads.
     pub hits_enough: usize,
     /// Hits of one watch of one thread.
     pub hits_max: u32,

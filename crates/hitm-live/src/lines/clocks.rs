@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use super::event::{self, Sight, Whom};
+use super::watches::Pending;
 use super::{Extent, SampledThread, Seen, record};
 use crate::procfs;
 use crate::sampler::ring::Ring;
@@ -197,9 +198,9 @@ impl Clocks {
         self.cpus.is_empty()
     }
 
-    /// Bytes in the rings.
-    pub(super) fn pending(&self) -> usize {
-        self.all().map(|clock| clock.ring.pending()).sum()
+    /// Records in the rings.
+    pub(super) fn pending(&self) -> Pending {
+        Pending::of(self.all().map(|clock| &clock.ring))
     }
 
     /// Passes on what is in the rings.

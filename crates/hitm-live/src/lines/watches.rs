@@ -26,6 +26,31 @@ const RECORD_BYTES: usize = 320;
 /// Time between looks for hits.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
+/// Records that wait in rings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Pending {
+    pub(super) bytes: usize,
+    /// Rings that have some.
+    pub(super) rings: usize,
+}
+
+impl Pending {
+    pub(super) fn of<'r>(rings: impl Iterator<Item = &'r Ring>) -> Pending {
+        let bytes = rings.map(Ring::pending).filter(|bytes| *bytes > 0);
+        bytes.fold(Pending::default(), |sum, bytes| Pending {
+            bytes: sum.bytes + bytes,
+            rings: sum.rings + 1,
+        })
+    }
+
+    const fn and(self, other: Pending) -> Pending {
+        Pending {
+            bytes: self.bytes + other.bytes,
+            rings: self.rings + other.rings,
+        }
+    }
+}
+
 /// A thread or CPU to watch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bearer<'r> {
@@ -98,10 +123,11 @@ impl OpenWatches {
     }
 
     /// Lets all count until the time is over, or there are enough hits in their rings and in those of which `pending`
-    /// tells the bytes.
-    pub(super) fn run(&self, limits: WatchLimits, pending: impl Fn() -> usize) -> Watched {
-        let bytes = || self.rings.iter().map(Ring::pending).sum::<usize>() + pending();
-        let before = bytes();
+    /// tells the bytes. Hits of one thread are not enough: the other one may wait for its CPU.
+    pub(super) fn run(&self, limits: WatchLimits, pending: impl Fn() -> Pending) -> Watched {
+        let pending = || Pending::of(self.rings.iter()).and(pending());
+        let before = pending().bytes;
+        let rings_enough = self.leaders.len().min(2);
         for watch in self.open.values() {
             event::arm(&watch.file, limits.hits_max);
         }
@@ -112,7 +138,8 @@ impl OpenWatches {
         let enough = before + limits.hits_enough * RECORD_BYTES;
         loop {
             let left = limits.time.saturating_sub(start.elapsed());
-            if left.is_zero() || bytes() >= enough {
+            let found = pending();
+            if left.is_zero() || found.bytes >= enough && found.rings >= rings_enough {
                 break;
             }
             std::thread::sleep(left.min(LOOK_EVERY));

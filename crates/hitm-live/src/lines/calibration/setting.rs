@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::switches::{current_cpu, pin};
 use crate::lines::event::{Sight, Whom};
-use crate::lines::watches::{Bearer, OpenWatches};
+use crate::lines::watches::{Bearer, OpenWatches, Pending};
 use crate::lines::{Watch, WatchLimits, WatchedAccess};
 
 /// Turns of each kind, of which the least time counts.
@@ -127,7 +127,7 @@ fn turn(tid: u32, line: u64) -> Option<Ended> {
         hits_enough: HITS as usize,
         hits_max: HITS,
     };
-    let armed = *open.run(limits, || 0).armed.first()?;
+    let armed = *open.run(limits, Pending::default).armed.first()?;
     let mut times = Vec::new();
     open.drain(|seen| times.push(seen.time_ns));
     let behind = times.iter().filter(|time| **time >= armed.since_ns);
