@@ -132,6 +132,31 @@ fn watches_tell_who_touches_which_word() {
 }
 
 #[test]
+fn a_turn_goes_on_for_a_thread_that_has_not_touched_the_line_yet() {
+    let (line, elsewhere) = (Arc::new(Line::default()), Arc::new(Line::default()));
+    let adders = [Adder::start(&line, 0), Adder::start(&elsewhere, 0)];
+    let limits = WatchLimits {
+        time: Duration::from_millis(5),
+        hits_enough: 1,
+        hits_max: 6,
+    };
+    let on = [&adders[0], &adders[1]].map(|adder| WatchedThread {
+        tid: adder.tid,
+        line: std::ptr::from_ref(&*line) as u64,
+    });
+    let watch = Watch {
+        offset: 0,
+        access: WatchedAccess::Any,
+    };
+    for mut sampler in samplers() {
+        let watched = sampler.watch(&[watch], &on, limits);
+        assert!(watched.hits.iter().all(|hit| hit.seen.tid == adders[0].tid));
+        let took_ns = watched.ended_ns - watched.begun_ns;
+        assert!(u128::from(took_ns) >= limits.time.as_nanos());
+    }
+}
+
+#[test]
 fn the_kernel_is_sampled() {
     let cpus = cpus();
     let mut sampler = match LineSampler::open(scope(Extent::WithKernel, cpus), 4_999) {
