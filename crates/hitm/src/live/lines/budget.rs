@@ -12,14 +12,17 @@ use hitm_live::procfs;
 
 use super::host::Host;
 
-/// Part of a CPU's time that each of the two may add to switches, and part of the threads' CPU time that stops take.
+/// Part of a CPU's time that each of the two may add to switches.
 const COST_MAX: f64 = 0.01;
 /// Least part of the time.
 const SHARE_MIN: f64 = 0.01;
 /// Time that is there from the start: a phase of samples, some ten lines of threads that take turns.
 const CREDIT: Duration = Duration::from_millis(100);
+/// Part of the threads' CPU time for which watches may stop them. With a hundredth, looks of two seconds beside other
+/// work watched a third as many lines, and missed some.
+const STOPS_MAX: f64 = 0.015;
 /// Time for stops that is there from the start: of each of some ten lines, one round.
-const STOPS_CREDIT: Duration = Duration::from_millis(10);
+const STOPS_CREDIT: Duration = Duration::from_millis(15);
 /// Threads whose switches are counted; the others are taken to be like them.
 const COUNTED_MAX: usize = 256;
 
@@ -90,7 +93,7 @@ impl Budget {
         for (pid, cpu) in &of_processes {
             let before = stops.of_processes.get(pid);
             let since = before.map_or(Duration::ZERO, |before| cpu.saturating_sub(*before));
-            stops.earned += since.mul_f64(COST_MAX);
+            stops.earned += since.mul_f64(STOPS_MAX);
         }
         stops.of_processes = of_processes;
     }
@@ -184,7 +187,7 @@ mod tests {
         assert!(!budget.has_time(Part::Watches) && budget.has_time(Part::Clocks));
         budget.earn_stops(of(&[(1, 101), (2, 50)]));
         assert!(budget.has_time(Part::Watches));
-        budget.spend_stops(count(second.mul_f64(COST_MAX)));
+        budget.spend_stops(count(second.mul_f64(STOPS_MAX)));
         assert!(!budget.has_time(Part::Watches));
         budget.earn_stops(of(&[(2, 50)]));
         assert!(!budget.has_time(Part::Watches));

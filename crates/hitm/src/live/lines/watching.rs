@@ -55,7 +55,8 @@ impl On {
 pub(super) struct Round {
     /// Times that a thread could not be watched.
     pub(super) refused_count: u64,
-    /// Times that a thread was stopped: at a hit, and some as long to set a watch and to take it away.
+    /// Times that a thread was stopped: at a hit, and as long to set a watch and to take it away if it ran just then,
+    /// which is taken to be so each second time.
     pub(super) stop_count: u64,
 }
 
@@ -85,7 +86,7 @@ impl Watcher<'_> {
             for turned in std::iter::once(&any).chain(&write) {
                 candidate.hit_count += turned.hit_count;
                 round.refused_count += turned.refused_count;
-                round.stop_count += turned.hit_count + turned.counted_count;
+                round.stop_count += turned.hit_count + turned.counted_count / 2;
             }
             let write = write.as_ref().map(|write| &write.turn);
             candidate.touches.add(&any.turn, write);
