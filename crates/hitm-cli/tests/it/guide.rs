@@ -204,6 +204,7 @@ pages! {
     machines: "docs/guide/machines.md",
     reading_a_report: "docs/guide/reading-a-report.md",
     simulation: "docs/guide/simulation.md",
+    policies: "docs/guide/policies.md",
     verdicts: "docs/guide/verdicts.md",
 }
 

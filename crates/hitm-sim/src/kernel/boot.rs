@@ -12,9 +12,9 @@ use super::cpumask::{CpuMask, KnownMasks, MaskPool};
 use super::deadline::DlTask;
 use super::fair::{Averages, Balancer, FairClass, GroupId, LoadBalancing, Wakees};
 use super::hrtimer::{Expiry, TimerBase};
-use super::lock_affinity::{LockAffinity, Placement};
 use super::mechanisms::GlobalLines;
 use super::osq::{OsqKind, OsqNode};
+use super::placement::ActivePolicy;
 use super::process::Thread;
 use super::qspinlock::QNodes;
 use super::rq::Rq;
@@ -129,8 +129,7 @@ impl Kernel {
         } = parts;
         let cycles = |span: Nanos| machine.clock.cycles(span).0;
         let costs = Costs::new(machine, &config.costs);
-        let lock_affinity = (config.placement == Placement::LockAware)
-            .then(|| LockAffinity::new(rqs.len(), cycles(config.lock_window), costs.lock));
+        let placement = ActivePolicy::new(engine, &config, &costs);
         let mcs_nodes = mcs_nodes(&mut arena, &config)?;
         let fair = FairClass::new(&mut arena, rqs.len(), &config, cycles)?;
         let by_domains = config.load_balancing == LoadBalancing::Domains
@@ -163,7 +162,7 @@ impl Kernel {
             user_lines: Cell::new(0),
             mutex_count: Cell::new(0),
             lock_count: Cell::new(0),
-            lock_affinity,
+            placement,
             known_masks,
             masks: MaskPool::new(engine.machine().topology.cpu_count()),
         });

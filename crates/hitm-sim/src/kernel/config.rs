@@ -7,9 +7,9 @@ use super::costs::CostOverrides;
 use super::cpumask::CpuMask;
 use super::fair::{LoadBalancing, Throttling};
 use super::idle::{IdleGovernor, IdleWake};
-use super::lock_affinity::Placement;
 use super::mechanisms::Mechanism;
 use super::osq::OsqKind;
+use super::placement::Placement;
 use super::preempt::Preemption;
 use super::rt::Balancing;
 use super::spinlock::SpinlockKind;
@@ -46,7 +46,7 @@ pub struct KernelConfig {
     pub throttling: Throttling,
     /// Slice of a quota that a queue takes at once (`sched_cfs_bandwidth_slice_us`, 5 ms).
     pub cfs_bandwidth_slice: Nanos,
-    /// Placement of threads that fight for a lock.
+    /// Placement of fair tasks.
     pub placement: Placement,
     /// The chooser of idle states.
     pub idle: IdleGovernor,

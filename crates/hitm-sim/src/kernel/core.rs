@@ -485,7 +485,7 @@ impl Kernel {
         curr.class().task_tick(self, rq, &curr).await;
         self.periodic_balance(rq).await;
         self.rq_unlock(rq).await;
-        self.judge_unused_locks(site);
+        self.placement.task_tick(self, site);
         self.sched_balance_trigger(rq).await;
     }
 }

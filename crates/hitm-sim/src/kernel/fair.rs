@@ -229,6 +229,12 @@ impl FairClass {
         self.groups.borrow().subtree(group).into_iter().collect()
     }
 
+    /// Of a group and those above it the one with the tightest quota, and the CPUs that this is worth.
+    pub(super) fn tightest_quota(&self, group: GroupId) -> Option<(GroupId, usize)> {
+        let (bounding, thousandths) = self.groups.borrow().tightest_quota(group)?;
+        Some((bounding, thousandths.div_ceil(1000) as usize))
+    }
+
     /// CPUs that the quotas of tasks' groups are worth together; `None` where a task has none.
     pub(super) fn quota_cpus(&self, of_tasks: impl Iterator<Item = GroupId>) -> Option<usize> {
         let groups = self.groups.borrow();

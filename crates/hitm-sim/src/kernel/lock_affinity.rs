@@ -35,24 +35,14 @@ use hitm_base::{CpuId, Cycles};
 use hitm_policy::{Need, Spot, Step, cpus_of_use, may_form_group, tightest};
 
 use self::group::Group;
-use super::Kernel;
-use super::costs::LockCosts;
+use super::costs::{Costs, LockCosts};
 use super::cpumask::CpuMask;
 use super::functions as f;
 use super::lock_stat::{LockId, Use};
+use super::placement::PlacementPolicy;
 use super::task::{Task, TaskId};
-use crate::engine::Site;
-
-hitm_base::words! {
-    /// Placement of threads that fight for a lock.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-    pub enum Placement {
-        /// Wherever the classes put them, as in Linux.
-        Default = "default",
-        /// Together, on as many CPUs as the lock can keep busy.
-        LockAware = "lock-aware",
-    }
-}
+use super::{Kernel, KernelConfig};
+use crate::engine::{Engine, Site};
 
 /// A decision about a lock.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,43 +70,30 @@ pub(super) struct LockAffinity {
     costs: LockCosts,
 }
 
-impl LockAffinity {
-    pub(super) fn new(cpus: usize, window: u64, costs: LockCosts) -> LockAffinity {
+impl PlacementPolicy for LockAffinity {
+    fn new(engine: &Engine, config: &KernelConfig, costs: &Costs) -> LockAffinity {
+        let machine = engine.machine();
         LockAffinity {
             groups: RefCell::default(),
-            reserved: RefCell::new(CpuMask::empty(cpus)),
+            reserved: RefCell::new(CpuMask::empty(machine.topology.cpu_count())),
             decisions: RefCell::default(),
-            window: Cycles(window),
-            costs,
+            window: machine.clock.cycles(config.lock_window),
+            costs: costs.lock,
         }
     }
 
-    /// A thread wants a lock.
-    pub(super) fn wanted(&self, task: TaskId, lock: LockId, cpu_time: Cycles) {
-        let mut groups = self.groups.borrow_mut();
-        groups.entry(lock).or_default().wanted(task, cpu_time);
-    }
-
-    /// It has it.
-    pub(super) fn taken(&self, task: &Task, lock: LockId, wait: Cycles, contended: bool) {
-        let mut groups = self.groups.borrow_mut();
-        let group = groups.entry(lock).or_default();
-        if !group.taken(task.id, wait, contended) {
-            return;
-        }
-        if group.placed.is_some() && task.domain.borrow().is_none() {
-            *task.domain.borrow_mut() = group.placed.clone();
+    async fn select_task_rq(&self, kernel: &Kernel, p: &Task, cpu: CpuId) -> Option<CpuId> {
+        self.judge_unused(kernel, f::SELECT_TASK_RQ_FAIR);
+        let domain = p.domain.borrow().clone();
+        match domain {
+            Some(domain) => Some(kernel.select_in_domain(p, cpu, &domain).await),
+            None if self.is_reserved(cpu) => Some(kernel.select_outside(p, cpu).await),
+            None => None,
         }
     }
 
-    fn released(&self, task: TaskId, lock: LockId, used: Use, cpu_time: Cycles) {
-        let mut groups = self.groups.borrow_mut();
-        let group = groups.entry(lock).or_default();
-        group.released(task, used, cpu_time);
-    }
-
-    /// Returns true if two CPUs are both free for everybody, or of one group.
-    fn are_together(&self, one: CpuId, other: CpuId) -> bool {
+    /// Two CPUs that are both free for everybody, or of one group.
+    fn may_balance(&self, one: CpuId, other: CpuId) -> bool {
         if self.reserved.borrow().is_empty() {
             return true;
         }
@@ -128,6 +105,60 @@ impl LockAffinity {
         domain_of(one) == domain_of(other)
     }
 
+    fn is_reserved(&self, cpu: CpuId) -> bool {
+        self.reserved.borrow().contains(cpu)
+    }
+
+    fn is_stranger(&self, p: &Task, cpu: CpuId) -> bool {
+        let domain = p.domain.borrow();
+        let is_member = domain.as_ref().is_some_and(|domain| domain.contains(cpu));
+        !is_member && self.is_reserved(cpu)
+    }
+
+    fn task_tick(&self, kernel: &Kernel, site: Site) {
+        self.judge_unused(kernel, site);
+    }
+
+    fn may_spin(&self, p: &Task, cpu: CpuId) -> bool {
+        let domain = p.domain.borrow();
+        domain.as_ref().is_none_or(|domain| domain.contains(cpu))
+    }
+
+    fn lock_wanted(&self, p: &Task, lock: LockId, cpu_time: Cycles) {
+        let mut groups = self.groups.borrow_mut();
+        groups.entry(lock).or_default().wanted(p.id, cpu_time);
+    }
+
+    fn lock_taken(&self, p: &Task, lock: LockId, wait: Cycles, is_contended: bool) {
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.entry(lock).or_default();
+        if !group.taken(p.id, wait, is_contended) {
+            return;
+        }
+        if group.placed.is_some() && p.domain.borrow().is_none() {
+            *p.domain.borrow_mut() = group.placed.clone();
+        }
+    }
+
+    /// At the end of a window its user judges the lock.
+    fn lock_released(&self, kernel: &Kernel, p: &Task, lock: LockId, used: Use) {
+        let since = {
+            let mut groups = self.groups.borrow_mut();
+            let group = groups.entry(lock).or_default();
+            group.released(p.id, used, kernel.cpu_time(p));
+            group.since
+        };
+        if kernel.engine.now().saturating_sub(since) >= self.window {
+            self.judge(kernel, lock, f::UP_WRITE);
+        }
+    }
+
+    fn lock_affinity(&self) -> Option<&LockAffinity> {
+        Some(self)
+    }
+}
+
+impl LockAffinity {
     fn members(&self, lock: LockId) -> Vec<TaskId> {
         let groups = self.groups.borrow();
         let group = groups.get(&lock);
@@ -141,89 +172,54 @@ impl LockAffinity {
         let placed = groups.filter_map(|(_, group)| group.placed.as_ref());
         CpuMask::of(cpus, placed.flat_map(|domain| domain.iter()))
     }
-}
-
-impl Kernel {
-    /// Returns the decisions of lock-aware placement so far.
-    pub fn lock_decisions(&self) -> Vec<Decision> {
-        let affinity = self.lock_affinity.as_ref();
-        affinity.map_or_else(Vec::new, |affinity| affinity.decisions.borrow().clone())
-    }
-
-    /// Share of its time for which a thread holds a lock, as lock-aware placement sees it now.
-    pub fn lock_hold_share(&self, lock: LockId) -> Option<f64> {
-        let affinity = self.lock_affinity.as_ref()?;
-        let groups = affinity.groups.borrow();
-        groups.get(&lock)?.hold_share(&affinity.costs)
-    }
-
-    /// A use of a lock is over; at the end of a window its user judges the lock.
-    pub(super) fn note_lock_use(&self, task: &Task, lock: LockId, used: Use) {
-        let Some(affinity) = &self.lock_affinity else {
-            return;
-        };
-        affinity.released(task.id, lock, used, self.cpu_time(task));
-        let since = affinity.groups.borrow()[&lock].since;
-        if self.engine.now().saturating_sub(since) >= affinity.window {
-            self.judge_lock(affinity, lock, f::UP_WRITE);
-        }
-    }
-
     /// Judges locks with CPUs of their own that nobody comes back to. The CPU that notices does it.
-    pub(super) fn judge_unused_locks(&self, site: Site) {
-        let Some(affinity) = &self.lock_affinity else {
-            return;
-        };
-        if affinity.reserved.borrow().is_empty() {
+    fn judge_unused(&self, kernel: &Kernel, site: Site) {
+        if self.reserved.borrow().is_empty() {
             return;
         }
         let is_unused = |group: &Group| {
-            let unused = self.engine.now().saturating_sub(group.since);
-            group.placed.is_some() && group.waiting == 0 && unused >= affinity.window
+            let unused = kernel.engine.now().saturating_sub(group.since);
+            group.placed.is_some() && group.waiting == 0 && unused >= self.window
         };
         let unused: Vec<LockId> = {
-            let groups = affinity.groups.borrow();
+            let groups = self.groups.borrow();
             let unused = groups.iter().filter(|(_, group)| is_unused(group));
             unused.map(|(lock, _)| *lock).collect()
         };
         for lock in unused {
-            self.judge_lock(affinity, lock, site);
+            self.judge(kernel, lock, site);
         }
     }
 
-    fn judge_lock(&self, affinity: &LockAffinity, lock: LockId, site: Site) {
-        let now = self.engine.now();
-        let members = affinity.members(lock).into_iter();
-        let members: Vec<Rc<Task>> = members.map(|id| self.task(id)).collect();
-        let quota_cpus = self.quota_cpus_of(&members);
+    fn judge(&self, kernel: &Kernel, lock: LockId, site: Site) {
+        let now = kernel.engine.now();
+        let members = self.members(lock).into_iter();
+        let members: Vec<Rc<Task>> = members.map(|id| kernel.task(id)).collect();
+        let quota_cpus = quota_cpus_of(kernel, &members);
         let step = {
-            let mut groups = affinity.groups.borrow_mut();
+            let mut groups = self.groups.borrow_mut();
             let group = groups.entry(lock).or_default();
             let window = now.saturating_sub(group.since);
-            let step = group.judge(window, &affinity.costs, quota_cpus);
+            let step = group.judge(window, &self.costs, quota_cpus);
             group.next_window(now);
             step
         };
         if members.is_empty() {
             return;
         }
-        self.engine.work(site, affinity.costs.judge);
+        kernel.engine.work(site, self.costs.judge);
         match step {
             Step::Stay => {}
             Step::Place(needed) => {
                 let need = Need::new(needed, quota_cpus);
-                self.place_group(affinity, lock, &members, need);
+                self.place_group(kernel, lock, &members, need);
             }
-            Step::Release => self.settle(affinity, lock, 0, None),
+            Step::Release => self.settle(kernel, lock, 0, None),
         }
     }
 
-    fn quota_cpus_of(&self, members: &[Rc<Task>]) -> Option<usize> {
-        self.fair.quota_cpus(members.iter().map(|task| task.group))
-    }
-
-    fn place_group(&self, affinity: &LockAffinity, lock: LockId, members: &[Rc<Task>], need: Need) {
-        let before = affinity.groups.borrow()[&lock].placed.clone();
+    fn place_group(&self, kernel: &Kernel, lock: LockId, members: &[Rc<Task>], need: Need) {
+        let before = self.groups.borrow()[&lock].placed.clone();
         let of_others = members.iter().filter(|task| {
             let domain = task.domain.borrow();
             domain.is_some() && *domain != before
@@ -231,11 +227,76 @@ impl Kernel {
         if !may_form_group(members.len(), of_others.count()) {
             return;
         }
-        let reserved = affinity.reserved_by(self.cpu_count(), Some(lock));
-        let domain = self.best_domain(members, &reserved, need);
+        let reserved = self.reserved_by(kernel.cpu_count(), Some(lock));
+        let domain = best_domain(kernel, members, &reserved, need);
         if domain.as_ref() != before.as_deref() {
-            self.settle(affinity, lock, need.least, domain.map(Rc::new));
+            self.settle(kernel, lock, need.least, domain.map(Rc::new));
         }
+    }
+
+    /// Gives the group its domain, or none.
+    fn settle(&self, kernel: &Kernel, lock: LockId, needed: usize, domain: Option<Rc<CpuMask>>) {
+        let mut groups = self.groups.borrow_mut();
+        let group = groups.entry(lock).or_default();
+        for task in group.members.keys() {
+            let task = kernel.task(*task);
+            let mut of_task = task.domain.borrow_mut();
+            if of_task.is_none() || *of_task == group.placed {
+                of_task.clone_from(&domain);
+            }
+        }
+        let hold_share = group.hold_share(&self.costs).unwrap_or(0.0);
+        group.settle(domain.clone());
+        drop(groups);
+        *self.reserved.borrow_mut() = self.reserved_by(kernel.cpu_count(), None);
+        self.decisions.borrow_mut().push(Decision {
+            lock,
+            at: kernel.engine.now(),
+            hold_share,
+            needed,
+            cpus: domain.map(|domain| domain.iter().collect()),
+        });
+    }
+}
+
+fn quota_cpus_of(kernel: &Kernel, members: &[Rc<Task>]) -> Option<usize> {
+    kernel
+        .fair
+        .quota_cpus(members.iter().map(|task| task.group))
+}
+
+fn best_domain(
+    kernel: &Kernel,
+    members: &[Rc<Task>],
+    reserved: &CpuMask,
+    need: Need,
+) -> Option<CpuMask> {
+    let ids: BTreeSet<TaskId> = members.iter().map(|task| task.id).collect();
+    let home = kernel.rq(members.first()?.cpu()).root_domain;
+    let spot = |cpu: CpuId| Spot {
+        cpu,
+        is_open: members.iter().all(|task| task.may_run_on(cpu)),
+        is_taken: reserved.contains(cpu),
+        others: kernel.fair_tasks_without(cpu, &ids),
+        inside: members.iter().filter(|task| task.cpu() == cpu).count(),
+    };
+    let spots: Vec<Spot> = kernel.root_domains[home].span.iter().map(spot).collect();
+    let found = tightest(&kernel.engine.machine().topology, &spots, need)?;
+    (!found.is_everything).then(|| CpuMask::of(kernel.cpu_count(), found.cpus))
+}
+
+impl Kernel {
+    /// Returns the decisions of lock-aware placement so far.
+    pub fn lock_decisions(&self) -> Vec<Decision> {
+        let affinity = self.placement.lock_affinity();
+        affinity.map_or_else(Vec::new, |affinity| affinity.decisions.borrow().clone())
+    }
+
+    /// Share of its time for which a thread holds a lock, as lock-aware placement sees it now.
+    pub fn lock_hold_share(&self, lock: LockId) -> Option<f64> {
+        let affinity = self.placement.lock_affinity()?;
+        let groups = affinity.groups.borrow();
+        groups.get(&lock)?.hold_share(&affinity.costs)
     }
 
     /// CPUs that threads would get which each hold a lock for this share of their time, where others
@@ -246,79 +307,7 @@ impl Kernel {
         reserved: &CpuMask,
         hold_share: f64,
     ) -> Option<CpuMask> {
-        let need = Need::new(cpus_of_use(hold_share), self.quota_cpus_of(members));
-        self.best_domain(members, reserved, need)
-    }
-
-    fn best_domain(&self, members: &[Rc<Task>], reserved: &CpuMask, need: Need) -> Option<CpuMask> {
-        let ids: BTreeSet<TaskId> = members.iter().map(|task| task.id).collect();
-        let home = self.rq(members.first()?.cpu()).root_domain;
-        let spot = |cpu: CpuId| Spot {
-            cpu,
-            is_open: members.iter().all(|task| task.may_run_on(cpu)),
-            is_taken: reserved.contains(cpu),
-            others: self.fair_tasks_without(cpu, &ids),
-            inside: members.iter().filter(|task| task.cpu() == cpu).count(),
-        };
-        let spots: Vec<Spot> = self.root_domains[home].span.iter().map(spot).collect();
-        let found = tightest(&self.engine.machine().topology, &spots, need)?;
-        (!found.is_everything).then(|| CpuMask::of(self.cpu_count(), found.cpus))
-    }
-
-    /// Gives the group its domain, or none.
-    fn settle(
-        &self,
-        affinity: &LockAffinity,
-        lock: LockId,
-        needed: usize,
-        domain: Option<Rc<CpuMask>>,
-    ) {
-        let mut groups = affinity.groups.borrow_mut();
-        let group = groups.entry(lock).or_default();
-        for task in group.members.keys() {
-            let task = self.task(*task);
-            let mut of_task = task.domain.borrow_mut();
-            if of_task.is_none() || *of_task == group.placed {
-                of_task.clone_from(&domain);
-            }
-        }
-        let hold_share = group.hold_share(&affinity.costs).unwrap_or(0.0);
-        group.settle(domain.clone());
-        drop(groups);
-        *affinity.reserved.borrow_mut() = affinity.reserved_by(self.cpu_count(), None);
-        affinity.decisions.borrow_mut().push(Decision {
-            lock,
-            at: self.engine.now(),
-            hold_share,
-            needed,
-            cpus: domain.map(|domain| domain.iter().collect()),
-        });
-    }
-
-    /// Returns true if a task that wants a lock may spin for it where it is.
-    pub(super) fn may_spin(&self, task: &Task) -> bool {
-        let domain = task.domain.borrow();
-        domain
-            .as_ref()
-            .is_none_or(|domain| domain.contains(self.engine.cpu()))
-    }
-
-    /// Returns true if a fair task that is in no group should not go to a CPU.
-    pub(super) fn is_reserved_cpu(&self, cpu: CpuId) -> bool {
-        let affinity = self.lock_affinity.as_ref();
-        affinity.is_some_and(|affinity| affinity.reserved.borrow().contains(cpu))
-    }
-
-    /// Returns true if a fair task should leave a CPU because a group has it to itself.
-    pub(super) fn is_stranger(&self, task: &Task, cpu: CpuId) -> bool {
-        let domain = task.domain.borrow();
-        let is_member = domain.as_ref().is_some_and(|domain| domain.contains(cpu));
-        !is_member && self.is_reserved_cpu(cpu)
-    }
-
-    /// Returns true if load may be balanced between two CPUs.
-    pub(super) fn may_balance(&self, one: CpuId, other: CpuId) -> bool {
-        let affinity = self.lock_affinity.as_ref();
-        affinity.is_none_or(|affinity| affinity.are_together(one, other))
+        let need = Need::new(cpus_of_use(hold_share), quota_cpus_of(self, members));
+        best_domain(self, members, reserved, need)
     }
 }

@@ -125,9 +125,8 @@ impl Kernel {
 
     /// A writer wants a lock, which somebody has or not.
     pub(super) fn lock_wanted(&self, task: &Task, stat: &LockStat, is_taken: bool) -> Wanted {
-        if let Some(affinity) = &self.lock_affinity {
-            affinity.wanted(task.id, stat.id, self.cpu_time(task));
-        }
+        let cpu_time = self.cpu_time(task);
+        self.placement.lock_wanted(task, stat.id, cpu_time);
         Wanted {
             at: self.engine.now(),
             releases: stat.released.get(),
@@ -163,9 +162,8 @@ impl Kernel {
             is_contended,
         });
         task.spun_on.set(Some(owner));
-        if let Some(affinity) = &self.lock_affinity {
-            affinity.taken(task, stat.id, wait, is_contended);
-        }
+        let placement = &self.placement;
+        placement.lock_taken(task, stat.id, wait, is_contended);
     }
 
     /// The writer has given it back.
@@ -183,6 +181,6 @@ impl Kernel {
             distance: taken.distance,
             is_contended: taken.is_contended,
         };
-        self.note_lock_use(task, stat.id, used);
+        self.placement.lock_released(self, task, stat.id, used);
     }
 }

@@ -35,6 +35,7 @@ mod mechanisms;
 mod mutex;
 mod osq;
 mod pipe;
+mod placement;
 mod places;
 mod preempt;
 mod process;
@@ -75,8 +76,7 @@ pub use self::futex::{Barrier, Futex};
 pub use self::holder::{HolderState, HolderWatch};
 use self::hrtimer::TimerBase;
 pub use self::idle::{IdleGovernor, IdleWake};
-use self::lock_affinity::LockAffinity;
-pub use self::lock_affinity::{Decision, Placement};
+pub use self::lock_affinity::Decision;
 pub use self::lock_stat::{LockId, LockStat, LockTotals};
 pub use self::mask::{SharedCounter, SharedMask, Wanted};
 use self::mechanisms::GlobalLines;
@@ -85,6 +85,8 @@ pub use self::mutex::Mutex;
 pub use self::osq::OsqKind;
 use self::osq::OsqNode;
 pub use self::pipe::Pipe;
+use self::placement::ActivePolicy;
+pub use self::placement::Placement;
 pub use self::preempt::Preemption;
 pub use self::process::Thread;
 use self::qspinlock::QNodes;
@@ -153,7 +155,7 @@ pub struct Kernel {
     user_lines: Cell<u64>,
     mutex_count: Cell<u64>,
     lock_count: Cell<usize>,
-    lock_affinity: Option<LockAffinity>,
+    placement: ActivePolicy,
     known_masks: KnownMasks,
     masks: MaskPool,
     fair: FairClass,

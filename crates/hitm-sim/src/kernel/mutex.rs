@@ -173,7 +173,9 @@ impl Kernel {
 
     /// Spins for a mutex; false when the task should sleep.
     async fn mutex_optimistic_spin(&self, task: &Rc<Task>, mutex: &Mutex) -> bool {
-        if !self.may_spin(task) || !self.mutex_owner_runs(task, mutex).await {
+        if !self.placement.may_spin(task, self.engine.cpu())
+            || !self.mutex_owner_runs(task, mutex).await
+        {
             return false;
         }
         let begin = self.engine.now();

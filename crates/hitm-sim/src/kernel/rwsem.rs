@@ -238,7 +238,9 @@ impl Kernel {
 
     /// Spins for a semaphore; false when the task should sleep.
     async fn rwsem_optimistic_spin(&self, task: &Rc<Task>, sem: &RwSem) -> bool {
-        if !self.may_spin(task) || !self.can_spin_on_owner(task, sem).await {
+        if !self.placement.may_spin(task, self.engine.cpu())
+            || !self.can_spin_on_owner(task, sem).await
+        {
             return false;
         }
         let begin = self.engine.now();

@@ -126,7 +126,7 @@ pub struct KernelSpec {
     pub throttling: Vec<Throttling>,
     /// Preemption models: one variant each.
     pub preempt: Vec<Preemption>,
-    /// Placement of threads that fight for a lock: one variant each.
+    /// Placement of fair tasks: one variant each.
     pub placement: Vec<Placement>,
     /// Sets of mechanisms beyond the usual: one variant each.
     pub mechanisms: Vec<Vec<Mechanism>>,
@@ -192,7 +192,7 @@ pub struct Variant {
     pub throttling: Throttling,
     /// The preemption model.
     pub preempt: Preemption,
-    /// Placement of threads that fight for a lock.
+    /// Placement of fair tasks.
     pub placement: Placement,
     /// Mechanisms beyond the usual.
     pub mechanisms: Vec<Mechanism>,

@@ -7,6 +7,7 @@ mod cpusets;
 mod determinism;
 mod engine;
 mod fair;
+mod group_cpus;
 mod hand_over;
 mod idle;
 mod join;

@@ -71,10 +71,7 @@ impl Sweep {
                 text("balancing", "The mover of real-time tasks"),
                 text("throttling", "The handling of groups without quota left"),
                 text("preempt", "The preemption model of the kernel"),
-                text(
-                    "placement",
-                    "The placement of threads that fight for a lock",
-                ),
+                text("placement", "The placement of fair tasks"),
                 column(
                     "wakeups_per_cpu_second",
                     KeyType::Integer(Unit::PerSecond),

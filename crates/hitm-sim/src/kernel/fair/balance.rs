@@ -33,13 +33,8 @@ impl Kernel {
     ) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
         engine.call(site, self.costs.function);
-        self.judge_unused_locks(site);
-        let domain = p.domain.borrow().clone();
-        if let Some(domain) = domain {
-            return self.select_in_domain(p, cpu, &domain).await;
-        }
-        if self.is_reserved_cpu(cpu) {
-            return self.select_outside(p, cpu).await;
+        if let Some(cpu) = self.placement.select_task_rq(self, p, cpu).await {
+            return cpu;
         }
         if self.balancer.is_some() {
             return self.select_by_domains(p, cpu, wake).await;
@@ -51,7 +46,7 @@ impl Kernel {
         let near = |other: &CpuId| topology.llc_of(*other) == topology.llc_of(cpu);
         let allowed = Rc::clone(&p.allowed.borrow());
         // `nr_idle_scan` bounds the search on large domains.
-        let is_open = |other: &CpuId| !self.is_reserved_cpu(*other);
+        let is_open = |other: &CpuId| !self.placement.is_reserved(*other);
         let near = allowed.iter().filter(near).filter(is_open);
         for other in near.take(self.costs.idle_scan) {
             if engine.load(site, self.rq(other).p.nr_running).await == 0 {
@@ -61,8 +56,13 @@ impl Kernel {
         cpu
     }
 
-    /// For a member of a group: the CPU of its domain with the fewest tasks, its own among equals.
-    async fn select_in_domain(&self, p: &Task, cpu: CpuId, domain: &CpuMask) -> CpuId {
+    /// Of the CPUs of a domain on which a task may run, that with the fewest tasks: `cpu` among equals.
+    pub(in crate::kernel) async fn select_in_domain(
+        &self,
+        p: &Task,
+        cpu: CpuId,
+        domain: &CpuMask,
+    ) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
         let mut best = (u64::MAX, cpu);
         let own = domain.contains(cpu).then_some(cpu);
@@ -81,13 +81,13 @@ impl Kernel {
 
     /// For a task on a CPU that a group has: an idle CPU outside, else that of the first few with the
     /// fewest tasks.
-    pub(super) async fn select_outside(&self, p: &Task, cpu: CpuId) -> CpuId {
+    pub(in crate::kernel) async fn select_outside(&self, p: &Task, cpu: CpuId) -> CpuId {
         let (engine, site) = (&self.engine, f::SELECT_TASK_RQ_FAIR);
         let topology = &engine.machine().topology;
         let allowed = Rc::clone(&p.allowed.borrow());
         let mut open: Vec<CpuId> = allowed
             .iter()
-            .filter(|other| !self.is_reserved_cpu(*other))
+            .filter(|other| !self.placement.is_reserved(*other))
             .collect();
         open.sort_by_key(|other| topology.distance(cpu, *other));
         let mut best = (u64::MAX, cpu);
@@ -181,7 +181,7 @@ impl Kernel {
         let mut busiest = (1, None);
         engine
             .load_others(site, &domain.nr_queued, *own, |index, count| {
-                if count > busiest.0 && self.may_balance(cpus[index], rq.cpu) {
+                if count > busiest.0 && self.placement.may_balance(cpus[index], rq.cpu) {
                     busiest = (count, Some(cpus[index]));
                 }
             })
@@ -195,6 +195,7 @@ impl Kernel {
         let mut queued = queued.into_iter().map(|id| self.task(id));
         let is_movable = |task: &Rc<Task>| {
             task.may_run_on(rq.cpu)
+                && self.placement.can_migrate(self, task, rq.cpu)
                 && task.id != source.curr.get()
                 && !self.is_delayed(task.se)
                 && !self.is_hierarchy_stopped(self.queue_of(task.se))

@@ -203,7 +203,7 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::UPDATE_SD_LB_STATS);
         let mut all = Vec::new();
         for group in domain.groups.iter() {
-            let may = |cpu: &&CpuId| self.may_balance(rq.cpu, **cpu);
+            let may = |cpu: &&CpuId| self.placement.may_balance(rq.cpu, **cpu);
             let cpus: Vec<CpuId> = group.cpus.iter().filter(may).copied().collect();
             let places: Vec<Place> = cpus.iter().flat_map(|cpu| self.stat_places(*cpu)).collect();
             let mut words = vec![0; places.len()];
@@ -314,7 +314,8 @@ impl Kernel {
                 pinned += 1;
                 continue;
             }
-            if !self.can_migrate(&p, source, domain) {
+            let may_move = self.placement.can_migrate(self, &p, target.cpu);
+            if !may_move || !self.can_migrate(&p, source, domain) {
                 continue;
             }
             let failed = domain.failed.get();
@@ -342,8 +343,8 @@ impl Kernel {
         tried: &CpuMask,
     ) -> Option<CpuId> {
         let group = domain.groups[domain.local].cpus.iter();
-        let mut open =
-            group.filter(|cpu| !tried.contains(**cpu) && self.may_balance(source.cpu, **cpu));
+        let mut open = group
+            .filter(|cpu| !tried.contains(**cpu) && self.placement.may_balance(source.cpu, **cpu));
         let queued = &self.fair.cpu_tasks.borrow()[source.cpu.index()];
         let may = |cpu: &&CpuId| {
             let mut waiting = queued.iter().filter(|id| **id != source.curr.get());

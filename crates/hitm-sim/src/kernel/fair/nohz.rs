@@ -214,13 +214,13 @@ impl Kernel {
 
     /// Tasks that do not sleep leave a CPU that a lock's group has to itself, one at a tick.
     async fn move_strangers(&self, rq: &Rq) {
-        if !self.is_reserved_cpu(rq.cpu) {
+        if !self.placement.is_reserved(rq.cpu) {
             return;
         }
         let stranger = {
             let queued = &self.fair.cpu_tasks.borrow()[rq.cpu.index()];
             let mut queued = queued.iter().map(|id| self.task(*id));
-            queued.find(|p| self.is_stranger(p, rq.cpu) && !self.is_delayed(p.se))
+            queued.find(|p| self.placement.is_stranger(p, rq.cpu) && !self.is_delayed(p.se))
         };
         let Some(stranger) = stranger else {
             return;
@@ -431,7 +431,9 @@ impl Kernel {
         engine.set_irqs(false);
         self.rq_lock(source).await;
         let running = self.task(source.curr.get());
-        let may = running.class() == Class::Fair && running.may_run_on(rq.cpu);
+        let may = running.class() == Class::Fair
+            && running.may_run_on(rq.cpu)
+            && self.placement.can_migrate(self, &running, rq.cpu);
         let active = &self.balancer_of().cpus[source.cpu.index()].active;
         let is_asked = may && active.get().is_none();
         if is_asked {
@@ -461,7 +463,8 @@ impl Kernel {
         let found = queued.iter().map(|id| self.task(*id)).find(|p| {
             p.may_run_on(target.cpu)
                 && p.id != source.curr.get()
-                && (!leaves || self.is_stranger(p, source.cpu))
+                && (!leaves || self.placement.is_stranger(p, source.cpu))
+                && self.placement.can_migrate(self, p, target.cpu)
                 && !self.is_delayed(p.se)
                 && !self.is_hierarchy_stopped(self.queue_of(p.se))
         });

@@ -43,7 +43,7 @@ impl Kernel {
         let wants_affine = this != prev
             && !self.is_wide(&waker, p)
             && p.may_run_on(this)
-            && !self.is_reserved_cpu(this);
+            && !self.placement.is_reserved(this);
         let target = if wants_affine {
             self.wake_affine(p, this, prev, wake).await
         } else {
@@ -151,7 +151,7 @@ impl Kernel {
             let is_usable = near != target
                 && self.shares_cache(near, target)
                 && p.may_run_on(near)
-                && !self.is_reserved_cpu(near);
+                && !self.placement.is_reserved(near);
             if is_usable && self.takes_at_once(near, site).await {
                 if self.shares_cluster(near, target) {
                     return near;
@@ -273,7 +273,7 @@ impl Kernel {
     }
 
     fn is_open(&self, p: &Task, cpu: CpuId) -> bool {
-        p.may_run_on(cpu) && !self.is_reserved_cpu(cpu)
+        p.may_run_on(cpu) && !self.placement.is_reserved(cpu)
     }
 
     fn has_threads(&self, cpu: CpuId) -> bool {
