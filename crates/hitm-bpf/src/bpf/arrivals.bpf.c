@@ -19,6 +19,7 @@ struct sched_entity___run {
 
 struct task_struct___work {
 	u32 __state;
+	// A byte in Linux 7.2.
 	int on_cpu;
 	struct sched_entity___run se;
 };
@@ -60,7 +61,7 @@ INLINE int begin(struct task_struct *task)
 	u32 tid = task->pid;
 
 	// One that runs has not slept.
-	if (work->on_cpu || !is_observed(task))
+	if (read_bits(work, on_cpu) || !is_observed(task))
 		return 0;
 	begun.woken = bpf_ktime_get_ns();
 	begun.ran = work->se.sum_exec_runtime;

@@ -59,6 +59,7 @@ struct task_struct___cpu {
 };
 
 struct task_struct___state {
+	// A byte in Linux 7.2.
 	int on_cpu;
 };
 
@@ -497,7 +498,7 @@ int neighbours_switch(u64 *ctx)
 // A task that runs has not slept.
 INLINE int woken(struct task_struct *task)
 {
-	if (!((struct task_struct___state *)task)->on_cpu && is_observed(task))
+	if (!read_bits((struct task_struct___state *)task, on_cpu) && is_observed(task))
 		begin(task, cpu_of(task), WAITS, time_now(task));
 	return 0;
 }

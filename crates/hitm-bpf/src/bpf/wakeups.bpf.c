@@ -12,6 +12,7 @@ enum { COUNT_RUN, COUNT_LOST_WAKES, COUNT_LOST_TASKS, COUNTS };
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct task_struct___state {
+	// Bytes in Linux 7.2.
 	int on_cpu;
 	int on_rq;
 };
@@ -126,7 +127,7 @@ int wakeups_waking(u64 *ctx)
 {
 	struct task_struct *task = (struct task_struct *)ctx[0];
 
-	if (!((struct task_struct___state *)task)->on_rq && is_observed(task))
+	if (!read_bits((struct task_struct___state *)task, on_rq) && is_observed(task))
 		wake(task, BPF_ANY);
 	return 0;
 }
@@ -134,7 +135,7 @@ int wakeups_waking(u64 *ctx)
 // The task is on a queue. One that runs has not slept.
 INLINE int queued(struct task_struct *task)
 {
-	if (!((struct task_struct___state *)task)->on_cpu && is_observed(task))
+	if (!read_bits((struct task_struct___state *)task, on_cpu) && is_observed(task))
 		wake(task, BPF_NOEXIST);
 	return 0;
 }
