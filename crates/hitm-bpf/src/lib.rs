@@ -45,7 +45,7 @@ pub use neighbours::{NeighbourTable, Neighbours, Taker, Taking};
 pub use object::available;
 pub use peek::KernelPeek;
 pub use throttle::{
-    Episode, LockWaiter, QueueTime, ThrottleCounts, ThrottleEvent, Throttling, Unfinished, Work,
+    Episode, LockWaiter, QueueTime, ThrottleCounts, ThrottleEvent, Throttling, Work,
 };
 pub use waits::{LockWait, LockWaitCounts, LockWaitTable};
 pub use wakeups::{Latencies, SLOTS, TaskLatencies, WakeupTable, Wakeups, slot_start_ns};

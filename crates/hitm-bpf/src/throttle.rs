@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use aya::maps::{Array, HashMap, MapData, RingBuf};
+use aya::maps::{HashMap, MapData, RingBuf};
 
 use crate::object::{Constant, Hook, Object, image};
 use crate::symbols::addresses;
@@ -12,8 +12,6 @@ use crate::{Error, comm, halves, words};
 
 /// Minimum of CPUs that the tables have room for: a kernel numbers them from zero.
 const CPUS_MAX: u32 = 8192;
-/// Throttled queues that the programs note of each CPU.
-const QUEUES_MAX: usize = 64;
 /// Words of a throttled task: the episode, the task and the queue that is charged.
 const THROTTLED_WORDS: usize = EPISODE_WORDS + 2;
 /// Words of an episode.
@@ -79,26 +77,18 @@ pub struct Work {
     pub comm: String,
 }
 
-/// A time for which a group's queue on one CPU was throttled while it had tasks.
+/// A throttling of a group's queue on one CPU that has ended. The kernel counts it in cpu.stat at
+/// its end, with all of its time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueTime {
-    /// Its first task stood still.
-    pub begin_ns: u64,
-    /// The queue was no longer throttled. Zero while it is.
+    /// The queue was no longer throttled.
     pub end_ns: u64,
+    /// Time for which it was throttled and had tasks, by the queue's own clock.
+    pub throttled_ns: u64,
     /// The inode number of the group's folder.
     pub cgroup: u64,
     /// The CPU.
     pub cpu: u32,
-}
-
-/// Times that have not ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Unfinished {
-    /// Tasks that do not run again yet.
-    pub episodes: Vec<Episode>,
-    /// Queues that are throttled.
-    pub queues: Vec<QueueTime>,
 }
 
 /// A task that waits for a kernel lock whose holder is throttled.
@@ -153,7 +143,7 @@ pub struct ThrottleCounts {
     /// Episodes without the time of unthrottling, because 64 tasks of their CPU were throttled
     /// already.
     pub not_followed: u64,
-    /// Episodes that are missing because their end was not seen.
+    /// Episodes and queues' times that are missing because their end was not seen.
     pub unseen_ends: u64,
     /// Episodes that are missing because the kernel refused a row of the table, which had room.
     pub refused: u64,
@@ -194,6 +184,7 @@ impl Throttling {
             constant("period_timer", period),
             constant("slack_timer", slack),
             constant("unthrottle_handler", handler),
+            ("cpu_count", cpus().to_ne_bytes().to_vec()),
         ];
         let sizes = [("cpus", cpus()), ("queues", cpus())];
         let mut object = Object::open(image::THROTTLE, &constants, &sizes)?;
@@ -228,34 +219,21 @@ impl Throttling {
         }
     }
 
-    /// Returns what has not ended.
+    /// Returns the episodes of tasks that do not run again yet.
     ///
     /// # Errors
-    /// The tables cannot be read.
-    pub fn unfinished(&self) -> Result<Unfinished, Error> {
+    /// The table cannot be read.
+    pub fn unfinished(&self) -> Result<Vec<Episode>, Error> {
         let map: HashMap<_, u32, [u64; THROTTLED_WORDS]> =
             HashMap::try_from(self.object.map("throttled")?)?;
-        let mut unfinished = Unfinished::default();
+        let mut unfinished = Vec::new();
         for row in map.iter() {
             let (_, [words @ .., task, _queue]) = row?;
             if task != 0 {
-                unfinished.episodes.push(episode(&words));
+                unfinished.push(episode(&words));
             }
         }
-        unfinished.episodes.sort();
-        let map: Array<_, [[u64; 4]; QUEUES_MAX]> = Array::try_from(self.object.map("queues")?)?;
-        for (cpu, places) in (0..).zip(map.iter()) {
-            for [address, cgroup, begin_ns, _clock] in places? {
-                if address != 0 {
-                    unfinished.queues.push(QueueTime {
-                        begin_ns,
-                        end_ns: 0,
-                        cgroup,
-                        cpu,
-                    });
-                }
-            }
-        }
+        unfinished.sort();
         Ok(unfinished)
     }
 
@@ -280,13 +258,13 @@ impl Throttling {
 
 /// Attaches each end before its beginning, so that no beginning lacks its end.
 fn attach(object: &mut Object, is_asynchronous: bool) -> Result<(), Error> {
-    object.attach("throttle_timer_exit", Hook::Typed("hrtimer_expire_exit"))?;
-    object.attach("throttle_timer_entry", Hook::Typed("hrtimer_expire_entry"))?;
     if is_asynchronous {
         object.attach("throttle_handler_exit", Hook::Raw("csd_function_exit"))?;
         object.attach("throttle_handler_entry", Hook::Raw("csd_function_entry"))?;
         object.attach("throttle_queue", Hook::Raw("csd_queue_cpu"))?;
     }
+    object.attach("throttle_timer_exit", Hook::Typed("hrtimer_expire_exit"))?;
+    object.attach("throttle_timer_entry", Hook::Typed("hrtimer_expire_entry"))?;
     object.attach("throttle_lock", Hook::Typed("contention_begin"))?;
     object.attach("throttle_switch", Hook::Typed("sched_switch"))
 }
@@ -350,8 +328,8 @@ fn work(words: &[u64; 9]) -> Work {
 
 fn queue(words: &[u64; 4]) -> QueueTime {
     QueueTime {
-        begin_ns: words[0],
-        end_ns: words[1],
+        end_ns: words[0],
+        throttled_ns: words[1],
         cgroup: words[2],
         cpu: halves(words[3]).0,
     }

@@ -16,7 +16,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use hitm_bpf::{Episode, ThrottleCounts};
-use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Unfinished, Work};
+use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Work};
 
 use crate::cgroups::{CpuStat, Tree};
 use crate::spread::Spread;
@@ -61,6 +61,8 @@ pub struct Observation {
     only: Option<u64>,
     /// Begin of the first window: what was before is cut off.
     begin_ns: u64,
+    /// By group: the moment at which its cpu.stat was read. Queues' times that ended before are in that already.
+    counted_ns: BTreeMap<u64, u64>,
     period_timer: Spread,
     slack_timer: Spread,
     handlers: Spread,
@@ -77,6 +79,7 @@ impl Observation {
             tree,
             only,
             begin_ns: 0,
+            counted_ns: BTreeMap::new(),
             period_timer: Spread::default(),
             slack_timer: Spread::default(),
             handlers: Spread::default(),
@@ -87,9 +90,11 @@ impl Observation {
         }
     }
 
-    /// Cuts off what is before `begin_ns`: programs run while others are loaded, which takes a while.
-    pub(crate) fn begin_at(&mut self, begin_ns: u64) {
+    /// Cuts off what is before `begin_ns`: programs run while others are loaded, which takes a while. Queues' times
+    /// count from the moment at which their group's cpu.stat was read, `counted_ns` by group.
+    pub(crate) fn begin_at(&mut self, begin_ns: u64, counted_ns: BTreeMap<u64, u64>) {
         self.begin_ns = begin_ns;
+        self.counted_ns = counted_ns;
     }
 
     /// Tree of groups, as last read.
@@ -110,7 +115,12 @@ impl Observation {
 
     /// Adds an event.
     pub fn take(&mut self, event: &ThrottleEvent) {
-        let Some(event) = episodes::cut_before(event, self.begin_ns) else {
+        let begin_ns = match event {
+            ThrottleEvent::Queue(time) => self.counted_ns.get(&time.cgroup).copied(),
+            _ => None,
+        };
+        let begin_ns = begin_ns.unwrap_or(self.begin_ns);
+        let Some(event) = episodes::cut_before(event, begin_ns) else {
             return;
         };
         match event.as_ref() {
@@ -156,7 +166,7 @@ impl Observation {
     fn add_queue(&mut self, time: &QueueTime) {
         self.has_unknown |= self.tree.get(time.cgroup).is_none();
         if let Some(group) = self.group(time.cgroup) {
-            group.queues_ns += time.end_ns.saturating_sub(time.begin_ns);
+            group.queues_ns += time.throttled_ns;
         }
     }
 
@@ -234,21 +244,16 @@ impl Observation {
         Some(self.groups.entry(id).or_default())
     }
 
-    /// Finishes at `end_ns`: `open` is what has not ended, `stats` the growth of each group's
-    /// counters.
+    /// Finishes at `end_ns`: `open` are episodes that have not ended, `stats` the growth of each
+    /// group's counters.
     pub fn finish(
         mut self,
-        open: &Unfinished,
+        open: &[Episode],
         end_ns: u64,
         stats: &BTreeMap<u64, CpuStat>,
     ) -> ThrottleReport {
-        for episode in &open.episodes {
+        for episode in open {
             self.take(&ThrottleEvent::Episode(episodes::cut(episode, end_ns)));
-        }
-        for queue in &open.queues {
-            let mut cut = queue.clone();
-            cut.end_ns = end_ns;
-            self.take(&ThrottleEvent::Queue(cut));
         }
         for (id, stat) in stats {
             // cpu.stat may count throttling of which no episode was seen.
@@ -293,9 +298,8 @@ impl Observation {
 }
 
 /// Tasks that have not been put back.
-fn still(open: &Unfinished) -> u64 {
-    let still = open.episodes.iter();
-    still.filter(|episode| episode.back_ns == 0).count() as u64
+fn still(open: &[Episode]) -> u64 {
+    open.iter().filter(|episode| episode.back_ns == 0).count() as u64
 }
 
 fn duration_ns(work: &Work) -> u64 {

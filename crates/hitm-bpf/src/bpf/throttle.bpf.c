@@ -21,11 +21,15 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 const volatile u64 period_timer = 0;
 const volatile u64 slack_timer = 0;
 const volatile u64 unthrottle_handler = 0;
+// CPUs that the tables have room for.
+const volatile u32 cpu_count = 0;
 
 // Throttled tasks that one CPU follows until they are back.
 #define FOLLOWED_MAX 64
 // Throttled queues of one CPU.
 #define QUEUES_MAX 64
+// Queues of one group that a timer's walk notes.
+#define WALK_MAX 512
 #define FOLLOW_STEPS 16
 
 // A table without a free row (errno's E2BIG).
@@ -70,6 +74,12 @@ struct task_struct___state {
 
 struct rq {
 	int cpu;
+	// The clock of `throttled_clock`.
+	u64 clock;
+};
+
+struct list_head {
+	struct list_head *next;
 };
 
 struct cfs_rq___limited {
@@ -79,6 +89,8 @@ struct cfs_rq___limited {
 	u64 throttled_clock;
 	// An int before Linux 6.18.
 	_Bool throttled : 1;
+	// Its place among the group's throttled queues.
+	struct list_head throttled_list;
 };
 
 struct sched_entity___nested {
@@ -98,6 +110,7 @@ struct hrtimer {
 struct cfs_bandwidth {
 	struct hrtimer period_timer;
 	struct hrtimer slack_timer;
+	struct list_head throttled_cfs_rq;
 };
 
 struct task_group___limited {
@@ -168,10 +181,10 @@ struct lock_wait {
 	char comm[16];
 };
 
-// A time that a group's queue was throttled.
+// A throttling of a group's queue that has ended, with the time that cpu.stat counts of it.
 struct queue_time {
-	u64 begin;
 	u64 end;
+	u64 throttled;
 	u64 cgroup;
 	u32 cpu;
 	u32 padding;
@@ -206,7 +219,6 @@ struct followed {
 struct queue {
 	u64 address;
 	u64 cgroup;
-	u64 begin;
 	// The kernel's time of its begin: another one is another throttling.
 	u64 clock;
 };
@@ -352,7 +364,7 @@ INLINE u32 cpu_of_queue(u64 address)
 }
 
 // Notes a throttled queue.
-SUBPROGRAM int track_queue(u64 address, u64 clock, u64 now)
+SUBPROGRAM int track_queue(u64 address, u64 clock)
 {
 	u32 cpu = cpu_of_queue(address);
 	struct queues *queues_of_cpu = bpf_map_lookup_elem(&queues, &cpu);
@@ -366,7 +378,6 @@ SUBPROGRAM int track_queue(u64 address, u64 clock, u64 now)
 			if (place->clock == clock)
 				return 0;
 			count(counts, COUNT_UNSEEN_ENDS);
-			place->begin = now;
 			place->clock = clock;
 			return 0;
 		}
@@ -384,13 +395,30 @@ SUBPROGRAM int track_queue(u64 address, u64 clock, u64 now)
 	}
 	free->address = address;
 	free->cgroup = cgroup_of_queue(address);
-	free->begin = now;
 	free->clock = clock;
 	return 0;
 }
 
+// Notes all throttled queues of a group, before its timer looks at them. One is throttled without a task that leaves
+// its CPU when a task of an idle queue's group is moved to it: by a balancer, or after the quota of another group.
+SUBPROGRAM int track_group(u64 address)
+{
+	u64 head = address + field_offset(struct task_group___limited, cfs_bandwidth.throttled_cfs_rq);
+	u64 link = head, queue, clock;
+
+	for (u32 step = 0; step < WALK_MAX; step++) {
+		if (bpf_probe_read_kernel(&link, sizeof(link), (void *)link) || link == head)
+			break;
+		queue = link - field_offset(struct cfs_rq___limited, throttled_list);
+		clock = clock_of(queue);
+		if (clock)
+			track_queue(queue, clock);
+	}
+	return 0;
+}
+
 // Notes the throttled queues of a task's groups, and returns the nearest one.
-SUBPROGRAM u64 throttled_queue(u64 task, u64 now)
+SUBPROGRAM u64 throttled_queue(u64 task)
 {
 	struct task_struct *plain = (void *)task;
 	struct sched_entity___nested *entity = (void *)&plain->se;
@@ -402,10 +430,22 @@ SUBPROGRAM u64 throttled_queue(u64 task, u64 now)
 			nearest = queue;
 		clock = clock_of(queue);
 		if (clock)
-			track_queue(queue, clock, now);
+			track_queue(queue, clock);
 		bpf_probe_read_kernel(&entity, sizeof(entity), &entity->parent);
 	}
 	return nearest;
+}
+
+// Time of a throttling that has just ended. Its CPU's clock was set when the queue was put back.
+INLINE u64 throttled_time(struct queue *queue)
+{
+	struct cfs_rq___limited *kernels = (void *)queue->address;
+	struct rq *rq = 0;
+	u64 now = 0;
+
+	bpf_probe_read_kernel(&rq, sizeof(rq), &kernels->rq);
+	bpf_probe_read_kernel(&now, sizeof(now), &rq->clock);
+	return now > queue->clock ? now - queue->clock : 0;
 }
 
 // Tells of the CPU's queues that are no longer throttled.
@@ -423,8 +463,8 @@ SUBPROGRAM int tell_queues(u32 cpu, u64 now)
 			continue;
 		event = new_event(EVENT_QUEUE);
 		if (event) {
-			event->queue.begin = place->begin;
 			event->queue.end = now;
+			event->queue.throttled = throttled_time(place);
 			event->queue.cgroup = place->cgroup;
 			event->queue.cpu = cpu;
 			event->queue.padding = 0;
@@ -433,6 +473,34 @@ SUBPROGRAM int tell_queues(u32 cpu, u64 now)
 		place->address = 0;
 	}
 	return 0;
+}
+
+// Forgets the CPU's queues whose end nobody saw, before its queues are put back: those that have ended afterwards ended
+// there. When they did, and so their time, is not known.
+SUBPROGRAM int forget_queues(u32 cpu)
+{
+	struct queues *queues_of_cpu = bpf_map_lookup_elem(&queues, &cpu);
+
+	if (!queues_of_cpu)
+		return 0;
+	for (u32 index = 0; index < QUEUES_MAX; index++) {
+		struct queue *place = &queues_of_cpu->places[index];
+
+		if (!place->address || clock_of(place->address) == place->clock)
+			continue;
+		count(counts, COUNT_UNSEEN_ENDS);
+		place->address = 0;
+	}
+	return 0;
+}
+
+// An address as a number, which the verifier takes for an argument of a subprogram.
+INLINE u64 number_of(const void *address)
+{
+	u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &address);
+	return number;
 }
 
 INLINE u64 cgroup_of(struct task_group *group)
@@ -455,15 +523,6 @@ INLINE int follow(struct cpu *cpu, u64 task, u32 tid)
 		}
 	}
 	return 0;
-}
-
-// The address of a task as a number, which the verifier takes for an argument of a subprogram.
-INLINE u64 number_of(struct task_struct *task)
-{
-	u64 number = 0;
-
-	bpf_probe_read_kernel(&number, sizeof(number), &task);
-	return number;
 }
 
 // Puts an episode into the table. A row that is there is of an episode whose end nobody saw, or of one that has ended.
@@ -496,7 +555,7 @@ INLINE void leave(struct task_struct *task, u32 number, u64 now)
 	u32 tid = task->pid;
 
 	entry.task = (u64)task;
-	entry.queue = throttled_queue(number_of(task), now);
+	entry.queue = throttled_queue(number_of(task));
 	entry.episode.charged = entry.queue ? cgroup_of_queue(entry.queue) : 0;
 	entry.episode.times.out = now;
 	entry.episode.cgroup = cgroup_of(task->sched_task_group);
@@ -606,13 +665,33 @@ INLINE void hand_over(struct throttled *entry, struct times *when)
 	come_back(&entry->episode, when);
 	tell_episode(entry, when->back);
 	entry->episode.times = from_now;
-	entry->queue = throttled_queue(entry->task, when->back);
+	entry->queue = throttled_queue(entry->task);
 	entry->episode.charged = entry->queue ? cgroup_of_queue(entry->queue) : 0;
 }
 
-// Notes which of the CPU's tasks are back, and forgets them.
-INLINE void return_tasks(struct cpu *cpu, struct work *work, struct times *when)
+// The way back of tasks that a CPU's timer, or its handler, has put back.
+INLINE void way_back(struct cpu *cpu, u32 is_handler, struct times *when)
 {
+	struct work *timer = &cpu->timer_work, *handler = &cpu->handler_work;
+
+	when->due = is_handler ? cpu->asked_due : timer->due;
+	when->timer = is_handler ? cpu->asked_timer : timer->begins;
+	when->queued = is_handler ? cpu->asked_at : 0;
+	when->handler = is_handler ? handler->begins : 0;
+	when->back = is_handler ? handler->ends : timer->ends;
+}
+
+// Notes which tasks of a CPU are back, and forgets them. Returns their number.
+SUBPROGRAM int return_tasks(u32 number, u32 worker, u32 is_handler)
+{
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
+	struct cpu *by = bpf_map_lookup_elem(&cpus, &worker);
+	struct times when = {};
+	int tasks = 0;
+
+	if (!cpu || !by)
+		return 0;
+	way_back(by, is_handler, &when);
 	for (u32 index = 0; index < FOLLOWED_MAX; index++) {
 		struct followed *place = &cpu->followed[index];
 		struct throttled *entry;
@@ -620,18 +699,31 @@ INLINE void return_tasks(struct cpu *cpu, struct work *work, struct times *when)
 		if (!place->task)
 			continue;
 		entry = bpf_map_lookup_elem(&throttled, &place->tid);
-		if (entry && entry->task == place->task && entry->episode.out_cpu == work->cpu) {
+		if (entry && entry->task == place->task && entry->episode.out_cpu == number) {
 			if (is_still_throttled(place->task)) {
 				if (entry->queue && !is_queue_throttled(entry->queue))
-					hand_over(entry, when);
+					hand_over(entry, &when);
 				continue;
 			}
-			come_back(&entry->episode, when);
-			work->tasks++;
+			come_back(&entry->episode, &when);
+			tasks++;
 		}
 		// Else it ran again on another CPU, which follows it now.
 		place->task = 0;
 	}
+	return tasks;
+}
+
+// Before Linux 6.4 a timer puts back the tasks of all CPUs.
+SUBPROGRAM int return_all(u32 worker, u64 now)
+{
+	int tasks = 0;
+
+	for (u32 number = 0; number < cpu_count; number++) {
+		tell_queues(number, now);
+		tasks += return_tasks(number, worker, 0);
+	}
+	return tasks;
 }
 
 INLINE void begin_work(struct work *work)
@@ -665,23 +757,29 @@ int throttle_timer_entry(u64 *ctx)
 	struct cgroup *cgroup = 0;
 	struct kernfs_node *node = 0;
 	struct cpu *cpu;
-	u64 address = (u64)timer;
+	u64 address = number_of(timer);
 
 	if (!function || (function != period_timer && function != slack_timer))
 		return 0;
 	cpu = this_cpu();
 	if (!cpu)
 		return 0;
-	begin_work(&cpu->timer_work);
-	cpu->timer = address;
-	cpu->timer_work.due = timer->node.expires;
-	cpu->timer_work.is_slack = function == slack_timer;
 	// The timer lies in its group.
 	if (function == slack_timer)
 		address -= field_offset(struct task_group___limited, cfs_bandwidth.slack_timer);
 	else
 		address -= field_offset(struct task_group___limited, cfs_bandwidth.period_timer);
 	group = (void *)address;
+	if (unthrottle_handler)
+		forget_queues(bpf_get_smp_processor_id());
+	else
+		for (u32 number = 0; number < cpu_count; number++)
+			forget_queues(number);
+	track_group(address);
+	begin_work(&cpu->timer_work);
+	cpu->timer = (u64)timer;
+	cpu->timer_work.due = timer->node.expires;
+	cpu->timer_work.is_slack = function == slack_timer;
 	cpu->timer_work.cgroup = 0;
 	bpf_probe_read_kernel(&cgroup, sizeof(cgroup), &group->css.cgroup);
 	bpf_probe_read_kernel(&node, sizeof(node), &cgroup->kn);
@@ -692,18 +790,19 @@ int throttle_timer_entry(u64 *ctx)
 SEC("tp_btf/hrtimer_expire_exit")
 int throttle_timer_exit(u64 *ctx)
 {
+	u32 number = bpf_get_smp_processor_id();
 	struct cpu *cpu = this_cpu();
-	struct times when = {};
 
 	if (!cpu || !cpu->timer || cpu->timer != ctx[0])
 		return 0;
 	cpu->timer = 0;
 	cpu->timer_work.ends = bpf_ktime_get_ns();
-	when.due = cpu->timer_work.due;
-	when.timer = cpu->timer_work.begins;
-	when.back = cpu->timer_work.ends;
-	tell_queues(cpu->timer_work.cpu, when.back);
-	return_tasks(cpu, &cpu->timer_work, &when);
+	if (unthrottle_handler) {
+		tell_queues(number, cpu->timer_work.ends);
+		cpu->timer_work.tasks = return_tasks(number, number, 0);
+	} else {
+		cpu->timer_work.tasks = return_all(number, cpu->timer_work.ends);
+	}
 	count(counts, COUNT_TIMERS);
 	tell(EVENT_TIMER, &cpu->timer_work);
 	return 0;
@@ -742,6 +841,7 @@ int throttle_handler_entry(u64 *ctx)
 	cpu = this_cpu();
 	if (!cpu)
 		return 0;
+	forget_queues(bpf_get_smp_processor_id());
 	begin_work(&cpu->handler_work);
 	cpu->handler_work.due = cpu->asked_at;
 	cpu->handler_work.cgroup = cpu->asked_cgroup;
@@ -751,7 +851,7 @@ int throttle_handler_entry(u64 *ctx)
 SEC("raw_tp/csd_function_exit")
 int throttle_handler_exit(u64 *ctx)
 {
-	struct times when = {};
+	u32 number = bpf_get_smp_processor_id();
 	struct cpu *cpu;
 
 	if (!unthrottle_handler || ctx[0] != unthrottle_handler)
@@ -760,13 +860,8 @@ int throttle_handler_exit(u64 *ctx)
 	if (!cpu || !cpu->handler_work.begins)
 		return 0;
 	cpu->handler_work.ends = bpf_ktime_get_ns();
-	when.due = cpu->asked_due;
-	when.timer = cpu->asked_timer;
-	when.queued = cpu->asked_at;
-	when.handler = cpu->handler_work.begins;
-	when.back = cpu->handler_work.ends;
-	tell_queues(cpu->handler_work.cpu, when.back);
-	return_tasks(cpu, &cpu->handler_work, &when);
+	tell_queues(number, cpu->handler_work.ends);
+	cpu->handler_work.tasks = return_tasks(number, number, 1);
 	count(counts, COUNT_HANDLERS);
 	tell(EVENT_HANDLER, &cpu->handler_work);
 	cpu->handler_work.begins = 0;

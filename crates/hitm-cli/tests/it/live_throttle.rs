@@ -113,7 +113,7 @@ fn three_hogs_and_the_tracepoint_s_own_count() {
     let (queues, stat) = (&throttled["queues_ns"], &throttled["cpu_stat_throttled_ns"]);
     let (queues, stat) = (queues.as_f64().expect("ns"), stat.as_f64().expect("ns"));
     assert!(
-        (queues / stat - 1.0).abs() < 0.1,
+        (queues / stat - 1.0).abs() < 0.02,
         "{queues} of queues, {stat} in cpu.stat"
     );
     let folder = group.folder.clone();
@@ -183,11 +183,12 @@ fn each_of_nested_groups_is_charged_for_its_own_quota() {
     let report = json(&watcher.end());
     let rows = report["groups"].as_array().expect("groups");
     let mut seen = 0;
+    // On a busy host the kernel passes over a program now and then: an end is seen late, or not at all.
+    let unseen = report["counts"]["unseen_ends"].as_f64().expect("a count");
     for row in rows {
         let (queues, stat) = (&row["queues_ns"], &row["cpu_stat_throttled_ns"]);
         let (queues, stat) = (queues.as_f64().expect("ns"), stat.as_f64().expect("ns"));
-        // One period more or less at begin and end.
-        let within = stat * 0.05 + 40e6;
+        let within = stat * 0.01 + 20e6 + unseen * 50e6;
         assert!(
             (queues - stat).abs() <= within,
             "{queues} of queues, {stat} in cpu.stat: {row}"

@@ -70,19 +70,18 @@ impl Causes {
     }
 }
 
-/// Returns the part of an event from `begin_ns` on; none where it ended before.
+/// Returns the part of an event from `begin_ns` on; none where it ended before. cpu.stat counts a queue's time whole,
+/// when it ends.
 pub(super) fn cut_before(event: &ThrottleEvent, begin_ns: u64) -> Option<Cow<'_, ThrottleEvent>> {
-    let (begin, end) = span(event);
-    if end < begin_ns {
-        return None;
-    }
     let mut cut = Cow::Borrowed(event);
-    if begin < begin_ns {
-        match cut.to_mut() {
-            ThrottleEvent::Episode(episode) => episode.out_ns = begin_ns,
-            ThrottleEvent::Queue(queue) => queue.begin_ns = begin_ns,
-            _ => {}
+    match event {
+        _ if span(event).1 < begin_ns => return None,
+        ThrottleEvent::Episode(episode) if episode.out_ns < begin_ns => {
+            let mut episode = episode.clone();
+            episode.out_ns = begin_ns;
+            cut = Cow::Owned(ThrottleEvent::Episode(episode));
         }
+        _ => {}
     }
     Some(cut)
 }
@@ -92,10 +91,8 @@ pub(super) fn cut_after(mut event: ThrottleEvent, end_ns: u64) -> Option<Throttl
     if span(&event).0 > end_ns {
         return None;
     }
-    match &mut event {
-        ThrottleEvent::Episode(episode) => episode.in_ns = episode.in_ns.min(end_ns),
-        ThrottleEvent::Queue(queue) => queue.end_ns = queue.end_ns.min(end_ns),
-        _ => {}
+    if let ThrottleEvent::Episode(episode) = &mut event {
+        episode.in_ns = episode.in_ns.min(end_ns);
     }
     Some(event)
 }
@@ -104,7 +101,7 @@ pub(super) fn cut_after(mut event: ThrottleEvent, end_ns: u64) -> Option<Throttl
 fn span(event: &ThrottleEvent) -> (u64, u64) {
     match event {
         ThrottleEvent::Episode(episode) => (episode.out_ns, episode.in_ns),
-        ThrottleEvent::Queue(queue) => (queue.begin_ns, queue.end_ns),
+        ThrottleEvent::Queue(queue) => (queue.end_ns, queue.end_ns),
         ThrottleEvent::Timer(work) | ThrottleEvent::Handler(work) => (work.begin_ns, work.end_ns),
         ThrottleEvent::Lock(waiter) => (waiter.at_ns, waiter.at_ns),
     }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hitm_bpf::{
-    ThrottleCounts, ThrottleEvent, Throttling, Unfinished, drop_capabilities, monotonic_ns,
+    Episode, ThrottleCounts, ThrottleEvent, Throttling, drop_capabilities, monotonic_ns,
 };
 
 use super::demand::{Demand, DemandMeter};
@@ -96,7 +96,7 @@ pub struct ThrottleWindows {
 #[derive(Debug)]
 struct Start {
     at: Instant,
-    stats: BTreeMap<u64, CpuStat>,
+    stats: Stats,
     /// The kernel's sums, used when no program runs.
     delays: Delays,
     counts: ThrottleCounts,
@@ -124,7 +124,7 @@ impl ThrottleWindows {
         let mut observation = Observation::new(tree, only);
         let programs = attach();
         let start = Start::now(&hierarchy, observation.tree(), &programs);
-        observation.begin_at(monotonic_ns());
+        observation.begin_at(monotonic_ns(), moments(&start.stats));
         if programs.is_ok() {
             drop_capabilities()?;
         }
@@ -182,33 +182,32 @@ impl ThrottleWindows {
         self.report(observation, true)
     }
 
-    /// Takes the events up to `end_ns` that the programs have still, and returns what had not ended then.
+    /// Takes the events up to `end_ns` that the programs have still, those of queues up to the moment at which `stats`
+    /// were read. Returns the episodes that had not ended at `end_ns`.
     fn take_rest(
         &mut self,
         observation: &mut Observation,
         end_ns: u64,
-    ) -> Result<Unfinished, Error> {
+        stats: &Stats,
+    ) -> Result<Vec<Episode>, Error> {
         let Ok(programs) = &mut self.programs else {
-            return Ok(Unfinished::default());
+            return Ok(Vec::new());
         };
         let mut open = programs.unfinished()?;
         programs.drain(|event| {
             // It was open when the table was read, and has ended since.
-            match &event {
-                ThrottleEvent::Episode(ended) => open
-                    .episodes
-                    .retain(|open| (open.tid, open.out_ns) != (ended.tid, ended.out_ns)),
-                ThrottleEvent::Queue(ended) => open
-                    .queues
-                    .retain(|open| (open.cpu, open.begin_ns) != (ended.cpu, ended.begin_ns)),
-                _ => {}
+            if let ThrottleEvent::Episode(ended) = &event {
+                open.retain(|open| (open.tid, open.out_ns) != (ended.tid, ended.out_ns));
             }
+            let end_ns = match &event {
+                ThrottleEvent::Queue(time) => stats.get(&time.cgroup).map_or(end_ns, |(at, _)| *at),
+                _ => end_ns,
+            };
             if let Some(event) = episodes::cut_after(event, end_ns) {
                 observation.take(&event);
             }
         });
-        open.episodes.retain(|open| open.out_ns < end_ns);
-        open.queues.retain(|open| open.begin_ns < end_ns);
+        open.retain(|open| open.out_ns < end_ns);
         Ok(open)
     }
 
@@ -220,20 +219,17 @@ impl ThrottleWindows {
         observation.add_groups(&self.hierarchy);
         let tree = observation.tree().clone();
         let end_ns = monotonic_ns();
-        let grown = growth(&self.start.stats, &stats(&self.hierarchy, &tree));
+        let stats = stats(&self.hierarchy, &tree);
+        let grown = growth(&self.start.stats, &stats);
         let open = match counts_open {
-            true => self.take_rest(&mut observation, end_ns)?,
+            true => self.take_rest(&mut observation, end_ns, &stats)?,
             false => match &self.programs {
                 Ok(programs) => programs.unfinished()?,
-                Err(_) => Unfinished::default(),
+                Err(_) => Vec::new(),
             },
         };
         let throttled_still = still(&open);
-        let cut = if counts_open {
-            open
-        } else {
-            Unfinished::default()
-        };
+        let cut = if counts_open { open } else { Vec::new() };
         let mut report = observation.finish(&cut, end_ns, &grown);
         report.throttled_still = throttled_still;
         report.duration_ns = nanos(self.start.at.elapsed());
@@ -341,22 +337,26 @@ fn run_delays(hierarchy: &Hierarchy, tree: &Tree) -> Delays {
     delays
 }
 
+/// By group: the moment at which its counters were read, by CLOCK_MONOTONIC, and they.
+type Stats = BTreeMap<u64, (u64, CpuStat)>;
+
 /// Counters of the groups that have a quota.
-fn stats(hierarchy: &Hierarchy, tree: &Tree) -> BTreeMap<u64, CpuStat> {
+fn stats(hierarchy: &Hierarchy, tree: &Tree) -> Stats {
     let limited = tree.iter().filter(|(_, group)| group.bandwidth.is_some());
     let stats = limited.filter_map(|(id, group)| {
         let stat = hierarchy.stat(&hierarchy.folder(&group.path)).ok()?;
-        Some((id, stat))
+        Some((id, (monotonic_ns(), stat)))
     });
     stats.collect()
 }
 
-fn growth(
-    before: &BTreeMap<u64, CpuStat>,
-    after: &BTreeMap<u64, CpuStat>,
-) -> BTreeMap<u64, CpuStat> {
-    let grown = after.iter().map(|(id, stat)| {
-        let earlier = before.get(id).copied().unwrap_or_default();
+fn moments(stats: &Stats) -> BTreeMap<u64, u64> {
+    stats.iter().map(|(id, (at, _))| (*id, *at)).collect()
+}
+
+fn growth(before: &Stats, after: &Stats) -> BTreeMap<u64, CpuStat> {
+    let grown = after.iter().map(|(id, (_, stat))| {
+        let earlier = before.get(id).map(|(_, stat)| *stat).unwrap_or_default();
         (*id, stat.since(earlier))
     });
     grown.collect()

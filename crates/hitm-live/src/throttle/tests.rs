@@ -2,7 +2,7 @@ mod samples;
 
 use std::collections::BTreeMap;
 
-use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Unfinished, Work};
+use hitm_bpf::{LockWaiter, QueueTime, ThrottleEvent, Work};
 
 use super::*;
 use crate::cgroups::Group;
@@ -78,11 +78,7 @@ fn observed(only: Option<u64>) -> ThrottleReport {
         throttled_ns: 16 * MS,
         bursts: 0,
     };
-    let mut report = observation.finish(
-        &Unfinished::default(),
-        200 * MS,
-        &BTreeMap::from([(70, stat)]),
-    );
+    let mut report = observation.finish(&[], 200 * MS, &BTreeMap::from([(70, stat)]));
     report.duration_ns = 100 * MS;
     report
 }
@@ -152,11 +148,7 @@ fn episodes_that_go_on_wait_for_the_quota_or_for_a_cpu() {
         ..asked()
     };
     let observation = Observation::new(tree(), None);
-    let open = Unfinished {
-        episodes: vec![waiting, ready],
-        ..Unfinished::default()
-    };
-    let report = observation.finish(&open, 120 * MS, &BTreeMap::new());
+    let report = observation.finish(&[waiting, ready], 120 * MS, &BTreeMap::new());
     assert_eq!(report.throttled_still, 1);
     let causes = report.groups[0].causes;
     assert_eq!(causes.quota_ns, 20 * MS + 16 * MS);
@@ -180,9 +172,9 @@ fn the_throttled_queue_s_group_is_charged() {
         (71, group("/hogs/child", Some(70), limits)),
     ]);
     let mut observation = Observation::new(tree, None);
-    let queue = |cgroup, begin, end| QueueTime {
-        begin_ns: begin * MS,
+    let queue = |cgroup, throttled, end| QueueTime {
         end_ns: end * MS,
+        throttled_ns: throttled * MS,
         cgroup,
         cpu: 0,
     };
@@ -195,24 +187,20 @@ fn the_throttled_queue_s_group_is_charged() {
         ..local()
     };
     for event in [
-        ThrottleEvent::Queue(queue(70, 100, 116)),
-        ThrottleEvent::Queue(queue(71, 100, 103)),
+        ThrottleEvent::Queue(queue(70, 16, 116)),
+        ThrottleEvent::Queue(queue(71, 3, 103)),
         ThrottleEvent::Episode(by_parent.clone()),
         ThrottleEvent::Episode(by_parent),
         ThrottleEvent::Episode(by_itself),
     ] {
         observation.take(&event);
     }
-    let open = Unfinished {
-        queues: vec![queue(71, 110, 0)],
-        ..Unfinished::default()
-    };
-    let report = observation.finish(&open, 111 * MS, &BTreeMap::new());
+    let report = observation.finish(&[], 117 * MS, &BTreeMap::new());
     let rows = report.groups.iter();
     let rows: Vec<_> = rows
         .map(|row| (row.id, row.spread.count(), row.queues_ns))
         .collect();
-    assert_eq!(rows, [(70, 2, 16 * MS), (71, 1, 4 * MS)]);
+    assert_eq!(rows, [(70, 2, 16 * MS), (71, 1, 3 * MS)]);
 }
 
 #[test]
@@ -245,7 +233,7 @@ fn tables_have_bounds() {
     for tid in 0..5000 {
         observation.take(&ThrottleEvent::Episode(Episode { tid, ..asked() }));
     }
-    let report = observation.finish(&Unfinished::default(), 0, &BTreeMap::new());
+    let report = observation.finish(&[], 0, &BTreeMap::new());
     assert_eq!((report.tasks.len(), report.left_out), (4096, 904));
     assert_eq!(report.groups[0].spread.count(), 5000);
 }
@@ -267,22 +255,25 @@ fn a_walk_is_traced_as_by_trace_printk() {
     assert_eq!(trace_lines(&ThrottleEvent::Episode(asked()), &tree()), None);
 }
 
-/// Programs run while others are loaded, and while the kernel's counters are read.
+/// Programs run while others are loaded, and while the kernel's counters are read. A queue's time counts whole, when it
+/// ends, as in cpu.stat.
 #[test]
 fn what_is_outside_of_the_window_is_cut_off() {
     let queue = |begin_ms: u64, end_ms: u64| {
         ThrottleEvent::Queue(QueueTime {
-            begin_ns: begin_ms * MS,
             end_ns: end_ms * MS,
+            throttled_ns: (end_ms - begin_ms) * MS,
             cgroup: 70,
             cpu: 0,
         })
     };
     let mut observation = Observation::new(tree(), None);
-    observation.begin_at(110 * MS);
+    // cpu.stat of the group was read before the window began.
+    observation.begin_at(110 * MS, BTreeMap::from([(70, 107 * MS)]));
     let end_ns = 117 * MS;
     for event in [
         queue(90, 105),
+        queue(102, 108),
         queue(105, 112),
         queue(113, 119),
         queue(118, 119),
@@ -292,11 +283,11 @@ fn what_is_outside_of_the_window_is_cut_off() {
             observation.take(&event);
         }
     }
-    let report = observation.finish(&Unfinished::default(), end_ns, &BTreeMap::new());
+    let report = observation.finish(&[], end_ns, &BTreeMap::new());
     let [group] = &report.groups[..] else {
         panic!("{:#?}", report.groups);
     };
-    assert_eq!(group.queues_ns, (2 + 4) * MS);
+    assert_eq!(group.queues_ns, (6 + 7) * MS);
     let expected = Causes {
         quota_ns: 6 * MS,
         timer_ns: 25 * US,

@@ -104,7 +104,7 @@ fn the_report_as_text() {
             for the interrupt to the task's CPU     34.0 us   0.1 %
             for a CPU afterwards                    4.00 ms  11.1 %
           longest: hog (11) for 18.1 ms: quota 16.0 ms, timer 25.0 us, interrupt 34.0 us, CPU 2.00 ms; from CPU 0 to CPU 1
-          cpu.stat says 16.0 ms: it counts the queue of each CPU once, from its throttling on. Here:
+          cpu.stat says 16.0 ms: it counts the queue of each CPU once, when its throttling ends. Here:
                36.1 ms  sum over tasks
           -    4.00 ms  waiting for a CPU, no longer throttled
           -    16.1 ms  several tasks of one queue at once

@@ -198,7 +198,7 @@ fn gap(out: &mut Printout, group: &GroupRow) {
     let causes = &group.causes;
     let on_queues = causes.total_ns() - causes.cpu_ns;
     out.line(&format!(
-        "  cpu.stat says {}: it counts the queue of each CPU once, from its throttling on. Here:",
+        "  cpu.stat says {}: it counts the queue of each CPU once, when its throttling ends. Here:",
         span(group.stat.throttled_ns)
     ));
     out.line(&format!(
