@@ -3,6 +3,7 @@
 mod advisor;
 mod crossbeam;
 mod gofmt;
+mod installs;
 mod java;
 mod kernel;
 mod promises;

@@ -5,6 +5,8 @@ use std::path::Path;
 use hitm::fix::Tree;
 use hitm_layout::emit::{Source, guards};
 
+use super::installs;
+
 /// Folder of headers that others include.
 const PUBLIC: &str = "include";
 
@@ -105,12 +107,8 @@ fn installed(header: &Path, tree: &Tree) -> Option<String> {
         own.is_some_and(|own| BUILD_FILES.contains(&own))
     });
     build_files.into_iter().find_map(|file| {
-        let text = tree.read(file).ok()?;
-        let installs = |line: &str| {
-            (line.contains("install") || line.contains("include_HEADERS")) && line.contains(name)
-        };
-        let line = text.lines().position(installs)?;
-        Some(format!("is installed ({}:{})", file.display(), line + 1))
+        let line = installs::line_of(&tree.read(file).ok()?, name)?;
+        Some(format!("is installed ({}:{line})", file.display()))
     })
 }
 
