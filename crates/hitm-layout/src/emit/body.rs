@@ -1,6 +1,7 @@
 //! The body of a structure in C or C++: its members and what else is declared in it.
 
 use super::EmitError;
+use super::conditions::{Condition, condition_at, is_definition};
 use super::declarator::{Declared, declarator};
 use super::opened::Opened;
 use super::tokens::{Span, Tokens};
@@ -36,6 +37,8 @@ pub(super) struct Body {
     pub(super) access: String,
     /// Anonymous structures whose items are among these, outer ones first.
     pub(super) opened: Vec<Opened>,
+    /// Conditions of the preprocessor around some of the items.
+    pub(super) conditions: Vec<Condition>,
     /// Items without a name, each with the index of the subject's member that it is.
     pub(super) whole: Vec<(usize, usize)>,
 }
@@ -49,6 +52,8 @@ pub(super) struct Item {
     pub(super) kind: ItemKind,
     /// The access specifier that is in force, without its colon.
     pub(super) access: String,
+    /// The condition of the preprocessor that it is under.
+    pub(super) condition: Option<Condition>,
 }
 
 #[derive(Debug)]
@@ -133,8 +138,25 @@ pub(super) fn body_at(
     let default = String::from(if is_class { "private" } else { "public" });
     let mut access = default.clone();
     let (mut items, mut at) = (Vec::new(), open + 1);
+    let mut conditions: Vec<Condition> = Vec::new();
     while at < close {
+        let within = conditions.last().copied().filter(|of| at <= of.closing);
+        if within.is_some_and(|of| at == of.closing) {
+            at += 1;
+            continue;
+        }
+        if tokens.is_directive(at)
+            && let Some(condition) = condition_at(tokens, at)?
+        {
+            conditions.push(condition);
+            at += 1;
+            continue;
+        }
         if let Some(colon) = label(tokens, at) {
+            if within.is_some() {
+                let found = "an access specifier under a condition";
+                return Err(tokens.refuse(at, found, "one for all conditions"));
+            }
             access = tokens.slice(at, colon).to_owned();
             at = colon + 1;
             continue;
@@ -148,6 +170,7 @@ pub(super) fn body_at(
             last,
             kind,
             access: access.clone(),
+            condition: within,
         });
         at = last + 1;
     }
@@ -157,6 +180,7 @@ pub(super) fn body_at(
         items,
         access: default,
         opened: Vec::new(),
+        conditions,
         whole: Vec::new(),
     })
 }
@@ -176,10 +200,9 @@ fn label(tokens: &Tokens<'_>, at: usize) -> Option<usize> {
 
 /// The last token and the kind of a preprocessor line.
 fn directive(tokens: &Tokens<'_>, at: usize) -> Result<(usize, ItemKind), EmitError> {
-    let word = tokens.at(at).trim_start_matches('#').trim_start();
-    if !word.starts_with("define") {
+    if !is_definition(tokens, at) {
         let found = "a preprocessor line among the members";
-        return Err(tokens.refuse(at, found, "members without conditions"));
+        return Err(tokens.refuse(at, found, "conditions around whole declarations"));
     }
     Ok((at, ItemKind::Other))
 }
@@ -208,7 +231,12 @@ fn item(
         } + 1;
     }
     if at >= close {
-        return Err(tokens.refuse(start, "no semicolon", "the end of a declaration"));
+        let is_call = tokens.at(start + 1) == "(" && tokens.close(start + 1) + 1 == close;
+        let is_macro = tokens.is_word(start) && (is_call || start + 1 == close);
+        return Err(match is_macro {
+            true => unknown_macro(tokens, start),
+            false => tokens.refuse(start, "no semicolon", "the end of a declaration"),
+        });
     }
     let mut last = tokens.close(at);
     if tokens.at(last) == "}" && tokens.at(last + 1) == ";" {
@@ -296,8 +324,7 @@ fn macro_kind(
     let inner = start + 2..tokens.close(start + 1);
     let mut names = inner.filter(|at| known.contains(&tokens.at(*at)));
     let Some(at) = names.next() else {
-        let found = format!("the macro {}", tokens.at(start));
-        return Err(tokens.refuse(start, &found, "a declaration that names its member"));
+        return Err(unknown_macro(tokens, start));
     };
     if names.next().is_some() {
         let found = format!("several members in the macro {}", tokens.at(start));
@@ -314,6 +341,11 @@ fn macro_kind(
         is_pointer: false,
         is_gap: false,
     }]))
+}
+
+fn unknown_macro(tokens: &Tokens<'_>, at: usize) -> EmitError {
+    let found = format!("the macro {}", tokens.at(at));
+    tokens.refuse(at, &found, "a declaration that names its member")
 }
 
 /// Members, or a type that is declared for itself. `last` is the semicolon.

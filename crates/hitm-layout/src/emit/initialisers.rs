@@ -67,7 +67,10 @@ impl Holders {
             {
                 let close = tokens.close(at);
                 let name = named(tokens, head + 1, at).unwrap_or_default();
-                let mentions = (at..close).any(|at| holders.mention(tokens, at).is_some());
+                // A pointer has no values of the structure.
+                let is_value =
+                    |at: usize| tokens.at(at + 1) != "*" && holders.mention(tokens, at).is_some();
+                let mentions = (at..close).any(is_value);
                 if mentions && (close < body.open || at > body.close) {
                     let (members, fault) = holders.members_of(tokens, at, name);
                     if fault.is_some() || members.iter().any(|member| member.of.is_some()) {
@@ -177,23 +180,33 @@ pub(super) fn edits(
             lists.walk(open, of)?;
         }
     }
-    for at in 0..tokens.len() {
-        let word = tokens.at(at).strip_prefix("#define").unwrap_or_default();
-        let value = word.split_once('{').map(|(_, value)| value);
-        let is_of = |holder: &Holder| {
-            let mut names = holder.names.iter().chain(&holder.typedefs);
-            names.any(|name| word.contains(name.as_str()))
-        };
-        if tokens.is_directive(at)
-            && value.is_some()
-            && holders.0.iter().any(is_of)
-            && !word.contains("{ .")
-            && !word.contains("{.")
-        {
-            return Err(lists.refuse(at, "values in a macro"));
-        }
+    let names = holders
+        .0
+        .iter()
+        .flat_map(|of| of.names.iter().chain(&of.typedefs));
+    let names: Vec<&str> = names.map(String::as_str).collect();
+    let mut directives = (0..tokens.len()).filter(|at| tokens.is_directive(*at));
+    if let Some(at) = directives.find(|at| has_values_of(tokens.at(*at), &names)) {
+        return Err(lists.refuse(at, "values in a macro"));
     }
     Ok(lists.edits)
+}
+
+/// Returns true for a macro with one of these types and a list of values without names; not for one with a block.
+fn has_values_of(directive: &str, types: &[&str]) -> bool {
+    let Some(macro_text) = directive.strip_prefix("#define") else {
+        return false;
+    };
+    let is_in_word = |character: char| character.is_alphanumeric() || character == '_';
+    let mut words = macro_text.split(|character| !is_in_word(character));
+    let mut braces = macro_text.match_indices('{').map(|(at, _)| at);
+    let is_list = |at: usize| {
+        let before =
+            macro_text[..at].trim_end_matches(|sign: char| sign.is_whitespace() || sign == '\\');
+        let is_block = before.ends_with("do") || before.ends_with("else");
+        !is_block && !macro_text[at + 1..].trim_start().starts_with('.')
+    };
+    braces.any(is_list) && words.any(|word| types.contains(&word))
 }
 
 /// Lists of values in a file.

@@ -18,6 +18,7 @@ mod array;
 mod body;
 mod c;
 mod cache_padded;
+mod conditions;
 mod construct;
 mod declarator;
 mod declare;

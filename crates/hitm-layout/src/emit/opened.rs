@@ -10,15 +10,20 @@ use super::anonymous::Anonymous;
 use super::body::{Body, Item, ItemKind, Known, body_at, head_of};
 use super::tokens::Tokens;
 
-/// An anonymous structure whose braces go. Tokens are given by index.
-#[derive(Debug)]
-pub(super) struct Opened {
-    /// From its first token to the opening brace.
+/// Tokens around items of a body that go when these move. Tokens are given by index, the first and the last.
+#[derive(Debug, Clone)]
+pub(super) struct Frame {
     pub(super) opening: (usize, usize),
-    /// From the closing brace to the semicolon.
     pub(super) closing: (usize, usize),
     /// Items of the body that were inside.
     pub(super) items: Range<usize>,
+}
+
+/// An anonymous structure whose braces go.
+#[derive(Debug)]
+pub(super) struct Opened {
+    /// From its first token to the opening brace, and from the closing brace to the semicolon.
+    pub(super) frame: Frame,
     /// True if it has attributes, which go.
     pub(super) has_attributes: bool,
 }
@@ -41,7 +46,8 @@ pub(super) fn opened(
     };
     opening.add(items, open, anonymous)?;
     let mut body = opening.body;
-    body.opened.sort_by_key(|opened| opened.opening);
+    body.opened.sort_by_key(|opened| opened.frame.opening);
+    body.conditions.sort_by_key(|condition| condition.opening);
     Ok(body)
 }
 
@@ -108,12 +114,17 @@ impl Opening<'_, '_> {
         let mut body = body_at(tokens, brace, self.known)?;
         for own in &mut body.items {
             own.access.clone_from(&item.access);
+            // Under a condition there is no other one.
+            own.condition = own.condition.or(item.condition);
         }
+        self.body.conditions.append(&mut body.conditions);
         self.add(body.items, brace, inner)?;
         self.body.opened.push(Opened {
-            opening: (item.start, brace),
-            closing: (close, item.last),
-            items: first..self.body.items.len(),
+            frame: Frame {
+                opening: (item.start, brace),
+                closing: (close, item.last),
+                items: first..self.body.items.len(),
+            },
             has_attributes: item.start + 1 < brace || close + 1 < item.last,
         });
         Ok(())
@@ -130,9 +141,16 @@ fn is_anonymous(item: &Item) -> bool {
 }
 
 impl Body {
-    /// Items from `first` to `last`, and those that are in opened structures with them.
-    pub(super) fn with_opened(&self, first: usize, last: usize) -> (usize, usize) {
-        let around = |at: usize| self.opened.iter().filter(move |of| of.items.contains(&at));
+    /// Braces and conditions that go where members move.
+    pub(super) fn frames(&self) -> Vec<Frame> {
+        let opened = self.opened.iter().map(|opened| opened.frame.clone());
+        opened.chain(self.of_conditions()).collect()
+    }
+
+    /// Items from `first` to `last`, and those that are in frames with them.
+    pub(super) fn with_frames(&self, first: usize, last: usize) -> (usize, usize) {
+        let frames = self.frames();
+        let around = |at: usize| frames.iter().filter(move |of| of.items.contains(&at));
         let starts = around(first).map(|of| of.items.start);
         let ends = around(last).map(|of| of.items.end - 1);
         (starts.fold(first, usize::min), ends.fold(last, usize::max))

@@ -5,8 +5,11 @@
 //! padding and access specifiers are added. Types, static members and the like come before the
 //! members, functions behind them, each in their order.
 
+use std::mem;
+
 use super::anonymous::Declaration;
 use super::body::{Body, Item, ItemKind, Known, body_at, is_body_of};
+use super::conditions::{self, Condition};
 use super::declarator::Declared;
 use super::diff::{Edit, edited};
 use super::opened::opened;
@@ -50,6 +53,8 @@ pub fn patch_struct(
             edits.extend(construct::edits(&tokens, &body, &reordered)?);
         }
     }
+    body.check_values(&tokens, &edits)?;
+    check_twins(&tokens, open, name, &edits)?;
     // Functions inside move with what is changed in them.
     let inside = tokens.get(open).end..tokens.get(body.close).start;
     let (inner, mut edits): (Vec<Edit>, Vec<Edit>) = edits
@@ -89,7 +94,7 @@ fn aligned_steps<'e>(
     if align < wanted {
         let found = format!("attributes of an anonymous structure that is aligned to {wanted}");
         let expected = "the alignment on the structure around it";
-        return Err(tokens.refuse(first.closing.0, &found, expected));
+        return Err(tokens.refuse(first.frame.closing.0, &found, expected));
     }
     Ok(steps)
 }
@@ -114,6 +119,28 @@ fn find(tokens: &Tokens<'_>, name: &str, told: &Declaration) -> Result<usize, Em
             "one in the lines that the debug information has",
         )),
         (None, _) => Err(missing(tokens, name, told.line.or(first), &opens)),
+    }
+}
+
+/// Fails when values without names change that are those of another declaration of the structure, too: one in the same
+/// scope, under another condition of the preprocessor.
+fn check_twins(
+    tokens: &Tokens<'_>,
+    open: usize,
+    name: &str,
+    edits: &[Edit],
+) -> Result<(), EmitError> {
+    let mut others = (0..tokens.len()).filter(|at| tokens.at(*at) == "{" && *at != open);
+    let twin = others.find(|other| {
+        is_body_of(tokens, *other, name) && tokens.around(*other) == tokens.around(open)
+    });
+    match twin.filter(|_| !edits.is_empty()) {
+        None => Ok(()),
+        Some(twin) => {
+            let found =
+                format!("another declaration of {name}, which gets the same values by their order");
+            Err(tokens.refuse(twin, &found, "values with names (.member = value)"))
+        }
     }
 }
 
@@ -187,7 +214,11 @@ fn places<'b>(
                 let expected = format!("only members that {name} has in the debug information");
                 return Err(tokens.refuse(declared.at, &found, &expected));
             };
-            places[member].get_or_insert(place);
+            if places[member].replace(place).is_some() {
+                let own = known.members[member];
+                let found = format!("another declaration of {own}");
+                return Err(tokens.refuse(declared.at, &found, "one of each member"));
+            }
         }
     }
     let found = |(place, member): (Option<Place<'b>>, &&str)| {
@@ -233,7 +264,7 @@ fn rearranged(
     let mut pieces = Pieces::new(tokens, body);
     let places = order.places;
     let items = || places.iter().map(|place| place.item);
-    let (first, last) = body.with_opened(items().min().unwrap_or(0), items().max().unwrap_or(0));
+    let (first, last) = body.with_frames(items().min().unwrap_or(0), items().max().unwrap_or(0));
     let (behind, end) = pieces.behind(body, last);
     let start = pieces.starts[first];
     let (inner, mut edits): (Vec<Edit>, Vec<Edit>) = inner
@@ -246,6 +277,8 @@ fn rearranged(
             Some(before) => &body.items[before].access,
             None => &body.access,
         },
+        tokens,
+        condition: None,
         text: String::new(),
     };
     let is_member = |at: &usize| matches!(body.items[*at].kind, ItemKind::Members(_));
@@ -259,6 +292,7 @@ fn rearranged(
         match *step {
             Step::Padding { number, bytes } => {
                 let padding = format!("char hitm_padding{number}[{bytes}];");
+                writer.enter(None);
                 writer.text += &format!("{}{padding}\n", pieces.indent);
             }
             Step::Member {
@@ -273,6 +307,7 @@ fn rearranged(
     for at in between().filter(is_function) {
         writer.put(&body.items[at], &pieces.item(at, &body.items[at]));
     }
+    writer.enter(None);
     writer.text += &behind;
     if let Some(next) = body.items.get(last + 1)
         && next.access == body.items[last].access
@@ -303,19 +338,43 @@ fn rearranged(
 /// Writes declarations, each with the access that it had.
 struct Writer<'w, 'b, 't> {
     pieces: &'w Pieces<'b, 't>,
+    tokens: &'w Tokens<'t>,
     access: &'w str,
+    condition: Option<Condition>,
     text: String,
 }
 
 impl<'w> Writer<'w, '_, '_> {
     fn put(&mut self, item: &'w Item, text: &str) {
         self.switch_to(&item.access);
+        // Blank lines above it stay above its condition.
+        let blank = text.len() - text.trim_start_matches('\n').len();
+        let (blank, text) = match self.condition == item.condition {
+            true => ("", text),
+            false => text.split_at(blank),
+        };
+        self.text += blank;
+        self.enter(item.condition);
         self.text += text.trim_end();
         self.text.push('\n');
     }
 
+    /// Ends the condition that holds and begins another one.
+    fn enter(&mut self, condition: Option<Condition>) {
+        if self.condition == condition {
+            return;
+        }
+        if let Some(before) = mem::replace(&mut self.condition, condition) {
+            self.text += &conditions::line(self.tokens, before.closing);
+        }
+        if let Some(next) = condition {
+            self.text += &conditions::line(self.tokens, next.opening);
+        }
+    }
+
     fn switch_to(&mut self, access: &'w str) {
         if self.access != access {
+            self.enter(None);
             self.text += &format!("{}{access}:\n", self.pieces.label_indent);
             self.access = access;
         }

@@ -3,12 +3,14 @@
 use super::Style;
 use super::body::{Body, Item, ItemKind};
 use super::diff::{Edit, line_start};
+use super::opened::Frame;
 use super::patch::Place;
 use super::tokens::Tokens;
 
 /// Text of the declarations of a body, with the comments that belong to them.
 pub(super) struct Pieces<'b, 't> {
     tokens: &'b Tokens<'t>,
+    frames: Vec<Frame>,
     /// First byte of an item with the comments above it, by item.
     pub(super) starts: Vec<usize>,
     /// The byte behind an item and the comments beside it.
@@ -38,7 +40,8 @@ impl<'b, 't> Pieces<'b, 't> {
         let text = tokens.text;
         let outer_indent = indent_at(text, tokens.get(body.open).start);
         let mut own = (0..body.items.len()).map(|at| {
-            let mut around = body.opened.iter().filter(|of| of.items.contains(&at));
+            let frames = body.opened.iter().map(|opened| &opened.frame);
+            let mut around = frames.filter(|of| of.items.contains(&at));
             let first = around.next().map(|of| of.opening.0);
             tokens.get(first.unwrap_or(body.items[at].start)).start
         });
@@ -46,6 +49,7 @@ impl<'b, 't> Pieces<'b, 't> {
         let indent = own.map_or_else(|| format!("{outer_indent}\t"), |own| indent_at(text, own));
         let mut pieces = Pieces {
             tokens,
+            frames: body.frames(),
             starts: Vec::new(),
             ends: Vec::new(),
             leads: Vec::new(),
@@ -74,15 +78,14 @@ impl<'b, 't> Pieces<'b, 't> {
     fn lead(&mut self, body: &Body, at: usize, before: End) -> String {
         let text = self.tokens.text;
         let own = self.tokens.get(body.items[at].start).start;
-        let is_inside = body.opened.iter().any(|of| of.items.contains(&at));
+        let is_inside = self.frames.iter().any(|of| of.items.contains(&at));
         let own_indent = (is_inside && starts_its_line(text, own)).then(|| indent_at(text, own));
         self.own_indents.push(own_indent);
-        let mut lead = self.kept(body, before, body.items[at].start);
+        let mut lead = self.kept(before, body.items[at].start);
         let between = before.token..body.items[at].start;
-        let braces = |of: &&super::opened::Opened| {
-            between.contains(&of.opening.0) || between.contains(&of.closing.0)
-        };
-        if is_inside || body.opened.iter().any(|of| braces(&of)) {
+        let is_between =
+            |of: &Frame| between.contains(&of.opening.0) || between.contains(&of.closing.0);
+        if is_inside || self.frames.iter().any(is_between) {
             lead = self.indented(&lead, at);
         }
         let start = before.byte;
@@ -95,22 +98,19 @@ impl<'b, 't> Pieces<'b, 't> {
         lead
     }
 
-    /// Text behind an item, up to the token `end`, without its tokens: access specifiers, and braces of
-    /// opened structures.
-    fn kept(&mut self, body: &Body, behind: End, end: usize) -> String {
+    /// Text behind an item, up to the token `end`, without its tokens: access specifiers, and frames.
+    fn kept(&mut self, behind: End, end: usize) -> String {
         let (tokens, text) = (self.tokens, self.tokens.text);
         let (mut kept, mut at, mut first) = (String::new(), behind.byte, behind.token);
         while first < end {
-            let brace = |of: &super::opened::Opened| {
-                let braces = [of.opening, of.closing];
-                braces.into_iter().find(|brace| brace.0 == first)
+            let side = |of: &Frame| {
+                let sides = [of.opening, of.closing];
+                sides.into_iter().find(|side| side.0 == first)
             };
-            let mut starts = body
-                .opened
-                .iter()
-                .flat_map(|of| [of.opening.0, of.closing.0]);
-            let last = match body.opened.iter().find_map(brace) {
-                Some(brace) => brace.1,
+            let frames = self.frames.iter();
+            let mut starts = frames.flat_map(|of| [of.opening.0, of.closing.0]);
+            let last = match self.frames.iter().find_map(side) {
+                Some(side) => side.1,
                 None => {
                     if starts_its_line(text, tokens.get(first).start) {
                         self.label_indent = indent_at(text, tokens.get(first).start);
@@ -130,10 +130,9 @@ impl<'b, 't> Pieces<'b, 't> {
         kept + &text[at..tokens.get(end).start]
     }
 
-    /// The comments behind the item `last` and before the end of the opened structures around it, and the
-    /// byte behind these.
+    /// The comments behind the item `last` and before the end of the frames around it, and the byte behind these.
     pub(super) fn behind(&mut self, body: &Body, last: usize) -> (String, usize) {
-        let around = body.opened.iter().filter(|of| of.items.contains(&last));
+        let around = self.frames.iter().filter(|of| of.items.contains(&last));
         let Some(close) = around.map(|of| of.closing.1).max() else {
             return (String::new(), self.ends[last]);
         };
@@ -141,7 +140,7 @@ impl<'b, 't> Pieces<'b, 't> {
             byte: self.ends[last],
             token: body.items[last].last + 1,
         };
-        let kept = self.kept(body, behind, close + 1);
+        let kept = self.kept(behind, close + 1);
         let end = behind_line(self.tokens, close);
         // What is behind the braces stays there.
         let beside = end.saturating_sub(self.tokens.get(close).end);

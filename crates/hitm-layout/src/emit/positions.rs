@@ -73,7 +73,7 @@ impl Reordered {
         });
         let before = |item: usize| places.iter().filter(|place| place.item < item).count();
         let opened = body.opened.iter();
-        let opened = opened.map(|of| before(of.items.start)..before(of.items.end));
+        let opened = opened.map(|of| before(of.frame.items.start)..before(of.frame.items.end));
         Reordered {
             opened: opened.collect(),
             name: name.to_owned(),

@@ -176,10 +176,10 @@ fn a_patch_moves_declarations_with_their_comments() {
     expect!["a.c:7: found sequence_ctr, which the debug information has at line 99, expected the file that the program was built from"]
     .assert_eq(&error(SOURCE, &[Some(4), Some(6), Some(99)]));
     expect![
-        "a.c:3: found a preprocessor line among the members, expected members without conditions"
+        "a.c:5: found #else under a condition among the members, expected conditions without others inside and without alternatives"
     ]
     .assert_eq(&error(
-        "struct control {\n int enabled;\n#ifdef B\n int reserved;\n#endif\n long sequence_ctr;\n};\n",
+        "struct control {\n int enabled;\n#ifdef B\n int reserved;\n#else\n#endif\n long sequence_ctr;\n};\n",
         &[Some(2), Some(4), Some(6)],
     ));
 }

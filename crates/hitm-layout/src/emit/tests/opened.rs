@@ -319,6 +319,32 @@ fn values_whose_braces_cannot_go_are_refused() {
 }
 
 #[test]
+fn members_of_an_opened_structure_take_its_condition_along() {
+    let text = "struct box {\n#ifdef B\n\tstruct {\n\t\tlong a; /* of a */\n\t\tlong b;\n\t};\n#endif\n\tlong c;\n};\n";
+    let diff = pair(text, Style::C).expect("it can be opened");
+    expect![[r#"
+        --- a.c
+        +++ a.c
+        @@ -1,9 +1,7 @@
+         struct box {
+        -#ifdef B
+        -	struct {
+        -		long a; /* of a */
+        -		long b;
+        -	};
+        -#endif
+        -	long c;
+        +	_Alignas(64) long c;
+        +#ifdef B
+        +	_Alignas(64) long a; /* of a */
+        +	_Alignas(64) long b;
+        +#endif
+         };
+    "#]]
+    .assert_eq(&visible(&diff));
+}
+
+#[test]
 fn structures_that_cannot_be_opened_are_refused() {
     let of = |text: &str| pair(text, Style::C).unwrap_err().to_string();
     let aligned = "struct box {\n\tstruct {\n\t\tlong a, b;\n\t} __aligned(128);\n\tlong c;\n};\n";
@@ -331,14 +357,14 @@ fn structures_that_cannot_be_opened_are_refused() {
         a.c:2: found const for an anonymous structure, expected it with each of the members
         a.c:1: found too few anonymous structures and unions, expected each that the debug information has
         a.c:3: found an anonymous structure or union, expected only those that the debug information has
-        a.c:4: found a preprocessor line among the members, expected members without conditions
+        a.c:6: found #else under a condition among the members, expected conditions without others inside and without alternatives
         a.c:4: found attributes of an anonymous structure that is aligned to 128, expected the alignment on the structure around it"#]].assert_eq(
         &[
             of("struct box {\n\tunion {\n\t\tlong a, b;\n\t};\n\tlong c;\n};\n"),
             of("struct box {\n\tconst struct {\n\t\tlong a, b;\n\t};\n\tlong c;\n};\n"),
             of("struct box {\n\tlong a, b, c;\n};\n"),
             of("struct box {\n\tstruct { long a, b; };\n\tunion { int d; };\n\tlong c;\n};\n"),
-            of("struct box {\n\tstruct {\n\t\tlong a;\n#ifdef B\n\t\tlong b;\n#endif\n\t};\n\tlong c;\n};\n"),
+            of("struct box {\n\tstruct {\n\t\tlong a;\n#ifdef B\n\t\tlong b;\n#else\n#endif\n\t};\n\tlong c;\n};\n"),
             aligned.unwrap_err().to_string(),
         ]
         .join("\n"),

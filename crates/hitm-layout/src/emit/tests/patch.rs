@@ -9,6 +9,16 @@ use crate::advise::SubjectMember;
 /// A structure `box` of `long` members, `a`, `b` and `c` at first, with the third and the first alone on
 /// their lines then.
 fn patched(file: &str, text: &str, style: Style) -> Result<String, EmitError> {
+    patched_at(file, text, style, &Declaration::default())
+}
+
+/// The same where debug information says more of the declaration.
+fn patched_at(
+    file: &str,
+    text: &str,
+    style: Style,
+    told: &Declaration,
+) -> Result<String, EmitError> {
     let member = |name: &str, offset: u64| FileMember::plain(name, offset, 8);
     let now = [("a", 0), ("b", 8), ("c", 16)];
     let subject = Subject {
@@ -32,7 +42,7 @@ fn patched(file: &str, text: &str, style: Style) -> Result<String, EmitError> {
     let emission = Emission::new(&subject, &layout, &[], style)?;
     match file.ends_with(".rs") {
         true => patch_rust(&emission, Source { file, text }),
-        false => patch_struct(&emission, Source { file, text }, &Declaration::default()),
+        false => patch_struct(&emission, Source { file, text }, told),
     }
 }
 
@@ -97,6 +107,85 @@ fn declarations_in_one_line_come_apart() {
             +    long *b; // both
              } box;
         "#]],
+    );
+}
+
+#[test]
+fn members_take_their_condition_along() {
+    // `b` and `c` are under a condition, and `a` comes between them.
+    check(
+        "a.c",
+        "struct box {\n\tlong a;\n\n#ifdef B /* both */\n\t/*\n\t * Of b.\n\t */\n\tlong b;\n\tlong c; /* of c */\n#endif /* B */\n\t/* behind */\n};\n",
+        Style::Kernel,
+        expect![[r#"
+            --- a.c
+            +++ a.c
+            @@ -1,12 +1,14 @@
+             struct box {
+            -	long a;
+            -
+            -#ifdef B /* both */
+            -	/*
+            -	 * Of b.
+            -	 */
+            -	long b;
+            -	long c; /* of c */
+            +#ifdef B /* both */
+            +	long c ____cacheline_aligned_in_smp; /* of c */
+            +#endif /* B */
+            +	long a ____cacheline_aligned_in_smp;
+            +
+            +#ifdef B /* both */
+            +	/*
+            +	 * Of b.
+            +	 */
+            +	long b;
+             #endif /* B */
+             	/* behind */
+             };
+        "#]],
+    );
+    // A condition around a function and a type, and one without anything.
+    check(
+        "a.cpp",
+        "struct box {\n#if DEBUG\n  void show();\n#endif\n  long a;\n#ifndef NONE\n#endif\n# if T\n  using T = long;\n  T b; // of b\n# endif\n  long c;\n};\n",
+        Style::Cpp,
+        expect![[r#"
+            --- a.cpp
+            +++ a.cpp
+            @@ -1,13 +1,12 @@
+             struct box {
+             #if DEBUG
+               void show();
+            -#endif
+            -  long a;
+            -#ifndef NONE
+            -#endif
+            -# if T
+            -  using T = long;
+            -  T b; // of b
+            -# endif
+            -  long c;
+            +# if T
+            +  using T = long;
+            +# endif
+            +  alignas(64) long c;
+            +  alignas(64) long a;
+            +# if T
+            +  T b; // of b
+            +# endif
+             };
+        "#]],
+    );
+    let refused = patched(
+        "a.c",
+        "struct box {\n\tlong a;\n#ifdef B\n\tlong b;\n#endif\n\tlong c;\n};\nstruct box one = { 1, 2, 3 };\n",
+        Style::C,
+    );
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "a.c:3: found a condition among members that get values by their order, expected values with names \
+         (.member = value)"
     );
 }
 
@@ -206,8 +295,26 @@ fn values_by_position_that_cannot_be_told_apart_are_refused() {
 #[test]
 fn bodies_that_cannot_be_rearranged_are_refused() {
     let all = [
-        (Style::C, "long a;\n#ifdef B\nlong b;\n#endif\nlong c;"),
+        (
+            Style::C,
+            "long a;\n#ifdef B\nlong b;\n#else\nint b;\n#endif\nlong c;",
+        ),
+        (
+            Style::C,
+            "long a;\n#ifdef B\n#if C\nlong b;\n#endif\n#endif\nlong c;",
+        ),
+        (
+            Style::C,
+            "long a;\n#ifdef B\nlong b;\n#endif\n#ifndef B\nint b;\n#endif\nlong c;",
+        ),
+        (Style::C, "long a;\n#ifdef B\nlong b, c;"),
+        (
+            Style::Cpp,
+            "long a;\n#ifdef B\nprivate:\nlong b;\n#endif\nlong c;",
+        ),
         (Style::C, "long a;\nMEMBERS(x)\nlong b; long c;"),
+        (Style::C, "MEMBERS"),
+        (Style::C, "long a; long b; MEMBERS(long c)"),
         (Style::C, "long a; long b; long c; long d;"),
         (Style::C, "long a; long b;"),
         (
@@ -229,8 +336,14 @@ fn bodies_that_cannot_be_rearranged_are_refused() {
         .map(|(style, body)| refused_body(*style, body))
         .collect();
     expect![[r#"
-        a.c:3: found a preprocessor line among the members, expected members without conditions
+        a.c:5: found #else under a condition among the members, expected conditions without others inside and without alternatives
+        a.c:4: found #if under a condition among the members, expected conditions without others inside and without alternatives
+        a.c:7: found another declaration of b, expected one of each member
+        a.c:3: found a condition without an end, expected #endif
+        a.c:4: found an access specifier under a condition, expected one for all conditions
         a.c:3: found the macro MEMBERS, expected a declaration that names its member
+        a.c:2: found the macro MEMBERS, expected a declaration that names its member
+        a.c:2: found the macro MEMBERS, expected a declaration that names its member
         a.c:2: found the member d, expected only members that box has in the debug information
         a.c:1: found no declaration of c in box, expected each member that the debug information has
         a.c:3: found the member d, expected only members that box has in the debug information
@@ -238,13 +351,23 @@ fn bodies_that_cannot_be_rearranged_are_refused() {
         a.c:2: found c made of a, which would come behind it, expected a value that does not use a, or a layout that keeps a before c
         a.c:3: found a comparison that follows the order of members, expected one that is written out"#]].assert_eq(&text.join("\n"));
     let of = |text: &str| patched("a.c", text, Style::C).unwrap_err().to_string();
+    let second = Declaration {
+        lines: vec![Some(2); 3],
+        ..Declaration::default()
+    };
+    let declared_at = |told: &Declaration, text: &str| {
+        let answer = patched_at("a.c", text, Style::C, told);
+        answer.unwrap_err().to_string()
+    };
     expect![[r#"
         a.c:1: found no structure box with its members, expected its declaration in this file, not by a macro
         a.c:4: found another declaration of box, expected one in the lines that the debug information has
-        a.c:1: found brackets that do not match, expected each bracket closed once"#]].assert_eq(&[
+        a.c:1: found brackets that do not match, expected each bracket closed once
+        a.c:4: found another declaration of box, which gets the same values by their order, expected values with names (.member = value)"#]].assert_eq(&[
         of("BOX(box, long a; long b; long c);\n"),
         of("#if A\nstruct box { long a; long b; long c; };\n#else\nstruct box { long a, b, c; };\n#endif\n"),
         of("struct box { long a; long b; long c;\n"),
+        declared_at(&second, "#if A\nstruct box { long a; long b; long c; };\n#else\nstruct box { long a, b, c; };\n#endif\nstruct box one = { 1, 2, 3 };\n"),
     ].join("\n"));
 }
 
@@ -258,6 +381,10 @@ fn values_that_no_order_changes_stay() {
         (
             Style::C,
             "int other[] = { 1, 2, 3 };\nvoid f(struct box *b) { int box[] = { 1, 2 }; }",
+        ),
+        (
+            Style::C,
+            "#define LOCK(box) do { lock(box); } while (0)\n#define OF(boxes) (int[]){ boxes }\nstruct many {\n#if A\nstruct box *b;\n#else\n#endif\n};\nstruct many m = { 0, 1 };",
         ),
         (
             Style::Cpp,
