@@ -4,6 +4,8 @@
 //! All layouts are of one structure, so that one is kept at most. The source is tried by a compiler: a small file of C
 //! includes the changed declaration, and the debug information of its object must have the layout.
 
+mod compiler;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,39 +17,13 @@ use hitm_layout::emit::patched;
 use hitm_layout::layout_file::{FileStruct, LayoutFile};
 use hitm_recording::Recording;
 
+use self::compiler::Compiler;
 use super::folder::Folder;
 use super::judge::{Judgement, Spread};
 use super::process::Surroundings;
 use super::tree::{Source, Tree};
 use super::{Changed, Fate, FixError, Fixed, Limits, Remedy, Step, Tried};
 use crate::record::Signals;
-
-/// Folders of headers in a tree of Linux for x86-64, by its Makefile's `LINUXINCLUDE`.
-const INCLUDES: [&str; 7] = [
-    "arch/x86/include",
-    "arch/x86/include/generated",
-    "include",
-    "arch/x86/include/uapi",
-    "arch/x86/include/generated/uapi",
-    "include/uapi",
-    "include/generated/uapi",
-];
-
-/// Headers that every file of such a tree includes first.
-const INCLUDED: [&str; 3] = [
-    "include/linux/compiler-version.h",
-    "include/linux/kconfig.h",
-    "include/linux/compiler_types.h",
-];
-
-/// Options that every file of such a tree is compiled with and that matter for layouts.
-const OF_LINUX: [&str; 5] = [
-    "-D__KERNEL__",
-    "-DKBUILD_MODNAME=\"hitm\"",
-    "-std=gnu11",
-    "-fshort-wchar",
-    "-m64",
-];
 
 /// The machine and its workload.
 #[derive(Debug, Clone)]
@@ -86,8 +62,15 @@ pub struct KernelTrial {
 pub struct KernelBench<'s> {
     setup: &'s KernelSetup,
     signals: Signals,
-    tree: Option<(Source, Tree)>,
+    tree: Option<(Source, Tree, Compiler)>,
     folder: Folder,
+}
+
+/// A text in place of a file of the tree.
+#[derive(Debug, Clone, Copy)]
+struct Changes<'c> {
+    file: &'c Path,
+    text: &'c str,
 }
 
 /// A layout that runs.
@@ -112,7 +95,7 @@ impl<'s> KernelBench<'s> {
     /// Makes a folder for recordings. `source` is the kernel's tree, which is only read.
     ///
     /// # Errors
-    /// The tree cannot be read. With `applies` also where it has changes.
+    /// The tree cannot be read, or is one of Linux that is not prepared. With `applies` also where it has changes.
     pub fn new(
         setup: &'s KernelSetup,
         source: Option<&Path>,
@@ -124,7 +107,8 @@ impl<'s> KernelBench<'s> {
                 source.check_clean()?;
             }
             let tree = Tree::of(&source)?;
-            Ok::<_, FixError>((source, tree))
+            let compiler = Compiler::of(tree.root())?;
+            Ok::<_, FixError>((source, tree, compiler))
         });
         Ok(KernelBench {
             setup,
@@ -136,7 +120,7 @@ impl<'s> KernelBench<'s> {
 
     /// The kernel's tree.
     pub fn tree(&self) -> Option<&Tree> {
-        self.tree.as_ref().map(|(_, tree)| tree)
+        self.tree.as_ref().map(|(_, tree, _)| tree)
     }
 
     /// Writes the change to the tree.
@@ -145,13 +129,28 @@ impl<'s> KernelBench<'s> {
     /// The tree has changes, or cannot be written.
     pub fn apply(&self, changed: &[Changed]) -> Result<(), FixError> {
         match &self.tree {
-            Some((source, _)) => source.apply(changed),
+            Some((source, ..)) => source.apply(changed),
             None => Ok(()),
         }
     }
 
-    /// Compiles a file of the tree with a diff, as part of a small file of C; the reason for which the structure does
-    /// not get the layout, if it does not.
+    /// Compiles a file of the tree as it is; the reason for which the structure does not have the layout that it has in
+    /// the recorded kernel, if it does not.
+    ///
+    /// # Errors
+    /// A signal came, or the system refuses something.
+    pub fn mismatch(&self, file: &Path, recorded: &FileStruct) -> Result<Option<String>, FixError> {
+        match &self.tree {
+            Some((_, tree, compiler)) => {
+                let text = tree.read(file)?;
+                self.compiled(compiler, Changes { file, text: &text }, recorded)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Compiles a file of the tree with a diff; the reason for which the structure does not get the layout, if it does
+    /// not.
     ///
     /// # Errors
     /// A signal came, or the system refuses something.
@@ -161,12 +160,22 @@ impl<'s> KernelBench<'s> {
         diff: &str,
         layout: &FileStruct,
     ) -> Result<Option<String>, FixError> {
-        let Some(tree) = self.tree() else {
+        let Some((_, tree, compiler)) = &self.tree else {
             return Ok(None);
         };
-        let Some(text) = patched(&tree.read(file)?, diff) else {
-            return Ok(Some("its diff does not fit the file".to_owned()));
-        };
+        match patched(&tree.read(file)?, diff) {
+            Some(text) => self.compiled(compiler, Changes { file, text: &text }, layout),
+            None => Ok(Some("its diff does not fit the file".to_owned())),
+        }
+    }
+
+    /// Compiles a small file of C that includes a text in place of a file of the tree.
+    fn compiled(
+        &self,
+        compiler: &Compiler,
+        Changes { file, text }: Changes<'_>,
+        layout: &FileStruct,
+    ) -> Result<Option<String>, FixError> {
         let [header, probe, object] =
             ["changed.h", "probe.c", "probe.o"].map(|name| self.folder.path().join(name));
         let name = &layout.name;
@@ -175,26 +184,9 @@ impl<'s> KernelBench<'s> {
             "#include \"{}\"\nvoid *hitm_probe(struct {name} *of);\nvoid *hitm_probe(struct {name} *of)\n{{\n\treturn of + 1;\n}}\n",
             header.display()
         );
-        self.write(&header, &text)?;
+        self.write(&header, text)?;
         self.write(&probe, &program)?;
-        let mut command = Command::new("cc");
-        command
-            .args(["-g", "-w", "-c", "-o"])
-            .arg(&object)
-            .arg(&probe);
-        let folder = file.parent().unwrap_or(Path::new(""));
-        command.arg("-iquote").arg(tree.root().join(folder));
-        command.arg("-I").arg(tree.root());
-        if tree.root().join(INCLUDED[1]).exists() {
-            command.args(OF_LINUX);
-            let there = |path: &&str| tree.root().join(path).exists();
-            for path in INCLUDES.into_iter().filter(there) {
-                command.arg("-I").arg(tree.root().join(path));
-            }
-            for path in INCLUDED.into_iter().filter(there) {
-                command.arg("-include").arg(tree.root().join(path));
-            }
-        }
+        let mut command = compiler.command(&probe, &object, file);
         let ran = self.surroundings().run(&mut command)?;
         if !ran.is_success() {
             let failure = ran.failure();

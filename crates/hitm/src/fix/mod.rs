@@ -240,6 +240,18 @@ pub enum FixError {
         /// Its number.
         signal: i32,
     },
+    /// A kernel's tree cannot be compiled yet.
+    #[error(
+        "{}: found {found}, expected a tree that is configured as the recorded kernel: copy that one's \
+         configuration to {}/.config, then make -C {} olddefconfig prepare",
+        root.display(), root.display(), root.display()
+    )]
+    NotPrepared {
+        /// The tree.
+        root: PathBuf,
+        /// Lack.
+        found: String,
+    },
     /// The tree is not clean.
     #[error("{}: found {found}, expected a tree without changes for --apply", path.display())]
     NotClean {

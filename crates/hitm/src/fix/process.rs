@@ -52,7 +52,11 @@ impl Ran {
             .filter(|line| !line.is_empty())
             .collect();
         // A compiler's first error has the place, and what follows may be long.
-        let is_error = |line: &&str| line.starts_with("error") || line.contains(": error: ");
+        let is_error = |line: &&str| {
+            // The linker's own lines, before this one, have the cause.
+            let is_summary = line.starts_with("collect2: error: ld returned");
+            line.starts_with("error") || line.contains(": error: ") && !is_summary
+        };
         let first = lines.iter().position(is_error);
         let first = first.unwrap_or(lines.len().saturating_sub(TAIL_LINES));
         let tail = lines[first..].iter().take(TAIL_LINES);
@@ -244,6 +248,11 @@ mod tests {
         assert_eq!(
             run(rustc, long).unwrap().failure(),
             "exit code 1: error[E1]: a | --> a.rs:3 | b | c"
+        );
+        let linker = "printf 'ld: final link failed: No space left on device\\ncollect2: error: ld returned 1 exit status\\n' >&2; exit 1";
+        assert_eq!(
+            run(linker, long).unwrap().failure(),
+            "exit code 1: ld: final link failed: No space left on device | collect2: error: ld returned 1 exit status"
         );
         assert_eq!(run("kill -9 $$", long).unwrap().failure(), "signal 9");
     }

@@ -66,6 +66,11 @@ impl Program {
         }
     }
 
+    /// The words as they stand.
+    pub(super) fn words(&self) -> &[String] {
+        &self.0
+    }
+
     /// The words for a tree.
     pub(super) fn at(&self, folder: &Path) -> Vec<String> {
         let folder = folder.display().to_string();

@@ -3,9 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr as _;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use hitm::fix::{Environment, KernelBench, KernelSetup, KernelTrial, Remedy, Step, Tree};
-use hitm_advise::{Inputs, Language, Proposal, Session};
+use hitm_advise::{
+    Inputs, Language, Proposal, RecordedProfileError, Session, SessionError,
+};
 use hitm_files::output_file;
 use hitm_layout::advise::Options;
 use hitm_layout::emit::{Style, c_asserts, declares_c};
@@ -154,8 +156,10 @@ impl Place<'_> {
             declared_in,
             ..inputs.clone()
         };
-        let session = Session::open(&inputs, &mut |read, all| bar.set(read, all))?;
+        let session = Session::open(&inputs, &mut |read, all| bar.set(read, all));
+        let session = session.map_err(|error| not_accessed(error, &inputs))?;
         bar.finish();
+        self.check_source(&session)?;
         let options = Options {
             seed: 1,
             steps_max: Some(STEPS_MAX),
@@ -166,6 +170,22 @@ impl Place<'_> {
         let count = BUILT_MAX.min(args.remedies.into());
         let proposals = answer.proposals.iter().take(count);
         proposals.map(|proposal| self.trial(&session, proposal)).collect()
+    }
+
+    /// Fails where the tree's structure is not the recorded kernel's.
+    fn check_source(&self, session: &Session) -> Result<()> {
+        let (Some(file), Some(tree)) = (&self.file, self.bench.tree()) else {
+            return Ok(());
+        };
+        match self.bench.mismatch(file, &session.structure())? {
+            None => Ok(()),
+            Some(why) => bail!(
+                "{}: {}: {}, expected the source of the recorded kernel with its configuration",
+                tree.root().display(),
+                file.display(),
+                self.below(&why)
+            ),
+        }
     }
 
     fn trial(&self, session: &Session, proposal: &Proposal) -> Result<KernelTrial> {
@@ -221,6 +241,18 @@ impl Place<'_> {
             Some(tree) => text.replace(&format!("{}/", tree.root().display()), ""),
             None => text.to_owned(),
         }
+    }
+}
+
+/// An error of opening a recording, without the options of other commands.
+fn not_accessed(error: SessionError, inputs: &Inputs) -> anyhow::Error {
+    match error {
+        SessionError::NotRecorded(RecordedProfileError::NothingFound { wanted, known, .. }) => anyhow!(
+            "{}: no access to {wanted} in a line that two CPUs share: expected a structure that is on such lines, \
+             which are those of {known}",
+            inputs.profile.display()
+        ),
+        other => other.into(),
     }
 }
 
