@@ -1,7 +1,7 @@
 //! The compiler of a kernel's tree, as the tree's own build calls it.
 //!
-//! Kbuild keeps the command of each object beside it. A prepared tree has the one of `asm-offsets.c`: with options, folders
-//! of headers and first headers that hold for every file of the kernel.
+//! Kbuild keeps the command of each object beside it. A prepared tree has the one of `asm-offsets.c`: with options,
+//! folders of headers and first headers that hold for every file of the kernel.
 
 use std::fs;
 use std::path::{Path, PathBuf};
