@@ -290,11 +290,7 @@ fn rearranged(
     }
     for step in order.steps {
         match *step {
-            Step::Padding { number, bytes } => {
-                let padding = format!("char hitm_padding{number}[{bytes}];");
-                writer.enter(None);
-                writer.text += &format!("{}{padding}\n", pieces.indent);
-            }
+            Step::Padding { number, bytes } => writer.pad(number, bytes),
             Step::Member {
                 index, is_aligned, ..
             } => {
@@ -357,6 +353,12 @@ impl<'w> Writer<'w, '_, '_> {
         self.enter(item.condition);
         self.text += text.trim_end();
         self.text.push('\n');
+    }
+
+    fn pad(&mut self, number: usize, bytes: u64) {
+        self.enter(None);
+        let padding = format!("char hitm_padding{number}[{bytes}];");
+        self.text += &format!("{}{padding}\n", self.pieces.indent);
     }
 
     /// Ends the condition that holds and begins another one.
