@@ -58,6 +58,7 @@ fn run(cpus: usize, span: Nanos) -> u64 {
     let pools = PoolConfig {
         fair: 0,
         slices: false,
+        random: false,
         instances: PoolConfig::per_cores(&kernel, 4),
         workers: 12,
         tokens: 8,

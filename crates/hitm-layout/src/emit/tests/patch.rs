@@ -350,6 +350,10 @@ fn bodies_that_cannot_be_rearranged_are_refused() {
         a.c:4: found c made of a, which would come behind it, expected a value that does not use a, or a layout that keeps a before c
         a.c:2: found c made of a, which would come behind it, expected a value that does not use a, or a layout that keeps a before c
         a.c:3: found a comparison that follows the order of members, expected one that is written out"#]].assert_eq(&text.join("\n"));
+}
+
+#[test]
+fn what_is_not_one_declaration_is_refused() {
     let of = |text: &str| patched("a.c", text, Style::C).unwrap_err().to_string();
     let second = Declaration {
         lines: vec![Some(2); 3],
