@@ -115,7 +115,8 @@ fn a_program_and_go_tests_are_recorded_too() {
         return programs::say_not_run("go tests under the action", "there is no go");
     }
     fs::remove_dir_all(folder.join("found")).expect("it is there");
-    let run = action(folder, &["go", "found", "false-sharing", "./..."]);
+    // Go's own runtime shares some lines falsely in some runs.
+    let run = action(folder, &["go", "found", "cycles=1000000000", "./..."]);
     assert_eq!(run.status.code(), Some(0), "{run:?}");
     assert!(
         comment(folder).starts_with("### counts.test\n"),
