@@ -120,6 +120,11 @@ impl Chances {
         }
     }
 
+    /// Returns true if nobody visits the line.
+    pub(super) fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
     /// A visit by chance.
     pub(super) fn visit(&self, random: &mut Random) -> Vec<usize> {
         let sum = self.threads.iter().map(|thread| thread.weight).sum();
@@ -150,10 +155,12 @@ const fn cycles(op: AccessOp) -> u64 {
     }
 }
 
-/// The threads of a line by their rates, with those accesses that a visit may begin with.
+/// The threads of a line by their rates, with those accesses that a visit may begin with. An access whose rate is 0
+/// begins none.
 fn threads(rates: &[TouchRate]) -> Vec<Weighted<Thread>> {
     let mut threads: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-    for (place, rate) in rates.iter().enumerate() {
+    let places = rates.iter().enumerate();
+    for (place, rate) in places.filter(|(_, rate)| rate.per_s > 0.0) {
         threads.entry(rate.touch.tid).or_default().push(place);
     }
     let threads = threads.into_values().map(|own| {
@@ -277,6 +284,23 @@ mod tests {
         let own = visits.iter().filter(|visit| visit.len() == 2).count();
         assert!((450..550).contains(&own), "{own}");
         assert!(visits.contains(&vec![2]));
+    }
+
+    #[test]
+    fn accesses_without_a_rate_begin_no_visit() {
+        let store = Touch {
+            op: AccessOp::Store,
+            ..touch(1, 0)
+        };
+        let rates = [
+            rate(touch(1, 0), 0.0, 0),
+            rate(store, 5.0, 0),
+            rate(touch(2, 0), 0.0, 3),
+        ];
+        let with_rates = visits(&[], &rates);
+        assert!(with_rates.iter().all(|visit| *visit == [1]));
+        let without = visits(&[], &rates[2..]);
+        assert!(without.iter().all(Vec::is_empty));
     }
 
     #[test]

@@ -53,6 +53,9 @@ impl Teller<'_> {
         directory: &mut Directory,
     ) -> Vec<Priced> {
         let chances = Chances::of(&told.rates, told.candidate.touches.visits());
+        if chances.is_empty() {
+            return Vec::new();
+        }
         let mut random = Random::new(told.line.at);
         let mut cpus: BTreeMap<u32, CpuId> = BTreeMap::new();
         let step_ns = (self.observed.duration_ns / count as u64).max(1);
