@@ -254,27 +254,32 @@ impl Kernel {
         // One that sleeps does not take what it owes into another class.
         self.finish_delayed(rq, task).await;
         let is_queued = task.on_rq.get();
+        // Also one that is on its way to sleep, while its CPU looks for another one without the lock.
         let is_running = rq.curr.get() == task.id;
+        if is_running && was == Class::Fair {
+            self.put_prev_task_fair(rq, task).await;
+        }
         if is_queued {
-            if is_running && was == Class::Fair {
-                self.put_prev_task_fair(rq, task).await;
-            }
             was.dequeue_task(self, rq, task, Dequeue::default()).await;
         }
         task.prio.set(prio);
         also();
         engine.store(site, task.p.prio, u64::from(prio)).await;
+        let class = task.class();
         if is_queued {
-            let class = task.class();
             let at_head = before < prio;
             let why = Enqueue::Changed { at_head };
             class.enqueue_task(self, rq, task, why).await;
-            if is_running && class == Class::Fair {
-                self.set_next_task_fair(rq, task).await;
-            } else if is_running && class != was {
-                // Its time as a real-time task begins now.
-                task.exec_start.set(engine.now());
-            }
+        }
+        if is_running && class == Class::Fair {
+            self.set_next_task_fair(rq, task).await;
+        } else if is_running && class != was {
+            // Its time as a real-time task begins now.
+            let now = engine.now();
+            task.exec_start.set(now);
+            engine.store(site, task.p.exec_start, now.0).await;
+        }
+        if is_queued {
             if class != was {
                 was.switched_from(rq);
                 class.switched_to(rq, task, is_running);
