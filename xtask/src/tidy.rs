@@ -5,6 +5,7 @@
 
 mod edges;
 mod links;
+mod loads;
 mod manifests;
 mod parameters;
 mod prose;
@@ -164,6 +165,10 @@ pub const CHECKS: &[Check] = &[
     Check {
         rule: "no parameter of a function is a tuple",
         find: |checkout| text::each_file(checkout, parameters::tuples),
+    },
+    Check {
+        rule: "the simulated kernel loads no word for nothing: `touch`, `load_known`",
+        find: |checkout| text::each_file(checkout, loads::discarded),
     },
     Check {
         rule: "tests start processes by hitm_test::process, with a deadline",

@@ -60,7 +60,7 @@ fn is_tuple(text: &str) -> bool {
 }
 
 /// The parts of a list between its commas, and the text behind the bracket that ends it.
-fn split(list: &str) -> Option<(Vec<&str>, &str)> {
+pub(super) fn split(list: &str) -> Option<(Vec<&str>, &str)> {
     let (mut parts, mut first, mut depth) = (Vec::new(), 0, 0);
     let mut before = ' ';
     for (at, character) in list.char_indices() {

@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use rustc_hash::FxBuildHasher;
 
 use super::config::SimError;
-use super::memory::Place;
+use super::memory::{Opaque, Place};
 use super::path::{Target, element_stride, group_stride, resolve};
 use super::pool::ObjectPool;
 use super::profile::MemberKey;
@@ -151,6 +151,12 @@ impl Arena {
             Some(plain) => Ok(self.plain_place(object, plain)),
             None => Ok(self.field(object, path)?.only()),
         }
+    }
+
+    /// The member at `path`, whose content is not modelled.
+    pub fn opaque(&mut self, object: &Object, path: &str) -> Result<Opaque, SimError> {
+        let place = self.place(object, path)?;
+        Ok(self.engine.opaque(place))
     }
 
     fn plain_place(&mut self, object: &Object, plain: Plain) -> Place {

@@ -53,6 +53,35 @@ impl Future for LoadFuture<'_> {
     }
 }
 
+/// A load of a member that has no value.
+#[derive(Debug)]
+pub struct TouchFuture<'e>(pub(super) LoadFuture<'e>);
+
+impl Future for TouchFuture<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        Pin::new(&mut self.0).poll(context).map(drop)
+    }
+}
+
+/// A load of a word whose value is known.
+#[derive(Debug)]
+pub struct KnownFuture<'e> {
+    pub(super) load: LoadFuture<'e>,
+    pub(super) known: u64,
+}
+
+impl Future for KnownFuture<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let value = std::task::ready!(Pin::new(&mut self.load).poll(context));
+        debug_assert_eq!(value, self.known, "a word differs from what it mirrors");
+        Poll::Ready(())
+    }
+}
+
 /// A locked operation. Its output is the value before it.
 #[derive(Debug)]
 pub struct RmwFuture<'e> {

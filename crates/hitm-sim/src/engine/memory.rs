@@ -31,6 +31,24 @@ impl Place {
     }
 }
 
+/// A member whose content is not modelled: a pointer, a node of a list or a tree, a weight. Whoever touches it pays
+/// for its line and gets no value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opaque(Place);
+
+impl Opaque {
+    pub(crate) fn of(place: Place) -> Opaque {
+        Opaque(place)
+    }
+}
+
+/// For accesses that take many places, none of whose values is used.
+impl From<Opaque> for Place {
+    fn from(member: Opaque) -> Place {
+        member.0
+    }
+}
+
 /// The function that runs, as a number; [`crate::engine::EngineConfig::sites`] has the names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Site(pub u16);

@@ -70,11 +70,11 @@ pub use config::{EngineConfig, MODEL_VERSION, RUN_AHEAD, RunHeader, SimError};
 pub use cpu::{CpuTotals, Mode, StackId, VECTORS, Vector};
 pub use footprint::{Extent, HostSpan};
 pub use futures::{
-    FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
-    StoreFuture, SwitchFuture,
+    FenceFuture, InterruptFuture, JoinFuture, KnownFuture, LoadFuture, ParkFuture, RmwFuture,
+    RunFuture, StoreFuture, SwitchFuture, TouchFuture,
 };
 pub use hitm_base::Random;
-pub use memory::{Place, Rmw, Site};
+pub use memory::{Opaque, Place, Rmw, Site};
 pub use pool::{ObjectPool, PrefetchStep};
 pub use profile::{MemberKey, Profile, ProfileEntry, ProfileRow};
 pub use run::{Engine, Executor, RunTotals};

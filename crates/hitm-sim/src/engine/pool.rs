@@ -95,6 +95,12 @@ impl ObjectPool {
         }
     }
 
+    /// Makes the members with these indices opaque.
+    pub(crate) fn make_opaque(&self, members: impl Iterator<Item = usize>) {
+        let mut opaque = self.engine.opaque.borrow_mut();
+        opaque.extend(members.map(|index| self.members[index].member));
+    }
+
     /// The place of the member with this index of an object, whose memory lies on the node of
     /// `home`.
     pub fn place(&self, object: usize, member: usize, home: CpuId) -> Place {

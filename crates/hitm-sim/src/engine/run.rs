@@ -1,6 +1,7 @@
 //! The engine as simulated code sees it, and the executor that runs the stacks.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -12,11 +13,11 @@ use hitm_base::{CpuId, Cycles, LineAddr, Machine};
 use super::config::{EngineConfig, MODEL_VERSION, RunHeader, SimError};
 use super::cpu::{CpuTotals, Mode, StackId, Vector, Wait};
 use super::futures::{
-    FenceFuture, InterruptFuture, JoinFuture, LoadFuture, ParkFuture, RmwFuture, RunFuture,
-    StoreFuture, SwitchFuture,
+    FenceFuture, InterruptFuture, JoinFuture, KnownFuture, LoadFuture, ParkFuture, RmwFuture,
+    RunFuture, StoreFuture, SwitchFuture, TouchFuture,
 };
 use super::join::JoinKind;
-use super::memory::{Place, Rmw, Site};
+use super::memory::{Opaque, Place, Rmw, Site};
 use super::profile::{MemberKey, Profile};
 use super::state::State;
 use super::store_buffer::Posted;
@@ -31,6 +32,8 @@ pub struct Engine {
     seed: u64,
     scenario_hash: u64,
     events_max: u64,
+    /// Members without a modelled content, by their numbers.
+    pub(super) opaque: RefCell<BTreeSet<u16>>,
 }
 
 impl fmt::Debug for Engine {
@@ -49,6 +52,7 @@ impl Engine {
             seed: config.seed,
             scenario_hash: config.scenario_hash,
             events_max: config.events_max,
+            opaque: RefCell::default(),
         })
     }
 
@@ -164,6 +168,41 @@ impl Engine {
             site,
             is_under_way: false,
         }
+    }
+
+    /// Loads a member whose content is not modelled.
+    #[inline]
+    pub fn touch(&self, site: Site, member: Opaque) -> TouchFuture<'_> {
+        TouchFuture(self.load(site, member.into()))
+    }
+
+    /// Stores to one.
+    #[inline]
+    pub fn dirty(&self, site: Site, member: Opaque) -> StoreFuture<'_> {
+        self.store(site, member.into(), 0)
+    }
+
+    /// Loads a word whose value the caller knows, since it holds the lock under which the word is written.
+    #[inline]
+    pub fn load_known(&self, site: Site, place: Place, known: u64) -> KnownFuture<'_> {
+        let load = self.load(site, place);
+        KnownFuture { load, known }
+    }
+
+    /// Makes a member opaque, and lists it as such.
+    pub fn opaque(&self, place: Place) -> Opaque {
+        self.opaque.borrow_mut().insert(place.member);
+        Opaque::of(place)
+    }
+
+    /// The opaque members that were made so far: type and path.
+    pub fn opaque_members(&self) -> BTreeSet<(String, String)> {
+        let (state, opaque) = (self.state.borrow(), self.opaque.borrow());
+        let keys = opaque
+            .iter()
+            .filter_map(|number| state.profile.member_key(usize::from(*number)));
+        keys.map(|key| (key.type_name.clone(), key.path.clone()))
+            .collect()
     }
 
     /// A locked operation; its output is the value before it.

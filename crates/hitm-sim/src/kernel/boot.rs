@@ -199,6 +199,7 @@ impl Kernel {
         let host = [
             HostSpan::of(rq),
             HostSpan::of(&rq.p.cfs[..]),
+            HostSpan::of(&rq.p.cfs_opaque[..]),
             HostSpan::of(&rq.p.rt_queue[..FIRST_PRIOS]),
             HostSpan::of_buffer(rt.queue.buffer()),
             HostSpan::of_buffer(&rt.pushable),
@@ -285,6 +286,8 @@ impl Kernel {
         };
         self.engine.set(places.prio, u64::from(prio));
         self.engine.set(places.state, state);
+        self.engine
+            .set(places.nr_cpus_allowed, allowed.count() as u64);
         self.engine.set(places.cpu, u64::from(spec.cpu.0));
         let task = Rc::new(Task {
             id,

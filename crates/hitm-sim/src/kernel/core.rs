@@ -144,10 +144,22 @@ impl Kernel {
         }
     }
 
-    async fn select_task_rq(&self, p: &Task, cpu: CpuId, wake: Wake) -> CpuId {
+    /// `nr_cpus_allowed`, which does not change in a run.
+    pub(super) async fn load_nr_cpus_allowed(&self, site: Site, p: &Task) {
+        let known = p.allowed_count.get() as u64;
         self.engine
-            .load(f::TRY_TO_WAKE_UP, p.p.nr_cpus_allowed)
+            .load_known(site, p.p.nr_cpus_allowed, known)
             .await;
+    }
+
+    /// The priority of a task whose run queue is locked.
+    pub(super) async fn load_prio(&self, site: Site, p: &Task) {
+        let known = u64::from(p.prio.get());
+        self.engine.load_known(site, p.p.prio, known).await;
+    }
+
+    async fn select_task_rq(&self, p: &Task, cpu: CpuId, wake: Wake) -> CpuId {
+        self.load_nr_cpus_allowed(f::TRY_TO_WAKE_UP, p).await;
         let first = || {
             let first = p.allowed.borrow().iter().next();
             first.expect("a task may run somewhere")
@@ -197,7 +209,7 @@ impl Kernel {
         }
         let (engine, site) = (&self.engine, f::TTWU_QUEUE_WAKELIST);
         engine.store(site, self.rq(cpu).p.ttwu_pending, 1).await;
-        engine.store(site, p.p.wake_entry, 1).await;
+        engine.dirty(site, p.p.wake_entry).await;
         self.queue_call(cpu, Call::Wake(p.id), site).await;
         true
     }
@@ -388,14 +400,14 @@ impl Kernel {
 
     pub(super) async fn balance_callbacks(&self, rq: &Rq) {
         let (engine, site) = (&self.engine, f::FINISH_TASK_SWITCH);
-        engine.load(site, rq.p.balance_callback).await;
+        engine.touch(site, rq.p.balance_callback).await;
         let (push, pull) = {
             let mut inner = rq.inner.borrow_mut();
             let push = std::mem::take(&mut inner.push_wanted);
             (push, std::mem::take(&mut inner.pull_wanted))
         };
         if push || pull {
-            engine.store(site, rq.p.balance_callback, 0).await;
+            engine.dirty(site, rq.p.balance_callback).await;
         }
         self.balance_callbacks_dl(rq).await;
         if push {
@@ -462,7 +474,9 @@ impl Kernel {
     /// The time that the running task had since it was last charged: `update_curr_common` of Linux 6.12.
     pub(super) async fn update_curr_common(&self, curr: &Task, site: Site) -> Cycles {
         let engine = &self.engine;
-        engine.load(site, curr.p.exec_start).await;
+        engine
+            .load_known(site, curr.p.exec_start, curr.exec_start.get().0)
+            .await;
         let now = engine.now();
         let span = now.saturating_sub(curr.exec_start.get());
         curr.exec_start.set(now);

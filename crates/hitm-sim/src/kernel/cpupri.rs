@@ -133,7 +133,7 @@ impl Kernel {
             if engine.load(site, vec.count).await == 0 {
                 continue;
             }
-            engine.load(site, p.p.cpus_mask).await;
+            engine.touch(site, p.p.cpus_mask).await;
             let reads = if lowest_mask.is_some() && self.has(Mechanism::SecondMaskRead) {
                 2
             } else {

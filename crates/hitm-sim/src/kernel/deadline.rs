@@ -33,7 +33,7 @@ use super::Kernel;
 use super::mask::{SharedCounter, SharedMask};
 use super::places::places;
 use super::task::{Task, TaskId};
-use crate::engine::{Arena, Object, Place, SimError};
+use crate::engine::{Arena, Object, Opaque, SimError, Site};
 
 /// Parameters of a task: its runtime in each period, which is to be had until the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +50,10 @@ places! {
     /// Places of the class in a task.
     #[derive(Debug)]
     DlPlaces {
-        rb_node = "dl.rb_node",
-        runtime = "dl.runtime",
+        rb_node: Opaque = "dl.rb_node",
+        runtime: Opaque = "dl.runtime",
         deadline = "dl.deadline",
-        pushable = "pushable_dl_tasks",
+        pushable: Opaque = "pushable_dl_tasks",
     }
     with {}
 }
@@ -101,12 +101,12 @@ places! {
     /// Places of `struct dl_rq`.
     #[derive(Debug)]
     DlRqPlaces {
-        root = "dl.root",
+        root: Opaque = "dl.root",
         nr_running = "dl.dl_nr_running",
         earliest_curr = "dl.earliest_dl.curr",
         earliest_next = "dl.earliest_dl.next",
         overloaded = "dl.overloaded",
-        pushable = "dl.pushable_dl_tasks_root",
+        pushable: Opaque = "dl.pushable_dl_tasks_root",
     }
     with {}
 }
@@ -194,8 +194,9 @@ impl Kernel {
     }
 
     /// Touches the node of a tree of deadlines.
-    async fn touch(&self, site: crate::engine::Site, place: Place, value: u64) {
-        self.engine.load(site, place).await;
-        self.engine.store(site, place, value).await;
+    /// Reads and writes a member without a value.
+    async fn rewrite(&self, site: Site, member: Opaque) {
+        self.engine.touch(site, member).await;
+        self.engine.dirty(site, member).await;
     }
 }

@@ -57,7 +57,7 @@ use self::group::Groups;
 pub(super) use self::nohz::Balancer;
 pub use self::nohz::LoadBalancing;
 pub(super) use self::pelt::Averages;
-pub(super) use self::places::{CfsMember, SeMember, places_in};
+pub(super) use self::places::{CfsMember, CfsWord, SeMember, opaque_in, places_in};
 use self::places::{GroupPlaces, GroupPools};
 pub use self::profile::DistributeCall;
 pub(super) use self::tree::Dequeue;
@@ -311,6 +311,8 @@ impl Kernel {
             None => None,
         };
         let places = GroupPlaces::new(&mut self.arena.borrow_mut())?;
+        let runtime = bandwidth.as_ref().map_or(0, |bandwidth| bandwidth.runtime);
+        self.engine.set(places.bandwidth_runtime, runtime);
         self.fair.group_places.borrow_mut().push(places);
         let shares = spec.shares.max(weight::MIN_SHARES);
         Ok(groups.add(spec.parent, shares, bandwidth))

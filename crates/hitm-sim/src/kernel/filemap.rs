@@ -25,7 +25,7 @@ use super::functions as f;
 use super::process::Thread;
 use super::rwsem::{Hold, RwSem};
 use super::task::Task;
-use crate::engine::{Arena, ObjectPool, Place, Rmw, SimError, Site};
+use crate::engine::{Arena, ObjectPool, Opaque, Place, Rmw, SimError, Site};
 
 /// `PG_locked`.
 const LOCKED: u64 = 1;
@@ -75,7 +75,7 @@ pub struct PageCacheFile {
     /// Its lock.
     pub i_rwsem: RwSem,
     /// Members that a write looks at: size, times, the root of the pages.
-    looked_at: [Place; 3],
+    looked_at: [Opaque; 3],
     pages: ObjectPool,
     bytes: PageBytes,
 }
@@ -116,7 +116,7 @@ impl Kernel {
         let mut arena = self.arena.borrow_mut();
         let inode = arena.allocate("inode", CpuId(0))?;
         let i_rwsem = RwSem::within(&mut arena, &inode, "i_rwsem.", stat)?;
-        let mut place = |path| arena.place(&inode, path);
+        let mut place = |path| arena.opaque(&inode, path);
         let looked_at = [
             place("i_size")?,
             place("i_mtime_sec")?,
@@ -147,7 +147,7 @@ impl Kernel {
     }
 
     async fn get_page(&self, site: Site, file: &PageCacheFile, offset_bytes: u64) {
-        self.engine.load(site, file.looked_at[2]).await;
+        self.engine.touch(site, file.looked_at[2]).await;
         let refcount = file.page(offset_bytes, REFCOUNT);
         self.engine.fetch_add(site, refcount, 1).await;
     }
@@ -160,8 +160,8 @@ impl Kernel {
     async fn generic_perform_write(&self, task: &Rc<Task>, file: &PageCacheFile, block: BlockCopy) {
         let (engine, site) = (&self.engine, f::GENERIC_PERFORM_WRITE);
         let [size, times, _] = file.looked_at;
-        engine.load(site, size).await;
-        engine.load(site, times).await;
+        engine.touch(site, size).await;
+        engine.touch(site, times).await;
         self.get_page(site, file, block.offset_bytes).await;
         let flags = file.page(block.offset_bytes, FLAGS);
         // Writers of one inode exclude each other: nobody else has the page locked.
@@ -169,7 +169,7 @@ impl Kernel {
         let lines = file.bytes.lines(block.offset_bytes, block.count_bytes);
         engine.overwrite_all(site, &lines).await;
         self.run_in_kernel(task, site, block.work).await;
-        engine.load(site, size).await;
+        engine.touch(site, size).await;
         engine.rmw(site, flags, Rmw::And(!LOCKED)).await;
         self.put_page(site, file, block.offset_bytes).await;
     }
@@ -180,7 +180,7 @@ impl Thread {
     pub async fn read_block(&self, file: &PageCacheFile, block: BlockCopy) {
         self.enter();
         let (kernel, site) = (&self.kernel, f::FILEMAP_READ);
-        kernel.engine.load(site, file.looked_at[0]).await;
+        kernel.engine.touch(site, file.looked_at[0]).await;
         kernel.get_page(site, file, block.offset_bytes).await;
         kernel.run_in_kernel(&self.task, site, block.work).await;
         kernel.put_page(site, file, block.offset_bytes).await;

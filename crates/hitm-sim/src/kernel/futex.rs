@@ -17,7 +17,7 @@ use super::core::Wake;
 use super::functions as f;
 use super::process::Thread;
 use super::task::{MAX_RT_PRIO, TASK_INTERRUPTIBLE, Task, TaskId};
-use crate::engine::{Extent, HostSpan, MemberKey, Place, Rmw, SimError};
+use crate::engine::{Extent, HostSpan, MemberKey, Opaque, Place, Rmw, SimError};
 
 /// Waiters that a futex has room for before it has to ask the host for memory.
 const USUAL_WAITERS: usize = 4;
@@ -28,7 +28,7 @@ pub struct Futex {
     pub(super) word: Place,
     waiter_count: Place,
     pub(super) lock: Place,
-    chain: Place,
+    chain: Opaque,
     waiters: Waiters,
     /// The simulated memory of all that.
     extent: Extent,
@@ -82,7 +82,7 @@ impl Futex {
             word: kernel.engine.place(addr, home, key),
             waiter_count: arena.place(&bucket, "waiters")?,
             lock: arena.place(&bucket, "lock")?,
-            chain: arena.place(&bucket, "chain")?,
+            chain: arena.opaque(&bucket, "chain")?,
             waiters: Waiters(RefCell::new(Vec::with_capacity(USUAL_WAITERS))),
             extent,
         })
@@ -185,8 +185,8 @@ impl Kernel {
         self.set_current_state(task, TASK_INTERRUPTIBLE).await;
         let prio = task.normal_prio.get().min(MAX_RT_PRIO);
         futex.waiters.add(prio, task.id);
-        engine.load(site, futex.chain).await;
-        engine.store(site, futex.chain, u64::from(task.id.0)).await;
+        engine.touch(site, futex.chain).await;
+        engine.dirty(site, futex.chain).await;
         self.spin_unlock(futex.lock).await;
         let waits = || futex.waiters.has(task.id);
         self.sleep_while(task, site, waits).await;
@@ -202,10 +202,10 @@ impl Kernel {
             return;
         }
         self.spin_lock(futex.lock).await;
-        engine.load(site, futex.chain).await;
+        engine.touch(site, futex.chain).await;
         let woken = futex.waiters.take(count);
         if !woken.is_empty() {
-            engine.store(site, futex.chain, 0).await;
+            engine.dirty(site, futex.chain).await;
             engine
                 .fetch_add(site, futex.waiter_count, -(woken.len() as i64))
                 .await;

@@ -23,7 +23,7 @@ use super::functions as f;
 use super::rq::Rq;
 use super::smp::TIMER_VECTOR;
 use super::task::{Task, TaskId};
-use crate::engine::{Arena, Place, SimError};
+use crate::engine::{Arena, Opaque, Place, SimError};
 
 /// Action of a timer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ pub(super) enum Expiry {
 pub(super) struct TimerBase {
     lock: Place,
     expires_next: Place,
-    clock_base: Place,
+    clock_base: Opaque,
     /// By time, then in order of starting.
     timers: RefCell<BinaryHeap<Reverse<(Cycles, u64, Expiry)>>>,
     started: Cell<u64>,
@@ -60,7 +60,7 @@ impl TimerBase {
         Ok(TimerBase {
             lock: arena.place(&object, "lock")?,
             expires_next: arena.place(&object, "expires_next")?,
-            clock_base: arena.place(&object, "clock_base")?,
+            clock_base: arena.opaque(&object, "clock_base")?,
             timers: RefCell::new(BinaryHeap::new()),
             started: Cell::new(0),
             tick_at: Cell::new(Cycles::MAX),
@@ -97,9 +97,9 @@ impl Kernel {
         engine.call(site, self.costs.function);
         let base = &self.timers[engine.cpu().index()];
         self.spin_lock(base.lock).await;
-        engine.load(site, base.clock_base).await;
+        engine.touch(site, base.clock_base).await;
         base.push(at, expiry);
-        engine.store(site, base.clock_base, at.0).await;
+        engine.dirty(site, base.clock_base).await;
         engine.store(site, base.expires_next, at.0).await;
         self.arm(base);
         self.spin_unlock(base.lock).await;
@@ -115,7 +115,7 @@ impl Kernel {
         let base = &self.timers[engine.cpu().index()];
         self.spin_lock(base.lock).await;
         loop {
-            engine.load(site, base.clock_base).await;
+            engine.touch(site, base.clock_base).await;
             let now = engine.now();
             if base.tick_at.get() <= now {
                 base.tick_at.set(self.next_tick(now));
@@ -135,7 +135,7 @@ impl Kernel {
                 break;
             };
             // The lock is dropped for the action, which may start timers of this base.
-            engine.store(site, base.clock_base, 0).await;
+            engine.dirty(site, base.clock_base).await;
             self.spin_unlock(base.lock).await;
             match expiry {
                 Expiry::Wake(task) => {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use hitm_base::{CpuId, Topology};
 
 use super::cpumask::CpuMask;
-use crate::engine::{Arena, Engine, Field, Object, Place, Rmw, SimError, Site};
+use crate::engine::{Arena, Engine, Field, Object, Opaque, Place, Rmw, SimError, Site};
 
 /// CPUs that a reader of a mask looks for.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Wanted<'a> {
 /// struct. Whether that line is contended is what layouts are about.
 #[derive(Debug, Clone)]
 pub struct SharedMask {
-    pointer: Option<Place>,
+    pointer: Option<Opaque>,
     /// Index in `all` for each CPU: an index is a sixth of a place, and every CPU looks here.
     of_cpu: Vec<u16>,
     /// The places that hold the CPUs `64 * i ..`: one, or one for each node that has some of them.
@@ -68,7 +68,7 @@ impl SharedMask {
             first..used.partition_point(|(other, _)| *other <= group)
         });
         Ok(SharedMask {
-            pointer: field.pointer,
+            pointer: field.pointer.map(|place| arena.engine().opaque(place)),
             of_cpu: topology.cpus().map(index_of).collect(),
             words,
             all: used
@@ -176,7 +176,7 @@ impl SharedMask {
 
     async fn read_pointer(&self, engine: &Engine, site: Site) {
         if let Some(pointer) = self.pointer {
-            engine.load(site, pointer).await;
+            engine.touch(site, pointer).await;
         }
     }
 }
@@ -184,7 +184,7 @@ impl SharedMask {
 /// An atomic counter that CPUs share: one, or one for each NUMA node.
 #[derive(Debug, Clone)]
 pub struct SharedCounter {
-    pointer: Option<Place>,
+    pointer: Option<Opaque>,
     parts: Vec<Place>,
     part_of_cpu: Vec<usize>,
 }
@@ -199,7 +199,7 @@ impl SharedCounter {
     ) -> Result<SharedCounter, SimError> {
         let field = arena.field(object, path)?;
         Ok(SharedCounter {
-            pointer: field.pointer,
+            pointer: field.pointer.map(|place| arena.engine().opaque(place)),
             parts: field.groups.iter().map(|group| group[0]).collect(),
             part_of_cpu: topology
                 .cpus()
@@ -211,7 +211,7 @@ impl SharedCounter {
     /// Adds to the part of `cpu`.
     pub async fn add(&self, engine: &Engine, site: Site, cpu: CpuId, value: i64) {
         if let Some(pointer) = self.pointer {
-            engine.load(site, pointer).await;
+            engine.touch(site, pointer).await;
         }
         let part = self.parts[self.part_of_cpu[cpu.index()]];
         engine.fetch_add(site, part, value).await;
@@ -221,7 +221,7 @@ impl SharedCounter {
     /// `enough`.
     pub async fn read_until(&self, engine: &Engine, site: Site, near: CpuId, enough: i64) -> i64 {
         if let Some(pointer) = self.pointer {
-            engine.load(site, pointer).await;
+            engine.touch(site, pointer).await;
         }
         let mut sum = 0u64;
         for part in own_first(self.part_of_cpu[near.index()], self.parts.len()) {

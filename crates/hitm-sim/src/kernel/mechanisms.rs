@@ -13,7 +13,7 @@ use hitm_base::CpuId;
 use super::Kernel;
 use super::functions as f;
 use super::rq::Rq;
-use crate::engine::{Engine, MemberKey, Place, Rmw};
+use crate::engine::{Engine, MemberKey, Opaque, Place, Rmw};
 
 hitm_base::words! {
     /// One of them.
@@ -49,8 +49,8 @@ hitm_base::words! {
 /// The lines that they share.
 #[derive(Debug)]
 pub(super) struct GlobalLines {
-    timekeeper: Place,
-    jiffies: Place,
+    timekeeper: Opaque,
+    jiffies: Opaque,
     nohz_count: Place,
     /// Words of the mask, 64 CPUs each.
     nohz_mask: Vec<Place>,
@@ -66,8 +66,8 @@ impl GlobalLines {
         };
         let word = |index: u64| place(3 * line + index * 8, "nohz.idle_cpus_mask", "bits");
         GlobalLines {
-            timekeeper: place(0, "tk_core", "seq"),
-            jiffies: place(line, "jiffies_64", ""),
+            timekeeper: engine.opaque(place(0, "tk_core", "seq")),
+            jiffies: engine.opaque(place(line, "jiffies_64", "")),
             nohz_count: place(2 * line, "nohz", "nr_cpus"),
             nohz_mask: (0..cpus.div_ceil(64) as u64).map(word).collect(),
         }
@@ -93,7 +93,7 @@ impl Kernel {
     pub(super) async fn note_idle_entry(&self, rq: &Rq) {
         let site = f::DO_IDLE;
         if self.has(Mechanism::Timekeeper) {
-            self.engine.load(site, self.globals.timekeeper).await;
+            self.engine.touch(site, self.globals.timekeeper).await;
         }
         if self.counts_idle_cpus() && !rq.nohz_tick_stopped.replace(true) {
             self.nohz_change(rq, 1).await;
@@ -103,7 +103,7 @@ impl Kernel {
     /// It leaves idle.
     pub(super) async fn note_idle_exit(&self) {
         if self.has(Mechanism::Timekeeper) {
-            self.engine.load(f::DO_IDLE, self.globals.timekeeper).await;
+            self.engine.touch(f::DO_IDLE, self.globals.timekeeper).await;
         }
     }
 
@@ -112,11 +112,10 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::SCHED_TICK);
         if self.has(Mechanism::Timekeeper) {
             if rq.cpu == CpuId(0) {
-                let now = engine.now().0;
-                engine.store(site, self.globals.jiffies, now).await;
-                engine.store(site, self.globals.timekeeper, now).await;
+                engine.dirty(site, self.globals.jiffies).await;
+                engine.dirty(site, self.globals.timekeeper).await;
             } else {
-                engine.load(site, self.globals.jiffies).await;
+                engine.touch(site, self.globals.jiffies).await;
             }
         }
         if self.counts_idle_cpus() && rq.nohz_tick_stopped.replace(false) {
@@ -146,7 +145,7 @@ impl Kernel {
         let lines = |cpu: &CpuId| {
             let places = &self.rq(*cpu).p;
             // `cpu_capacity` lies in the line of `rd`.
-            [places.nr_running, places.curr, places.rd]
+            [places.nr_running, places.curr, places.rd.into()]
         };
         let others = cpus.iter().filter(|cpu| **cpu != own);
         let places: Vec<Place> = others.flat_map(lines).collect();

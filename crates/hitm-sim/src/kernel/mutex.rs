@@ -23,7 +23,7 @@ use super::lock_stat::LockStat;
 use super::osq::Osq;
 use super::process::Thread;
 use super::task::{TASK_RUNNING, TASK_UNINTERRUPTIBLE, Task, TaskId};
-use crate::engine::{Arena, Mode, Object, Place, Rmw, SimError};
+use crate::engine::{Arena, Mode, Object, Opaque, Place, Rmw, SimError};
 
 /// Somebody waits.
 const WAITERS: u64 = 1;
@@ -39,7 +39,7 @@ pub struct Mutex {
     owner: Place,
     osq: Osq,
     wait_lock: Place,
-    wait_list: Place,
+    wait_list: Opaque,
     waiters: RefCell<VecDeque<TaskId>>,
     stat: LockStat,
 }
@@ -54,12 +54,13 @@ impl Mutex {
     ) -> Result<Mutex, SimError> {
         let global = arena.place(object, &format!("{path}osq"))?;
         let osq = Osq::new(arena, global)?;
+        let wait_list = arena.opaque(object, &format!("{path}wait_list"))?;
         let mut place = |member: &str| arena.place(object, &format!("{path}{member}"));
         Ok(Mutex {
             owner: place("owner")?,
             osq,
             wait_lock: place("wait_lock")?,
-            wait_list: place("wait_list")?,
+            wait_list,
             waiters: RefCell::new(VecDeque::new()),
             stat,
         })
@@ -133,7 +134,7 @@ impl Kernel {
     async fn mutex_wake_first(&self, mutex: &Mutex, hands_over: bool) {
         let (engine, site) = (&self.engine, f::MUTEX_UNLOCK);
         self.spin_lock(mutex.wait_lock).await;
-        engine.load(site, mutex.wait_list).await;
+        engine.touch(site, mutex.wait_list).await;
         let first = mutex.waiters.borrow().front().copied();
         if hands_over {
             let swap = match first {
@@ -236,9 +237,7 @@ impl Kernel {
             return;
         }
         mutex.waiters.borrow_mut().push_back(task.id);
-        engine
-            .store(site, mutex.wait_list, u64::from(task.id.0))
-            .await;
+        engine.dirty(site, mutex.wait_list).await;
         if mutex.is_first(task) {
             engine.rmw(site, mutex.owner, Rmw::Or(WAITERS)).await;
         }

@@ -18,7 +18,7 @@ use hitm_base::CpuId;
 use super::Kernel;
 use super::functions as f;
 use super::task::{TIF_NEED_RESCHED, Task};
-use crate::engine::{Arena, Place, Rmw, SimError};
+use crate::engine::{Arena, Opaque, Place, Rmw, SimError};
 use crate::layout::{Member, StructLayout};
 
 /// The node of one CPU (`osq_node`).
@@ -28,7 +28,7 @@ pub(super) struct OsqNode {
     prev: Place,
     locked: Place,
     /// The node's CPU, for its successor; a layout may be without.
-    cpu: Option<Place>,
+    cpu: Option<Opaque>,
 }
 
 hitm_base::words! {
@@ -93,7 +93,7 @@ impl OsqNode {
         let layout = arena.layouts().get("optimistic_spin_node");
         let has_cpu = layout.is_some_and(|layout| layout.member("cpu").is_some());
         let cpu = match has_cpu {
-            true => Some(arena.place(&object, "cpu")?),
+            true => Some(arena.opaque(&object, "cpu")?),
             false => None,
         };
         Ok(OsqNode {
@@ -128,7 +128,7 @@ impl Kernel {
         engine.store(site, node.locked, 0).await;
         engine.store(site, node.next, NOBODY).await;
         if let Some(cpu) = node.cpu {
-            engine.store(site, cpu, own).await;
+            engine.dirty(site, cpu).await;
         }
         let before = engine.rmw(site, tail, Rmw::exchange(own)).await;
         if before == NOBODY {
@@ -145,7 +145,7 @@ impl Kernel {
             }
             // `vcpu_is_preempted(node_cpu(node->prev))`: its argument is read on bare metal too.
             if let Some(cpu) = self.osq_node(before).cpu {
-                engine.load(site, cpu).await;
+                engine.touch(site, cpu).await;
             }
             engine.wait_for_write(node.locked, 0).await;
         }

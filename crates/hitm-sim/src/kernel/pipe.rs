@@ -23,7 +23,7 @@ use super::functions as f;
 use super::mutex::Mutex;
 use super::process::Thread;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
-use crate::engine::{Arena, Object, ObjectPool, Place, SimError, Site};
+use crate::engine::{Arena, Object, ObjectPool, Opaque, Place, SimError, Site};
 
 /// `PIPE_DEF_BUFFERS`.
 const PAGES: u64 = 16;
@@ -32,7 +32,7 @@ const PAGES: u64 = 16;
 #[derive(Debug)]
 struct WaitQueue {
     lock: Place,
-    head: Place,
+    head: Opaque,
     waiters: RefCell<VecDeque<TaskId>>,
 }
 
@@ -40,7 +40,7 @@ impl WaitQueue {
     fn new(arena: &mut Arena, object: &Object, path: &str) -> Result<WaitQueue, SimError> {
         Ok(WaitQueue {
             lock: arena.place(object, &format!("{path}.lock"))?,
-            head: arena.place(object, &format!("{path}.head"))?,
+            head: arena.opaque(object, &format!("{path}.head"))?,
             waiters: RefCell::new(VecDeque::new()),
         })
     }
@@ -71,10 +71,10 @@ impl Pipe {
     }
 
     /// The lines of the bytes from a position on, and the buffer that says where they lie.
-    fn at(&self, position: u64, count: u64) -> (Vec<Place>, Place) {
+    fn at(&self, position: u64, count: u64) -> (Vec<Place>, Opaque) {
         let page = self.bytes.page_of(position);
         let buffer = self.buffers.place(page, 0, CpuId(0));
-        (self.bytes.lines(position, count), buffer)
+        (self.bytes.lines(position, count), Opaque::of(buffer))
     }
 }
 
@@ -87,17 +87,27 @@ impl Kernel {
         let stat = self.lock_stat(name);
         let arena = &mut *self.arena.borrow_mut();
         let object = arena.allocate("pipe_inode_info", CpuId(0))?;
+        let buffers = arena.pool("pipe_buffer", &["len"])?;
+        buffers.make_opaque(0..1);
         Ok(Rc::new(Pipe {
             mutex: Mutex::within(arena, &object, "mutex.", stat)?,
             rd_wait: WaitQueue::new(arena, &object, "rd_wait")?,
             wr_wait: WaitQueue::new(arena, &object, "wr_wait")?,
             head: arena.place(&object, "head")?,
             tail: arena.place(&object, "tail")?,
-            buffers: arena.pool("pipe_buffer", &["len"])?,
+            buffers,
             bytes: PageBytes::new(arena, "pipe_bytes", PAGES),
             written: Cell::new(0),
             read: Cell::new(0),
         }))
+    }
+
+    /// Loads head and tail, counts of whole pages; the pipe is locked.
+    async fn load_ends(&self, site: Site, pipe: &Pipe) {
+        let (head, tail) = (pipe.written.get(), pipe.read.get());
+        let engine = &self.engine;
+        engine.load_known(site, pipe.head, head / PAGE_BYTES).await;
+        engine.load_known(site, pipe.tail, tail / PAGE_BYTES).await;
     }
 
     async fn pipe_write(&self, task: &Rc<Task>, pipe: &Pipe, count: u64) {
@@ -110,16 +120,16 @@ impl Kernel {
             self.mutex_lock(task, &pipe.mutex).await;
         }
         let was_empty = !pipe.has(1);
-        engine.load(site, pipe.head).await;
-        engine.load(site, pipe.tail).await;
+        self.load_ends(site, pipe).await;
         let position = pipe.written.get();
         let (lines, buffer) = pipe.at(position, count);
         engine.call(site, self.costs.function);
         engine.overwrite_all(site, &lines).await;
-        engine.store(site, buffer, position).await;
+        engine.dirty(site, buffer).await;
         pipe.written.set(position + count);
         if position % PAGE_BYTES + count >= PAGE_BYTES {
-            engine.store(site, pipe.head, position / PAGE_BYTES).await;
+            let head = (position + count) / PAGE_BYTES;
+            engine.store(site, pipe.head, head).await;
         }
         let has_room = pipe.room() >= count;
         self.mutex_unlock(task, &pipe.mutex).await;
@@ -142,17 +152,17 @@ impl Kernel {
             self.mutex_lock(task, &pipe.mutex).await;
         }
         let was_full = pipe.room() < count;
-        engine.load(site, pipe.head).await;
-        engine.load(site, pipe.tail).await;
+        self.load_ends(site, pipe).await;
         let position = pipe.read.get();
         let (lines, buffer) = pipe.at(position, count);
-        engine.load(site, buffer).await;
+        engine.touch(site, buffer).await;
         engine.call(site, self.costs.function);
         engine.load_all(site, &lines, |_, _| {}).await;
-        engine.store(site, buffer, position).await;
+        engine.dirty(site, buffer).await;
         pipe.read.set(position + count);
         if position % PAGE_BYTES + count >= PAGE_BYTES {
-            engine.store(site, pipe.tail, position / PAGE_BYTES).await;
+            let tail = (position + count) / PAGE_BYTES;
+            engine.store(site, pipe.tail, tail).await;
         }
         let has_more = pipe.has(count);
         self.mutex_unlock(task, &pipe.mutex).await;
@@ -178,7 +188,7 @@ impl Kernel {
             self.spin_lock(queue.lock).await;
             if !queue.waiters.borrow().contains(&task.id) {
                 queue.waiters.borrow_mut().push_back(task.id);
-                engine.store(site, queue.head, u64::from(task.id.0)).await;
+                engine.dirty(site, queue.head).await;
             }
             // The state before the test: a wake-up between the two is not lost.
             self.set_current_state(task, TASK_INTERRUPTIBLE).await;
@@ -196,7 +206,7 @@ impl Kernel {
 
     /// Wakes the first sleeper, if there is one (`wake_up_interruptible_sync_poll`).
     async fn wake_up_one(&self, queue: &WaitQueue, site: Site) {
-        self.engine.load(site, queue.head).await;
+        self.engine.touch(site, queue.head).await;
         if queue.waiters.borrow().is_empty() {
             return;
         }

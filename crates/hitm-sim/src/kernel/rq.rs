@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 use hitm_base::{CpuId, Cycles};
 
 use super::Kernel;
-use super::fair::{Averages, CfsMember, places_in};
+use super::fair::{Averages, CfsMember, CfsWord, opaque_in, places_in};
 use super::functions as f;
 use super::idle::{IdleHistory, IdleState};
 use super::places::places;
 use super::rt::{PrioArray, USUAL_ROOM};
-use super::task::{MAX_RT_PRIO, TaskId};
-use crate::engine::{Arena, Extent, Object, Place, SimError};
+use super::task::{MAX_RT_PRIO, NO_TASK, TaskId};
+use crate::engine::{Arena, Extent, Object, Opaque, Place, SimError};
 
 places! {
     /// Places of the shared members of a run queue.
@@ -24,22 +24,24 @@ places! {
         ttwu_pending = "ttwu_pending",
         nr_switches = "nr_switches",
         curr = "curr",
-        clock = "clock",
-        clock_task = "clock_task",
-        rd = "rd",
-        balance_callback = "balance_callback",
+        clock: Opaque = "clock",
+        clock_task: Opaque = "clock_task",
+        rd: Opaque = "rd",
+        balance_callback: Opaque = "balance_callback",
         rt_nr_running = "rt.rt_nr_running",
         rt_highest_curr = "rt.highest_prio.curr",
         rt_highest_next = "rt.highest_prio.next",
         rt_overloaded = "rt.overloaded",
         rt_pushable = "rt.pushable_tasks",
-        rt_bitmap = "rt.active.bitmap",
+        rt_bitmap: Opaque = "rt.active.bitmap",
         avg_idle = "avg_idle",
     }
     with {
-        rt_queue,
-        /// Of the root group's queue, by [`CfsMember`].
+        rt_queue: Opaque,
+        /// Of the root group's queue, by [`CfsWord`].
         cfs,
+        /// The others of its members, by [`CfsMember`].
+        cfs_opaque: Opaque,
     }
 }
 
@@ -53,12 +55,13 @@ impl RqPlaces {
     /// The places, and the memory of all but the queues of priorities, of which a CPU uses few.
     fn new(arena: &mut Arena, cpu: CpuId) -> Result<(RqPlaces, Extent, Object), SimError> {
         let rq = arena.allocate("rq", cpu)?;
-        let rt_queue = RT_QUEUES.iter().map(|path| arena.place(&rq, path));
-        let rt_queue = rt_queue.collect::<Result<Vec<Place>, SimError>>()?;
+        let rt_queue = RT_QUEUES.iter().map(|path| arena.opaque(&rq, path));
+        let rt_queue = rt_queue.collect::<Result<Vec<Opaque>, SimError>>()?;
         let engine = Rc::clone(arena.engine());
         let (places, extent) = engine.extent_of(|| {
-            let cfs = places_in(arena, &rq, "cfs", CfsMember::PATHS)?;
-            RqPlaces::within(arena, &rq, rt_queue, cfs)
+            let cfs = places_in(arena, &rq, "cfs", CfsWord::PATHS)?;
+            let cfs_opaque = opaque_in(arena, &rq, "cfs", CfsMember::PATHS)?;
+            RqPlaces::within(arena, &rq, rt_queue, cfs, cfs_opaque)
         });
         Ok((places?, extent, rq))
     }
@@ -89,6 +92,14 @@ pub(super) struct RtRq {
     /// Time used in the present period, and whether it was too much.
     pub(super) time: Cycles,
     pub(super) throttled: bool,
+}
+
+impl RtRq {
+    /// The word at the head of the pushable tasks.
+    pub(super) fn first_pushable(&self) -> u64 {
+        let first = self.pushable.first();
+        first.map_or(NO_TASK, |(_, id)| u64::from(id.0))
+    }
 }
 
 /// State that the lock holder alone reads and writes.
@@ -257,23 +268,22 @@ impl Kernel {
     pub(super) async fn update_rq_clock(&self, rq: &Rq) {
         let (engine, site) = (&self.engine, f::UPDATE_RQ_CLOCK);
         engine.call(site, self.costs.function);
-        engine.load(site, rq.p.clock).await;
-        let now = engine.now().0;
-        engine.store(site, rq.p.clock, now).await;
-        engine.store(site, rq.p.clock_task, now).await;
+        engine.touch(site, rq.p.clock).await;
+        engine.dirty(site, rq.p.clock).await;
+        engine.dirty(site, rq.p.clock_task).await;
     }
 
     /// `count` more tasks run here.
     pub(super) async fn add_nr_running(&self, site: crate::engine::Site, rq: &Rq, count: u64) {
         let engine = &self.engine;
-        engine.load(site, rq.p.nr_running).await;
         let before = rq.inner.borrow().nr_running;
+        engine.load_known(site, rq.p.nr_running, before).await;
         let now = before + count;
         rq.inner.borrow_mut().nr_running = now;
         engine.store(site, rq.p.nr_running, now).await;
         if before < 2 && now >= 2 {
             let domain = &self.root_domains[rq.root_domain];
-            engine.load(site, rq.p.rd).await;
+            engine.touch(site, rq.p.rd).await;
             // Written only when it changes: the line stays shared while the domain is overloaded
             // anyway.
             if engine.load(site, domain.overloaded).await == 0 {
@@ -285,8 +295,9 @@ impl Kernel {
     /// `count` fewer.
     pub(super) async fn sub_nr_running(&self, site: crate::engine::Site, rq: &Rq, count: u64) {
         let engine = &self.engine;
-        engine.load(site, rq.p.nr_running).await;
-        let now = rq.inner.borrow().nr_running - count;
+        let before = rq.inner.borrow().nr_running;
+        engine.load_known(site, rq.p.nr_running, before).await;
+        let now = before - count;
         rq.inner.borrow_mut().nr_running = now;
         engine.store(site, rq.p.nr_running, now).await;
     }

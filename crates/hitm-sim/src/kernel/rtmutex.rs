@@ -24,7 +24,7 @@ use super::futex::{Futex, Waiters};
 use super::process::Thread;
 use super::rq::Rq;
 use super::task::{TASK_INTERRUPTIBLE, Task, TaskId};
-use crate::engine::{Place, SimError};
+use crate::engine::{Opaque, Place, SimError};
 
 /// Links of a chain that are followed (`max_lock_depth`).
 const CHAIN_MAX: usize = 1024;
@@ -37,7 +37,7 @@ pub struct PiMutex {
     number: u64,
     futex: Futex,
     wait_lock: Place,
-    waiters_place: Place,
+    waiters_place: Opaque,
     owner_place: Place,
     waiters: Waiters,
     owner: Cell<Option<TaskId>>,
@@ -70,7 +70,7 @@ impl Kernel {
             number,
             futex,
             wait_lock: arena.place(&object, "wait_lock")?,
-            waiters_place: arena.place(&object, "waiters")?,
+            waiters_place: arena.opaque(&object, "waiters")?,
             owner_place: arena.place(&object, "owner")?,
             waiters: Waiters::default(),
             owner: Cell::new(None),
@@ -138,10 +138,8 @@ impl Kernel {
         self.spin_lock(task.p.pi_lock).await;
         mutex.waiters.add(task.prio.get(), task.id);
         task.pi.borrow_mut().blocked_on = Some(Rc::clone(mutex));
-        engine.load(site, mutex.waiters_place).await;
-        engine
-            .store(site, mutex.waiters_place, u64::from(task.id.0))
-            .await;
+        engine.touch(site, mutex.waiters_place).await;
+        engine.dirty(site, mutex.waiters_place).await;
         self.spin_unlock(task.p.pi_lock).await;
         let owner = engine.load(site, mutex.owner_place).await;
         engine.store(site, mutex.owner_place, owner | 1).await;
@@ -347,9 +345,7 @@ impl Kernel {
         if let Some(next) = &next {
             mutex.waiters.remove(next.id);
             next.pi.borrow_mut().blocked_on = None;
-            engine
-                .store(site, mutex.waiters_place, u64::from(next.id.0))
-                .await;
+            engine.dirty(site, mutex.waiters_place).await;
         }
         mutex.owner.set(next.as_ref().map(|next| next.id));
         engine.store(site, mutex.owner_place, 0).await;

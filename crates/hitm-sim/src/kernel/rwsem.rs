@@ -26,7 +26,7 @@ use super::lock_stat::LockStat;
 use super::osq::Osq;
 use super::process::Thread;
 use super::task::{TASK_INTERRUPTIBLE, TASK_RUNNING, Task, TaskId};
-use crate::engine::{Arena, Mode, Object, Place, Rmw, SimError, Site};
+use crate::engine::{Arena, Mode, Object, Opaque, Place, Rmw, SimError, Site};
 
 hitm_base::words! {
     /// Mode in which a semaphore is held.
@@ -60,7 +60,7 @@ pub struct RwSem {
     owner: Place,
     osq: Osq,
     wait_lock: Place,
-    wait_list: Place,
+    wait_list: Opaque,
     readers: Cell<usize>,
     writer: Cell<Option<TaskId>>,
     /// The first waiter will not be passed any more.
@@ -80,13 +80,14 @@ impl RwSem {
     ) -> Result<RwSem, SimError> {
         let global = arena.place(object, &format!("{path}osq"))?;
         let osq = Osq::new(arena, global)?;
+        let wait_list = arena.opaque(object, &format!("{path}wait_list"))?;
         let mut place = |member: &str| arena.place(object, &format!("{path}{member}"));
         Ok(RwSem {
             count: place("count")?,
             owner: place("owner")?,
             osq,
             wait_lock: place("wait_lock")?,
-            wait_list: place("wait_list")?,
+            wait_list,
             readers: Cell::new(0),
             writer: Cell::new(None),
             has_handoff: Cell::new(false),
@@ -207,7 +208,7 @@ impl Kernel {
             return;
         }
         self.spin_lock(sem.wait_lock).await;
-        self.note_waiter(task, sem, site).await;
+        self.note_waiter(sem, site).await;
         // A holder that gave it back before this one is in the queue would wake nobody.
         if sem.try_take(task.id, Hold::Read) {
             self.spin_unlock(sem.wait_lock).await;
@@ -231,9 +232,8 @@ impl Kernel {
         engine.store(site, sem.owner, owner).await;
     }
 
-    async fn note_waiter(&self, task: &Task, sem: &RwSem, site: Site) {
-        let id = u64::from(task.id.0);
-        self.engine.store(site, sem.wait_list, id).await;
+    async fn note_waiter(&self, sem: &RwSem, site: Site) {
+        self.engine.dirty(site, sem.wait_list).await;
     }
 
     /// Spins for a semaphore; false when the task should sleep.
@@ -318,7 +318,7 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::DOWN_WRITE);
         let give_up_at = engine.now() + self.cycles(WAIT_TIMEOUT);
         self.spin_lock(sem.wait_lock).await;
-        self.note_waiter(task, sem, site).await;
+        self.note_waiter(sem, site).await;
         sem.waiters.borrow_mut().push_back((task.id, Hold::Write));
         engine.rmw(site, sem.count, Rmw::Add(0)).await;
         loop {
@@ -370,7 +370,7 @@ impl Kernel {
         }
         let site = f::UP_RWSEM;
         self.spin_lock(sem.wait_lock).await;
-        engine.load(site, sem.wait_list).await;
+        engine.touch(site, sem.wait_list).await;
         let woken = sem.mark_wake();
         self.spin_unlock(sem.wait_lock).await;
         for id in woken {

@@ -165,7 +165,7 @@ impl Kernel {
         self.update_rq_clock(rq).await;
         for task in tasks {
             let task = self.task(*task);
-            engine.load(site, task.p.wake_entry).await;
+            engine.touch(site, task.p.wake_entry).await;
             self.spin_while(task.p.on_cpu, |on_cpu| on_cpu != 0).await;
             if task.cpu.get() != cpu {
                 self.set_task_cpu(&task, cpu).await;

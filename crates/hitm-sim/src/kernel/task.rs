@@ -7,7 +7,7 @@ use hitm_base::{CpuId, Cycles};
 
 use super::cpumask::CpuMask;
 use super::deadline::{DlParams, DlTask};
-use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, places_in};
+use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, opaque_in};
 use super::holder::HolderWatch;
 use super::places::places;
 use super::rtmutex::PiState;
@@ -18,6 +18,9 @@ use crate::engine::{Arena, Extent, Object, Place, SimError, StackId};
 /// A task, in order of creation; the idle tasks of all CPUs come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub u32);
+
+/// The word of a pointer to no task: the idle task of CPU 0 stands in no list.
+pub(super) const NO_TASK: u64 = 0;
 
 impl TaskId {
     pub(super) fn index(self) -> usize {
@@ -90,17 +93,17 @@ places! {
         on_cpu = "on_cpu",
         on_rq = "on_rq",
         prio = "prio",
-        wake_entry = "wake_entry",
-        run_list = "rt.run_list",
+        wake_entry: Opaque = "wake_entry",
+        run_list: Opaque = "rt.run_list",
         exec_start = "se.exec_start",
-        cpus_mask = "cpus_mask",
+        cpus_mask: Opaque = "cpus_mask",
         nr_cpus_allowed = "nr_cpus_allowed",
-        pushable_tasks = "pushable_tasks",
+        pushable_tasks: Opaque = "pushable_tasks",
         pi_lock = "pi_lock",
     }
     with {
         /// By [`SeMember`].
-        se,
+        se: Opaque,
     }
 }
 
@@ -108,7 +111,7 @@ impl TaskPlaces {
     /// A task whose memory lies on the node of `home`.
     pub(super) fn new(arena: &mut Arena, home: CpuId) -> Result<(TaskPlaces, Object), SimError> {
         let object = arena.allocate("task_struct", home)?;
-        let se = places_in(arena, &object, "se", SeMember::PATHS)?;
+        let se = opaque_in(arena, &object, "se", SeMember::PATHS)?;
         Ok((TaskPlaces::within(arena, &object, se)?, object))
     }
 }

@@ -14,6 +14,7 @@ mod join;
 mod kinds;
 mod lock_affinity;
 mod locks;
+mod opaque;
 mod preempt;
 mod program_lock;
 mod requests;

@@ -29,15 +29,16 @@ impl Kernel {
             inner.pushable.insert(at, (deadline, p.id));
             (at == 0, std::mem::replace(&mut inner.is_overloaded, true))
         };
-        self.touch(site, of_rq.p.pushable, u64::from(p.id.0)).await;
-        engine.store(site, entity(p).p.pushable, 1).await;
+        self.rewrite(site, of_rq.p.pushable).await;
+        engine.dirty(site, entity(p).p.pushable).await;
         if is_first {
             engine.store(site, of_rq.p.earliest_next, deadline).await;
         }
-        engine.load(site, of_rq.p.overloaded).await;
+        let known = u64::from(was_overloaded);
+        engine.load_known(site, of_rq.p.overloaded, known).await;
         if !was_overloaded {
             let domain = self.dl_domain(rq.cpu);
-            engine.load(site, rq.p.rd).await;
+            engine.touch(site, rq.p.rd).await;
             domain.overloaded_cpus.set(engine, site, rq.cpu).await;
             // A CPU that sees the count sees the mask.
             domain.overloaded_count.add(engine, site, rq.cpu, 1).await;
@@ -49,7 +50,7 @@ impl Kernel {
     pub(super) async fn dequeue_pushable_dl_task(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::DEQUEUE_TASK_DL);
         let of_rq = self.dl_rq(rq.cpu);
-        engine.load(site, entity(p).p.pushable).await;
+        engine.touch(site, entity(p).p.pushable).await;
         let (was_there, next, clears) = {
             let mut inner = of_rq.inner.borrow_mut();
             let before = inner.pushable.len();
@@ -60,8 +61,8 @@ impl Kernel {
             (was_there, next, clears)
         };
         if was_there {
-            engine.store(site, entity(p).p.pushable, 0).await;
-            self.touch(site, of_rq.p.pushable, 0).await;
+            engine.dirty(site, entity(p).p.pushable).await;
+            self.rewrite(site, of_rq.p.pushable).await;
             engine
                 .store(site, of_rq.p.earliest_next, next.unwrap_or(0))
                 .await;
@@ -83,8 +84,8 @@ impl Kernel {
         let Some(of_curr) = &curr.dl else {
             return cpu;
         };
-        engine.load(site, of_curr.p.deadline).await;
-        let is_stuck = curr.allowed_count.get() < 2 || !entity(p).is_before(of_curr);
+        let deadline = engine.load(site, of_curr.p.deadline).await;
+        let is_stuck = curr.allowed_count.get() < 2 || entity(p).deadline.get() >= deadline;
         if !is_stuck || p.allowed_count.get() < 2 {
             return cpu;
         }

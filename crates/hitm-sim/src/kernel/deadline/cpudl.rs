@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use hitm_base::{CpuId, Topology};
 
 use super::entity;
-use crate::engine::{Arena, Engine, Object, Place, SimError};
+use crate::engine::{Arena, Engine, Object, Opaque, Place, SimError};
 use crate::kernel::Kernel;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
@@ -22,7 +22,7 @@ const ITEM_BYTES: u64 = 16;
 pub(super) struct Cpudl {
     lock: Place,
     size: Place,
-    elements: Vec<Place>,
+    elements: Vec<Opaque>,
     /// CPUs without a task of the class.
     free_cpus: SharedMask,
     heap: RefCell<Heap>,
@@ -34,10 +34,15 @@ impl Cpudl {
         root_domain: &Object,
         topology: &Topology,
     ) -> Result<Cpudl, SimError> {
+        let elements = arena.cpu_array(root_domain, "cpudl.elements", ITEM_BYTES)?;
+        let elements = elements
+            .into_iter()
+            .map(|place| arena.engine().opaque(place));
+        let elements = elements.collect();
         Ok(Cpudl {
             lock: arena.place(root_domain, "cpudl.lock")?,
             size: arena.place(root_domain, "cpudl.size")?,
-            elements: arena.cpu_array(root_domain, "cpudl.elements", ITEM_BYTES)?,
+            elements,
             free_cpus: SharedMask::new(arena, root_domain, "cpudl.free_cpus", topology)?,
             heap: RefCell::new(Heap {
                 items: Vec::new(),
@@ -125,7 +130,7 @@ impl Kernel {
         let (engine, site) = (&*self.engine, f::CPUDL_SET);
         engine.call(site, self.costs.function);
         self.spin_lock(cp.lock).await;
-        engine.load(site, cp.elements[cpu.index()]).await;
+        engine.touch(site, cp.elements[cpu.index()]).await;
         let is_new = cp.heap.borrow().index[cpu.index()].is_none();
         let written = cp.heap.borrow_mut().set(cpu, deadline);
         if is_new {
@@ -141,7 +146,7 @@ impl Kernel {
         let (engine, site) = (&*self.engine, f::CPUDL_CLEAR);
         engine.call(site, self.costs.function);
         self.spin_lock(cp.lock).await;
-        engine.load(site, cp.elements[cpu.index()]).await;
+        engine.touch(site, cp.elements[cpu.index()]).await;
         let written = cp.heap.borrow_mut().remove(cpu);
         self.store_size(cp).await;
         self.write_elements(cp, written).await;
@@ -156,10 +161,7 @@ impl Kernel {
 
     async fn write_elements(&self, cp: &Cpudl, written: Vec<usize>) {
         for at in written {
-            let deadline = cp.heap.borrow().items.get(at).map_or(0, |item| item.0);
-            let element = cp.elements[at];
-            self.engine.load(f::CPUDL_SET, element).await;
-            self.engine.store(f::CPUDL_SET, element, deadline).await;
+            self.rewrite(f::CPUDL_SET, cp.elements[at]).await;
         }
     }
 
@@ -179,7 +181,7 @@ impl Kernel {
         if !later.is_empty() {
             return true;
         }
-        engine.load(site, cp.elements[0]).await;
+        engine.touch(site, cp.elements[0]).await;
         let latest = cp.heap.borrow().items.first().copied();
         let fits =
             |item: &(u64, CpuId)| allowed.contains(item.1) && entity(p).deadline.get() < item.0;

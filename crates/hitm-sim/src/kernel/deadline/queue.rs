@@ -38,7 +38,7 @@ impl Kernel {
             return;
         }
         self.enqueue_dl_entity(rq, p).await;
-        self.engine.load(site, p.p.nr_cpus_allowed).await;
+        self.load_nr_cpus_allowed(site, p).await;
         if rq.curr.get() != p.id && p.allowed_count.get() > 1 {
             self.enqueue_pushable_dl_task(rq, p).await;
         }
@@ -75,7 +75,7 @@ impl Kernel {
                 // As much as its density allows until the deadline.
                 let laxity = u128::from(deadline - now) * u128::from(params.runtime.0);
                 dl.left.set((laxity / u128::from(params.deadline.0)) as i64);
-                self.store_dl(dl).await;
+                self.store_dl(dl, deadline).await;
             }
         }
     }
@@ -88,9 +88,8 @@ impl Kernel {
     }
 
     async fn start_period(&self, dl: &DlTask, now: u64) {
-        dl.deadline.set(now + dl.params.deadline.0);
         dl.left.set(dl.params.runtime.0 as i64);
-        self.store_dl(dl).await;
+        self.store_dl(dl, now + dl.params.deadline.0).await;
     }
 
     /// Adds the runtime of as many periods as it takes to pay what was overrun.
@@ -100,25 +99,28 @@ impl Kernel {
             dl.left.set(0);
         }
         let runtime = dl.params.runtime.0 as i64;
+        let mut deadline = dl.deadline.get();
         if dl.left.get() <= 0 {
             let periods = dl.left.get().unsigned_abs() / dl.params.runtime.0 + 1;
             dl.left.set(dl.left.get() + periods as i64 * runtime);
-            dl.deadline
-                .set(dl.deadline.get() + periods * dl.params.period.0);
+            deadline += periods * dl.params.period.0;
         }
-        if dl.deadline.get() < now {
+        if deadline < now {
             self.start_period(dl, now).await;
         } else {
-            self.store_dl(dl).await;
+            self.store_dl(dl, deadline).await;
         }
         dl.is_yielded.set(false);
         dl.is_throttled.set(false);
     }
 
-    async fn store_dl(&self, dl: &DlTask) {
-        let site = f::ENQUEUE_TASK_DL;
-        self.touch(site, dl.p.deadline, dl.deadline.get()).await;
-        self.touch(site, dl.p.runtime, dl.left.get() as u64).await;
+    /// Writes its deadline, and the runtime that it has left.
+    async fn store_dl(&self, dl: &DlTask, deadline: u64) {
+        let (engine, site) = (&self.engine, f::ENQUEUE_TASK_DL);
+        let before = dl.deadline.replace(deadline);
+        engine.load_known(site, dl.p.deadline, before).await;
+        engine.store(site, dl.p.deadline, deadline).await;
+        self.rewrite(site, dl.p.runtime).await;
     }
 
     async fn enqueue_dl_entity(&self, rq: &Rq, p: &Task) {
@@ -133,16 +135,21 @@ impl Kernel {
             (parent, before, queue.len() as u64)
         };
         dl.is_queued.set(true);
-        self.touch(site, of_rq.p.root, u64::from(p.id.0)).await;
+        self.rewrite(site, of_rq.p.root).await;
         if let Some(parent) = parent {
             let parent = self.task(parent);
-            self.touch(site, entity(&parent).p.rb_node, u64::from(p.id.0))
-                .await;
+            self.rewrite(site, entity(&parent).p.rb_node).await;
         }
-        self.engine.store(site, dl.p.rb_node, 1).await;
-        self.touch(site, of_rq.p.nr_running, count).await;
+        self.engine.dirty(site, dl.p.rb_node).await;
+        self.engine
+            .load_known(site, of_rq.p.nr_running, count - 1)
+            .await;
+        self.engine.store(site, of_rq.p.nr_running, count).await;
         self.add_nr_running(site, rq, 1).await;
-        self.engine.load(site, of_rq.p.earliest_curr).await;
+        let known = before.unwrap_or(0);
+        self.engine
+            .load_known(site, of_rq.p.earliest_curr, known)
+            .await;
         if before.is_none() {
             let domain = &self.root_domains[rq.root_domain];
             self.cpupri_set_vector(&domain.cpupri, rq.cpu, CPUPRI_HIGHER)
@@ -164,9 +171,12 @@ impl Kernel {
             let earliest = queue.first().map(|(earliest, _)| *earliest);
             (earliest, queue.len() as u64)
         };
-        self.touch(site, of_rq.p.root, 0).await;
-        self.engine.store(site, dl.p.rb_node, 0).await;
-        self.touch(site, of_rq.p.nr_running, count).await;
+        self.rewrite(site, of_rq.p.root).await;
+        self.engine.dirty(site, dl.p.rb_node).await;
+        self.engine
+            .load_known(site, of_rq.p.nr_running, count + 1)
+            .await;
+        self.engine.store(site, of_rq.p.nr_running, count).await;
         self.sub_nr_running(site, rq, 1).await;
         self.set_earliest(rq, site, earliest).await;
         if earliest.is_none() {
@@ -180,7 +190,7 @@ impl Kernel {
         let (of_rq, domain) = (self.dl_rq(rq.cpu), self.dl_domain(rq.cpu));
         let value = earliest.unwrap_or(0);
         self.engine.store(site, of_rq.p.earliest_curr, value).await;
-        self.engine.load(site, rq.p.rd).await;
+        self.engine.touch(site, rq.p.rd).await;
         match earliest {
             Some(earliest) => self.cpudl_set(&domain.cpudl, rq.cpu, earliest).await,
             None => self.cpudl_clear(&domain.cpudl, rq.cpu).await,
@@ -191,33 +201,35 @@ impl Kernel {
     pub(in crate::kernel) async fn pick_task_dl(&self, rq: &Rq) -> Option<Rc<Task>> {
         let of_rq = &self.deadline.get()?.rqs[rq.cpu.index()];
         let site = f::PICK_TASK_DL;
-        self.engine.load(site, of_rq.p.nr_running).await;
+        let count = of_rq.inner.borrow().queue.len() as u64;
+        self.engine
+            .load_known(site, of_rq.p.nr_running, count)
+            .await;
         let (_, first) = of_rq.inner.borrow().queue.first().copied()?;
-        self.engine.load(site, of_rq.p.root).await;
+        self.engine.touch(site, of_rq.p.root).await;
         Some(self.task(first))
     }
 
     /// A task of the class gets the CPU.
     pub(in crate::kernel) async fn set_next_task_dl(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::SET_NEXT_TASK_DL);
-        engine.store(site, p.p.exec_start, engine.now().0).await;
-        p.exec_start.set(engine.now());
+        let now = engine.now();
+        p.exec_start.set(now);
+        engine.store(site, p.p.exec_start, now.0).await;
         self.dequeue_pushable_dl_task(rq, p).await;
         let of_rq = self.dl_rq(rq.cpu);
-        engine.load(site, of_rq.p.pushable).await;
+        engine.touch(site, of_rq.p.pushable).await;
         let has_pushable = !of_rq.inner.borrow().pushable.is_empty();
         if has_pushable {
             of_rq.inner.borrow_mut().push_wanted = true;
-            engine.store(site, rq.p.balance_callback, 1).await;
+            engine.dirty(site, rq.p.balance_callback).await;
         }
     }
 
     /// A task of the class loses the CPU; it is still runnable when it is on the queue.
     pub(in crate::kernel) async fn put_prev_task_dl(&self, rq: &Rq, p: &Task) {
         self.update_curr_dl(rq).await;
-        self.engine
-            .load(f::SET_NEXT_TASK_DL, p.p.nr_cpus_allowed)
-            .await;
+        self.load_nr_cpus_allowed(f::SET_NEXT_TASK_DL, p).await;
         if entity(p).is_queued.get() && p.allowed_count.get() > 1 {
             self.enqueue_pushable_dl_task(rq, p).await;
         }
@@ -232,7 +244,7 @@ impl Kernel {
         };
         let span = self.update_curr_common(&curr, site).await;
         dl.left.set(dl.left.get().saturating_sub_unsigned(span.0));
-        engine.store(site, dl.p.runtime, dl.left.get() as u64).await;
+        engine.dirty(site, dl.p.runtime).await;
         let is_over = dl.left.get() <= 0 || dl.is_yielded.get();
         if !is_over || !dl.is_queued.get() {
             return;
@@ -283,11 +295,13 @@ impl Kernel {
 
     /// A task was woken on a run queue whose running task is of the class, too.
     pub(in crate::kernel) async fn wakeup_preempt_dl(&self, rq: &Rq, p: &Task, curr: &Task) {
+        let (site, of_curr) = (f::WAKEUP_PREEMPT_DL, entity(curr));
+        let deadline = of_curr.deadline.get();
         self.engine
-            .load(f::WAKEUP_PREEMPT_DL, entity(curr).p.deadline)
+            .load_known(site, of_curr.p.deadline, deadline)
             .await;
         let is_queued = entity(p).is_queued.get();
-        if is_queued && entity(p).is_before(entity(curr)) {
+        if is_queued && entity(p).is_before(of_curr) {
             self.resched_curr(rq).await;
         }
     }

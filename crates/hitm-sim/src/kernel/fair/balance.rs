@@ -15,7 +15,7 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
-use super::places::CfsMember;
+use super::places::CfsWord;
 use crate::kernel::Kernel;
 use crate::kernel::core::Wake;
 use crate::kernel::cpumask::CpuMask;
@@ -125,13 +125,15 @@ impl Kernel {
         if self.balancer.is_some() {
             return self.newidle_by_domains(rq).await;
         }
-        engine.load(site, rq.p.rd).await;
+        engine.touch(site, rq.p.rd).await;
         let overloaded = self.root_domains[rq.root_domain].overloaded;
         // Unless some run queue of the root domain has two tasks, there is nothing to take.
         if engine.load(site, overloaded).await == 0 {
             return false;
         }
-        engine.load(site, rq.p.avg_idle).await;
+        engine
+            .load_known(site, rq.p.avg_idle, rq.avg_idle.get().0)
+            .await;
         let near_count = rq
             .llc
             .get()
@@ -161,7 +163,7 @@ impl Kernel {
             let own = cpus.iter().position(|cpu| *cpu == rq.cpu).unwrap_or(0);
             let equal = known.iter().find(|domain| domain.cpus == cpus).cloned();
             let domain = equal.unwrap_or_else(|| {
-                let nr_queued = |cpu: &CpuId| self.rq(*cpu).p.cfs[CfsMember::NrQueued as usize];
+                let nr_queued = |cpu: &CpuId| self.rq(*cpu).p.cfs[CfsWord::NrQueued as usize];
                 let nr_queued = cpus.iter().map(nr_queued).collect();
                 known.push(Rc::new(LlcDomain { cpus, nr_queued }));
                 Rc::clone(&known[known.len() - 1])

@@ -11,7 +11,7 @@
 //! is not gone through. A CPU that was newly idle does not update those of others.
 
 use super::cfs_rq::CfsId;
-use super::places::CfsMember;
+use super::places::CfsWord;
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
@@ -24,9 +24,7 @@ impl Kernel {
         self.rq_lock(rq).await;
         self.update_rq_clock(rq).await;
         let root = CfsId(u32::from(rq.cpu.0));
-        self.load_cfs(site, root, CfsMember::Avg).await;
-        let averages = self.averages_word(root);
-        self.store_cfs(site, root, CfsMember::Avg, averages).await;
+        self.tell_averages(site, root).await;
         self.rq_unlock(rq).await;
         if irqs {
             engine.set_irqs(true);
@@ -40,7 +38,8 @@ impl Kernel {
         let state = &self.balancer_of().cpus[rq.cpu.index()];
         let since = self.engine.now().saturating_sub(state.updated_at.get());
         let root = CfsId(u32::from(rq.cpu.0));
-        let told = self.load_cfs(f::SCHED_BALANCE_DOMAINS, root, CfsMember::Avg);
+        let told = self.cfs_word(root, CfsWord::Avg);
+        let told = self.engine.load(f::SCHED_BALANCE_DOMAINS, told);
         if told.await != 0 && since >= self.tick_period {
             self.update_blocked_averages(rq).await;
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::cfs_rq::CfsId;
 use super::entity::{EntityId, Owner};
-use super::places::{CfsMember, SeMember};
+use super::places::{CfsMember, CfsWord, SeMember};
 use super::tree::{Dequeue, Enqueue};
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
@@ -137,7 +137,11 @@ impl Kernel {
         let site = f::PICK_NEXT_TASK_FAIR;
         let root = CfsId(u32::from(rq.cpu.0));
         'again: loop {
-            self.load_cfs(site, root, CfsMember::NrQueued).await;
+            let h_nr_queued = self.fair.groups.borrow().tree.q(root).h_nr_queued;
+            let place = self.cfs_word(root, CfsWord::NrQueued);
+            self.engine
+                .load_known(site, place, u64::from(h_nr_queued))
+                .await;
             if self.fair.groups.borrow().tree.q(root).nr_queued == 0 {
                 return None;
             }
@@ -151,8 +155,8 @@ impl Kernel {
                 let Some(se) = se else {
                     continue 'again;
                 };
-                self.load_cfs(site, cfs, CfsMember::Timeline).await;
-                self.load_se(site, se, SeMember::Deadline).await;
+                self.touch_cfs(site, cfs, CfsMember::Timeline).await;
+                self.touch_se(site, se, SeMember::Deadline).await;
                 if self.is_delayed(se) {
                     self.leave_late(rq, se).await;
                     continue 'again;
@@ -205,11 +209,11 @@ impl Kernel {
         self.update_averages(rq, Some(p));
         for se in self.entities_up(p.se) {
             let cfs = self.queue_of(se);
-            self.load_se(site, se, SeMember::RunNode).await;
-            self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
+            self.touch_se(site, se, SeMember::RunNode).await;
+            self.dirty_cfs(site, cfs, CfsMember::Timeline).await;
             self.update_load(cfs, se, site).await;
-            self.store_se(site, se, SeMember::ExecStart, 0).await;
-            self.store_cfs(site, cfs, CfsMember::Curr, 1).await;
+            self.dirty_se(site, se, SeMember::ExecStart).await;
+            self.dirty_cfs(site, cfs, CfsMember::Curr).await;
             let now = engine.now().0;
             self.fair.groups.borrow_mut().tree.set_next(se, now);
         }
@@ -224,12 +228,12 @@ impl Kernel {
             let now = engine.now().0;
             if self.fair.groups.borrow().tree.se(se).on_rq {
                 self.update_curr_fair(rq, cfs).await;
-                self.store_se(site, se, SeMember::RunNode, 1).await;
-                self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
+                self.dirty_se(site, se, SeMember::RunNode).await;
+                self.dirty_cfs(site, cfs, CfsMember::Timeline).await;
                 self.update_load(cfs, se, site).await;
             }
             self.fair.groups.borrow_mut().tree.put_prev(se, now);
-            self.store_cfs(site, cfs, CfsMember::Curr, 0).await;
+            self.dirty_cfs(site, cfs, CfsMember::Curr).await;
         }
     }
 
@@ -249,8 +253,8 @@ impl Kernel {
         self.update_curr_fair(rq, cfs).await;
         let now = self.engine.now().0;
         self.fair.groups.borrow_mut().tree.yield_curr(cfs, now);
-        let place = self.se_place(p.se, SeMember::Deadline);
-        self.engine.store(f::TASK_TICK_FAIR, place, now).await;
+        let place = self.se_member(p.se, SeMember::Deadline);
+        self.engine.dirty(f::TASK_TICK_FAIR, place).await;
     }
 
     /// Reschedules the CPU if a woken task should take it from the running one.
@@ -277,7 +281,7 @@ impl Kernel {
             return;
         }
         self.update_curr_fair(rq, cfs).await;
-        self.load_cfs(site, cfs, CfsMember::Timeline).await;
+        self.touch_cfs(site, cfs, CfsMember::Timeline).await;
         let picked = self.fair.groups.borrow().tree.pick_eevdf(cfs);
         if picked == Some(se) {
             self.resched_curr_lazy(rq).await;

@@ -17,12 +17,32 @@ use super::cfs_rq::CfsId;
 use super::group::GroupId;
 use super::places::CfsMember;
 use super::profile::DistributeCall;
+use crate::engine::Site;
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::hrtimer::Expiry;
 use crate::kernel::smp::Call;
 
 impl Kernel {
+    /// Runtime left of a group's quota, whose lock is held.
+    fn bandwidth_runtime(&self, group: GroupId) -> u64 {
+        let groups = self.fair.groups.borrow();
+        let bandwidth = groups.groups[group.index()].bandwidth.as_ref();
+        bandwidth.map_or(0, |bandwidth| bandwidth.runtime)
+    }
+
+    pub(super) async fn load_bandwidth(&self, site: Site, group: GroupId) {
+        let place = self.fair.group_places(group).bandwidth_runtime;
+        let known = self.bandwidth_runtime(group);
+        self.engine.load_known(site, place, known).await;
+    }
+
+    pub(super) async fn store_bandwidth(&self, site: Site, group: GroupId) {
+        let place = self.fair.group_places(group).bandwidth_runtime;
+        let runtime = self.bandwidth_runtime(group);
+        self.engine.store(site, place, runtime).await;
+    }
+
     /// Starts the period timer of a quota, whose lock is held, unless it runs.
     pub(in crate::kernel) async fn start_cfs_bandwidth(&self, group: GroupId) {
         let at = {
@@ -53,10 +73,10 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::SCHED_CFS_PERIOD_TIMER);
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
-        engine.load(site, places.bandwidth_runtime).await;
+        self.load_bandwidth(site, group).await;
         engine.call(site, self.costs.function);
         let (is_over, has_throttled) = self.refill(group);
-        engine.store(site, places.bandwidth_runtime, 1).await;
+        self.store_bandwidth(site, group).await;
         engine.store(site, places.bandwidth_flags, 1).await;
         if has_throttled {
             // Locks of run queues are taken before that of the quota, so that this one is given up.
@@ -161,8 +181,8 @@ impl Kernel {
     ) -> bool {
         let (engine, site) = (&self.engine, f::DISTRIBUTE_CFS_RUNTIME);
         let rq = self.rq(self.cpu_of(cfs));
-        let list = self.cfs_place(cfs, CfsMember::ThrottledList);
-        engine.load(site, list).await;
+        let list = self.cfs_member(cfs, CfsMember::ThrottledList);
+        engine.touch(site, list).await;
         call.lock_wait += self.rq_lock(rq).await;
         call.rqs += 1;
         let lack = {
@@ -176,7 +196,7 @@ impl Kernel {
         };
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
-        engine.load(site, places.bandwidth_runtime).await;
+        self.load_bandwidth(site, group).await;
         let (left, remaining) = {
             let mut groups = self.fair.groups.borrow_mut();
             let bandwidth = groups.groups[group.index()].bandwidth.as_mut();
@@ -190,10 +210,10 @@ impl Kernel {
             (runtime.due_at, runtime.asked_at) = (due_at, None);
             (left, runtime.remaining)
         };
-        engine.store(site, places.bandwidth_runtime, left).await;
+        self.store_bandwidth(site, group).await;
         self.spin_unlock(places.bandwidth_lock).await;
-        let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
-        engine.store(site, place, remaining as u64).await;
+        let place = self.cfs_member(cfs, CfsMember::RuntimeRemaining);
+        engine.dirty(site, place).await;
         if remaining > 0 {
             if !self.fair.throttling.is_async() {
                 call.add(self.unthrottle_cfs_rq(rq, cfs).await);
@@ -219,8 +239,8 @@ impl Kernel {
             lists[cpu.index()].push(cfs);
             lists[cpu.index()].len() == 1
         };
-        let list = self.cfs_place(cfs, CfsMember::ThrottledCsdList);
-        self.engine.store(site, list, 1).await;
+        let list = self.cfs_member(cfs, CfsMember::ThrottledCsdList);
+        self.engine.dirty(site, list).await;
         is_first && self.queue_call(cpu, Call::Unthrottle, site).await
     }
 
@@ -239,8 +259,8 @@ impl Kernel {
         let list = std::mem::take(&mut self.fair.csd_lists.borrow_mut()[cpu.index()]);
         for cfs in list {
             self.fair.set_csd_queued(cfs, false);
-            let place = self.cfs_place(cfs, CfsMember::ThrottledCsdList);
-            engine.store(f::CFSB_CSD_UNTHROTTLE, place, 0).await;
+            let place = self.cfs_member(cfs, CfsMember::ThrottledCsdList);
+            engine.dirty(f::CFSB_CSD_UNTHROTTLE, place).await;
             if self.fair.groups.borrow().tree.q(cfs).runtime.is_throttled {
                 call.add(self.unthrottle_cfs_rq(rq, cfs).await);
             }
@@ -278,7 +298,7 @@ impl Kernel {
         let times = self.fair.times;
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
-        engine.load(site, places.bandwidth_runtime).await;
+        self.load_bandwidth(site, group).await;
         let now = engine.now().0;
         let is_worth_it = {
             let mut groups = self.fair.groups.borrow_mut();

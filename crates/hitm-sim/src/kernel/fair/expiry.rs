@@ -29,7 +29,8 @@ impl Kernel {
             groups.group_of(cfs)
         };
         let (site, places) = (f::ACCOUNT_CFS_RQ_RUNTIME, self.fair.group_places(group));
-        self.engine.load(site, places.bandwidth_runtime).await;
+        // `expires_seq` lies beside it.
+        let _seen = self.engine.load(site, places.bandwidth_runtime).await;
         let mut groups = self.fair.groups.borrow_mut();
         let groups = &mut *groups;
         let runtime = &mut groups.tree.q_mut(cfs).runtime;

@@ -10,25 +10,33 @@ use std::rc::Rc;
 
 use super::cfs_rq::CfsId;
 use super::entity::{EntityId, Owner};
-use super::places::{CfsMember, SeMember};
+use super::places::{CfsMember, CfsWord, SeMember};
 use super::tree::{Dequeue, Enqueue, Ran};
-use crate::engine::{LoadFuture, Place, Site, StoreFuture};
+use crate::engine::{Opaque, Place, Site, StoreFuture, TouchFuture};
 use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 use crate::kernel::task::Task;
 
 impl Kernel {
-    /// Place of a member of a queue.
-    pub(in crate::kernel) fn cfs_place(&self, cfs: CfsId, member: CfsMember) -> Place {
+    /// A word of a queue that other CPUs read.
+    pub(in crate::kernel) fn cfs_word(&self, cfs: CfsId, word: CfsWord) -> Place {
         match self.rqs.get(cfs.index()) {
-            Some(rq) => rq.p.cfs[member as usize],
+            Some(rq) => rq.p.cfs[word as usize],
+            None => self.fair.pools.word(cfs, word),
+        }
+    }
+
+    /// A member of a queue.
+    pub(in crate::kernel) fn cfs_member(&self, cfs: CfsId, member: CfsMember) -> Opaque {
+        match self.rqs.get(cfs.index()) {
+            Some(rq) => rq.p.cfs_opaque[member as usize],
             None => self.fair.pools.queue(cfs, member),
         }
     }
 
-    /// Place of a member of an entity.
-    pub(in crate::kernel) fn se_place(&self, se: EntityId, member: SeMember) -> Place {
+    /// A member of an entity.
+    pub(in crate::kernel) fn se_member(&self, se: EntityId, member: SeMember) -> Opaque {
         let owner = self.fair.groups.borrow().tree.se(se).owner;
         match owner {
             Owner::Task(task) => self.task(task).p.se[member as usize],
@@ -36,34 +44,20 @@ impl Kernel {
         }
     }
 
-    pub(super) fn load_cfs(&self, site: Site, cfs: CfsId, member: CfsMember) -> LoadFuture<'_> {
-        self.engine.load(site, self.cfs_place(cfs, member))
+    pub(super) fn touch_cfs(&self, site: Site, cfs: CfsId, member: CfsMember) -> TouchFuture<'_> {
+        self.engine.touch(site, self.cfs_member(cfs, member))
     }
 
-    pub(super) fn store_cfs(
-        &self,
-        site: Site,
-        cfs: CfsId,
-        member: CfsMember,
-        value: u64,
-    ) -> StoreFuture<'_> {
-        let place = self.cfs_place(cfs, member);
-        self.engine.store(site, place, value)
+    pub(super) fn dirty_cfs(&self, site: Site, cfs: CfsId, member: CfsMember) -> StoreFuture<'_> {
+        self.engine.dirty(site, self.cfs_member(cfs, member))
     }
 
-    pub(super) fn load_se(&self, site: Site, se: EntityId, member: SeMember) -> LoadFuture<'_> {
-        self.engine.load(site, self.se_place(se, member))
+    pub(super) fn touch_se(&self, site: Site, se: EntityId, member: SeMember) -> TouchFuture<'_> {
+        self.engine.touch(site, self.se_member(se, member))
     }
 
-    pub(super) fn store_se(
-        &self,
-        site: Site,
-        se: EntityId,
-        member: SeMember,
-        value: u64,
-    ) -> StoreFuture<'_> {
-        let place = self.se_place(se, member);
-        self.engine.store(site, place, value)
+    pub(super) fn dirty_se(&self, site: Site, se: EntityId, member: SeMember) -> StoreFuture<'_> {
+        self.engine.dirty(site, self.se_member(se, member))
     }
 
     /// The entity, its parent, and so on to the root.
@@ -95,13 +89,12 @@ impl Kernel {
         let ran = self.fair.groups.borrow_mut().tree.enqueue(se, now, how);
         self.charge(rq, cfs, ran).await;
         self.update_load(cfs, se, site).await;
-        let load = self.fair.groups.borrow().tree.q(cfs).load;
-        self.store_cfs(site, cfs, CfsMember::Load, load).await;
-        self.store_se(site, se, SeMember::Vruntime, now).await;
-        self.load_cfs(site, cfs, CfsMember::Timeline).await;
-        self.store_se(site, se, SeMember::RunNode, 1).await;
-        self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
-        self.store_se(site, se, SeMember::OnRq, 1).await;
+        self.dirty_cfs(site, cfs, CfsMember::Load).await;
+        self.dirty_se(site, se, SeMember::Vruntime).await;
+        self.touch_cfs(site, cfs, CfsMember::Timeline).await;
+        self.dirty_se(site, se, SeMember::RunNode).await;
+        self.dirty_cfs(site, cfs, CfsMember::Timeline).await;
+        self.dirty_se(site, se, SeMember::OnRq).await;
         if self.fair.groups.borrow().tree.q(cfs).nr_queued == 1 {
             self.check_enqueue_throttle(rq, cfs).await;
             self.list_add_leaf(cfs).await;
@@ -125,14 +118,13 @@ impl Kernel {
         self.charge(rq, cfs, ran).await;
         self.update_load(cfs, se, site).await;
         if !is_off {
-            self.store_se(site, se, SeMember::OnRq, 3).await;
+            self.dirty_se(site, se, SeMember::OnRq).await;
             return false;
         }
-        self.load_se(site, se, SeMember::RunNode).await;
-        self.store_cfs(site, cfs, CfsMember::Timeline, 1).await;
-        self.store_se(site, se, SeMember::OnRq, 0).await;
-        let load = self.fair.groups.borrow().tree.q(cfs).load;
-        self.store_cfs(site, cfs, CfsMember::Load, load).await;
+        self.touch_se(site, se, SeMember::RunNode).await;
+        self.dirty_cfs(site, cfs, CfsMember::Timeline).await;
+        self.dirty_se(site, se, SeMember::OnRq).await;
+        self.dirty_cfs(site, cfs, CfsMember::Load).await;
         self.update_cfs_group(rq, se).await;
         if self.fair.groups.borrow().tree.q(cfs).nr_queued == 0 {
             self.return_cfs_rq_runtime(cfs).await;
@@ -147,7 +139,7 @@ impl Kernel {
         let now = engine.now().0;
         self.fair.groups.borrow_mut().tree.requeue_delayed(se, now);
         self.update_load(cfs, se, site).await;
-        self.store_se(site, se, SeMember::OnRq, 1).await;
+        self.dirty_se(site, se, SeMember::OnRq).await;
     }
 
     /// `count` more tasks are queued on a queue and below.
@@ -158,18 +150,16 @@ impl Kernel {
             queue.h_nr_queued = (i64::from(queue.h_nr_queued) + count) as u32;
             u64::from(queue.h_nr_queued)
         };
-        let place = self.cfs_place(cfs, CfsMember::NrQueued);
+        let place = self.cfs_word(cfs, CfsWord::NrQueued);
         self.engine.store(site, place, after).await;
     }
 
     /// `update_load_avg`: brings the averages of an entity and its queue up to date.
     pub(in crate::kernel) async fn update_load(&self, cfs: CfsId, se: EntityId, site: Site) {
         let engine = &self.engine;
-        self.load_se(site, se, SeMember::Avg).await;
-        self.store_se(site, se, SeMember::Avg, 1).await;
-        self.load_cfs(site, cfs, CfsMember::Avg).await;
-        let averages = self.averages_word(cfs);
-        self.store_cfs(site, cfs, CfsMember::Avg, averages).await;
+        self.touch_se(site, se, SeMember::Avg).await;
+        self.dirty_se(site, se, SeMember::Avg).await;
+        self.tell_averages(site, cfs).await;
         let now = engine.now().0;
         let interval = self.fair.load_interval;
         let reported = self
@@ -179,11 +169,22 @@ impl Kernel {
             .report_load(cfs, now, interval);
         if reported {
             let group = self.fair.groups.borrow().group_of(cfs);
-            let place = self.cfs_place(cfs, CfsMember::TgLoadAvgContrib);
+            let contrib = self.cfs_member(cfs, CfsMember::TgLoadAvgContrib);
             let load_avg = self.fair.group_places(group).load_avg;
-            engine.fetch_add(f::UPDATE_TG_LOAD_AVG, load_avg, 1).await;
-            engine.store(f::UPDATE_TG_LOAD_AVG, place, now).await;
+            engine
+                .fetch_add(f::UPDATE_TG_LOAD_AVG, load_avg.into(), 1)
+                .await;
+            engine.dirty(f::UPDATE_TG_LOAD_AVG, contrib).await;
         }
+    }
+
+    /// Brings the averages of a queue up to date for those who read them without its lock.
+    pub(super) async fn tell_averages(&self, site: Site, cfs: CfsId) {
+        let place = self.cfs_word(cfs, CfsWord::Avg);
+        // Only the lock's holders write them, and they have the whole averages.
+        let _told = self.engine.load(site, place).await;
+        let averages = self.averages_word(cfs);
+        self.engine.store(site, place, averages).await;
     }
 
     /// Averages of a queue, whose CPU's run queue is locked, as others see them. Those of groups' queues
@@ -209,10 +210,10 @@ impl Kernel {
             }
             cfs
         };
-        self.load_cfs(site, cfs, CfsMember::Load).await;
+        self.touch_cfs(site, cfs, CfsMember::Load).await;
         let group = self.fair.groups.borrow().group_of(cfs);
         engine
-            .load(site, self.fair.group_places(group).load_avg)
+            .touch(site, self.fair.group_places(group).load_avg)
             .await;
         let (weight, before, queue) = {
             let groups = self.fair.groups.borrow();
@@ -225,8 +226,8 @@ impl Kernel {
         self.update_curr_fair(rq, queue).await;
         let now = engine.now().0;
         self.fair.groups.borrow_mut().tree.reweight(se, weight, now);
-        self.store_se(site, se, SeMember::Load, weight).await;
-        self.store_se(site, se, SeMember::Vruntime, now).await;
+        self.dirty_se(site, se, SeMember::Load).await;
+        self.dirty_se(site, se, SeMember::Vruntime).await;
     }
 
     /// Charges the running entity of a queue.
@@ -247,9 +248,9 @@ impl Kernel {
             if let Some(task) = self.task_of_entity(curr) {
                 task.count(|totals| totals.run_time += hitm_base::Cycles(ran.delta));
             }
-            let place = self.se_place(curr, SeMember::ExecStart);
-            engine.load(site, place).await;
-            engine.store(site, place, engine.now().0).await;
+            let exec_start = self.se_member(curr, SeMember::ExecStart);
+            engine.touch(site, exec_start).await;
+            engine.dirty(site, exec_start).await;
         }
         self.account_cfs_rq_runtime(rq, cfs, ran.delta).await;
         if ran.wants_resched {

@@ -44,8 +44,8 @@ impl Kernel {
         let rq = self.rq(engine.cpu());
         self.rq_lock(rq).await;
         let cfs = self.queue_of(p.se);
-        let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
-        engine.load(site, place).await;
+        let place = self.cfs_member(cfs, CfsMember::ThrottleCount);
+        engine.touch(site, place).await;
         let is_throttled = self.fair.groups.borrow().is_throttled_hierarchy(cfs);
         if is_throttled && p.class() == Class::Fair {
             self.update_rq_clock(rq).await;
@@ -77,11 +77,11 @@ impl Kernel {
         for se in self.entities_up(p.se) {
             self.fair.note_taken_off(self.queue_of(se), now);
         }
-        let list = self.cfs_place(cfs, CfsMember::Limbo);
-        self.engine.load(site, list).await;
-        self.engine.store(site, list, u64::from(p.id.0)).await;
-        let node = self.se_place(p.se, SeMember::RunNode);
-        self.engine.store(site, node, 1).await;
+        let list = self.cfs_member(cfs, CfsMember::Limbo);
+        self.engine.touch(site, list).await;
+        self.engine.dirty(site, list).await;
+        let node = self.se_member(p.se, SeMember::RunNode);
+        self.engine.dirty(site, node).await;
     }
 
     /// Somebody else takes a task out of its limbo, because it changes its class or its CPU. It stays
@@ -100,14 +100,14 @@ impl Kernel {
     /// Puts the tasks of a limbo, whose head was read, back on their queue; the run queue is locked.
     pub(in crate::kernel) async fn leave_limbo(&self, rq: &Rq, cfs: CfsId, tasks: &[TaskId]) {
         let (engine, site) = (&self.engine, f::TG_UNTHROTTLE_UP);
-        let list = self.cfs_place(cfs, CfsMember::Limbo);
+        let list = self.cfs_member(cfs, CfsMember::Limbo);
         for id in tasks {
             let p = self.task(*id);
             p.is_throttled.set(false);
             engine
-                .store(site, self.se_place(p.se, SeMember::RunNode), 0)
+                .dirty(site, self.se_member(p.se, SeMember::RunNode))
                 .await;
-            engine.store(site, list, 0).await;
+            engine.dirty(site, list).await;
             self.enqueue_task_fair(rq, &p).await;
         }
     }

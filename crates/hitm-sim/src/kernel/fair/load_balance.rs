@@ -17,7 +17,7 @@ use hitm_base::{CpuId, Cycles};
 use super::domains::SchedDomain;
 use super::group_stats::{Busiest, CpuStats, GroupStats, Migrate, find_busiest};
 use super::pelt::{Load, SCALE};
-use super::places::CfsMember;
+use super::places::CfsWord;
 use crate::engine::Place;
 use crate::kernel::Kernel;
 use crate::kernel::cpumask::CpuMask;
@@ -232,10 +232,10 @@ impl Kernel {
     /// In the order in which [`Kernel::domain_stats`] takes them.
     fn stat_places(&self, cpu: CpuId) -> [Place; 4] {
         let places = &self.rq(cpu).p;
-        let cfs = |member: CfsMember| places.cfs[member as usize];
+        let cfs = |member: CfsWord| places.cfs[member as usize];
         [
-            cfs(CfsMember::Avg),
-            cfs(CfsMember::NrQueued),
+            cfs(CfsWord::Avg),
+            cfs(CfsWord::NrQueued),
             places.nr_running,
             places.curr,
         ]
@@ -308,8 +308,8 @@ impl Kernel {
                 break;
             }
             let p = self.task(*id);
-            let place = self.se_place(p.se, super::places::SeMember::ExecStart);
-            self.engine.load(f::DETACH_TASKS, place).await;
+            let exec_start = self.se_member(p.se, super::places::SeMember::ExecStart);
+            self.engine.touch(f::DETACH_TASKS, exec_start).await;
             if !p.may_run_on(target.cpu) {
                 pinned += 1;
                 continue;

@@ -391,8 +391,10 @@ impl Kernel {
         if engine.load(site, rq.p.ttwu_pending).await != 0 {
             return false;
         }
-        engine.load(site, rq.p.rd).await;
-        engine.load(site, rq.p.avg_idle).await;
+        engine.touch(site, rq.p.rd).await;
+        engine
+            .load_known(site, rq.p.avg_idle, rq.avg_idle.get().0)
+            .await;
         let overloaded = self.root_domains[rq.root_domain].overloaded;
         let expected = rq.avg_idle.get();
         if engine.load(site, overloaded).await == 0 || expected < first.newidle_cost.get() {

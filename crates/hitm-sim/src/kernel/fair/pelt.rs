@@ -175,7 +175,7 @@ impl Kernel {
     }
 
     /// Brings the averages of a CPU, whose run queue is locked, to the present. Others know those that it
-    /// stored last (`CfsMember::Avg`).
+    /// stored last (`CfsWord::Avg`).
     pub(super) fn update_cpu_load(&self, rq: &Rq) -> Load {
         let now = {
             let groups = self.fair.groups.borrow();

@@ -4,7 +4,7 @@ use hitm_base::CpuId;
 
 use super::cfs_rq::CfsId;
 use super::group::GroupId;
-use crate::engine::{Arena, ObjectPool, Place, PrefetchStep, SimError};
+use crate::engine::{Arena, Object, ObjectPool, Opaque, Place, PrefetchStep, SimError};
 use crate::kernel::places::places;
 
 macro_rules! members {
@@ -21,13 +21,19 @@ macro_rules! members {
 }
 
 members! {
-    /// Members of `struct cfs_rq`.
+    /// Members of `struct cfs_rq` that other CPUs read.
+    CfsWord {
+        NrQueued = "h_nr_queued",
+        Avg = "avg",
+    }
+}
+
+members! {
+    /// Members of `struct cfs_rq` without a modelled content.
     CfsMember {
         Load = "load",
-        NrQueued = "h_nr_queued",
         Timeline = "tasks_timeline",
         Curr = "curr",
-        Avg = "avg",
         TgLoadAvgContrib = "tg_load_avg_contrib",
         OnList = "on_list",
         LeafList = "leaf_cfs_rq_list",
@@ -41,7 +47,7 @@ members! {
 }
 
 members! {
-    /// Members of `struct sched_entity`.
+    /// Members of `struct sched_entity`, none of which has a modelled content.
     SeMember {
         Load = "load",
         RunNode = "run_node",
@@ -56,7 +62,7 @@ members! {
 /// Places of the members of one task's entity or one CPU's root queue, by member.
 pub(in crate::kernel) fn places_in(
     arena: &mut Arena,
-    object: &crate::engine::Object,
+    object: &Object,
     prefix: &str,
     paths: &[&str],
 ) -> Result<Vec<Place>, SimError> {
@@ -64,18 +70,29 @@ pub(in crate::kernel) fn places_in(
     paths.iter().map(place).collect()
 }
 
+/// The same of members without a modelled content.
+pub(in crate::kernel) fn opaque_in(
+    arena: &mut Arena,
+    object: &Object,
+    prefix: &str,
+    paths: &[&str],
+) -> Result<Vec<Opaque>, SimError> {
+    let member = |path: &&str| arena.opaque(object, &format!("{prefix}.{path}"));
+    paths.iter().map(member).collect()
+}
+
 places! {
     /// The shared members of a task group.
     #[derive(Debug, Clone, Copy)]
     GroupPlaces {
-        cfs_rq = "cfs_rq",
-        load_avg = "load_avg",
-        siblings = "siblings",
-        children = "children",
+        cfs_rq: Opaque = "cfs_rq",
+        load_avg: Opaque = "load_avg",
+        siblings: Opaque = "siblings",
+        children: Opaque = "children",
         bandwidth_lock = "cfs_bandwidth.lock",
         bandwidth_runtime = "cfs_bandwidth.runtime",
         bandwidth_flags = "cfs_bandwidth.idle",
-        throttled_cfs_rq = "cfs_bandwidth.throttled_cfs_rq",
+        throttled_cfs_rq: Opaque = "cfs_bandwidth.throttled_cfs_rq",
     }
     with {}
 }
@@ -100,24 +117,38 @@ pub(in crate::kernel) struct GroupPools {
 
 impl GroupPools {
     pub(in crate::kernel) fn new(arena: &mut Arena, cpus: usize) -> Result<GroupPools, SimError> {
-        Ok(GroupPools {
+        let words = CfsWord::PATHS.len();
+        let of_queue = [CfsWord::PATHS, CfsMember::PATHS].concat();
+        let pools = GroupPools {
             cpus,
-            queues: arena.pool("cfs_rq", CfsMember::PATHS)?,
+            queues: arena.pool("cfs_rq", &of_queue)?,
             entities: arena.pool("sched_entity", SeMember::PATHS)?,
             queue_pointers: arena.pointer_arrays("task_group.cfs_rq->"),
-        })
+        };
+        pools.queues.make_opaque(words..of_queue.len());
+        pools.entities.make_opaque(0..SeMember::PATHS.len());
+        Ok(pools)
     }
 
-    /// A member of the queue of a group that is not the root.
-    pub(in crate::kernel) fn queue(&self, cfs: CfsId, member: CfsMember) -> Place {
+    /// A word of the queue of a group that is not the root.
+    pub(in crate::kernel) fn word(&self, cfs: CfsId, word: CfsWord) -> Place {
         let object = cfs.index() - self.cpus;
-        self.queues.place(object, member as usize, self.home(cfs))
+        self.queues.place(object, word as usize, self.home(cfs))
+    }
+
+    /// A member of such a queue.
+    pub(in crate::kernel) fn queue(&self, cfs: CfsId, member: CfsMember) -> Opaque {
+        let (object, index) = (
+            cfs.index() - self.cpus,
+            CfsWord::PATHS.len() + member as usize,
+        );
+        Opaque::of(self.queues.place(object, index, self.home(cfs)))
     }
 
     /// A member of the entity that stands for such a queue.
-    pub(in crate::kernel) fn entity(&self, cfs: CfsId, member: SeMember) -> Place {
+    pub(in crate::kernel) fn entity(&self, cfs: CfsId, member: SeMember) -> Opaque {
         let object = cfs.index() - self.cpus;
-        self.entities.place(object, member as usize, self.home(cfs))
+        Opaque::of(self.entities.place(object, member as usize, self.home(cfs)))
     }
 
     /// The element of a group's `cfs_rq` array for a CPU.

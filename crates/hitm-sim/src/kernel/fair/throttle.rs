@@ -39,9 +39,9 @@ impl Kernel {
             runtime.remaining -= delta as i64;
             runtime.remaining <= 0 && !runtime.is_throttled
         });
-        let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
-        self.engine.load(site, place).await;
-        self.engine.store(site, place, delta).await;
+        let place = self.cfs_member(cfs, CfsMember::RuntimeRemaining);
+        self.engine.touch(site, place).await;
+        self.engine.dirty(site, place).await;
         let is_short = is_short || self.expire_cfs_rq_runtime(cfs).await;
         if !is_short || self.assign_cfs_rq_runtime(cfs, self.fair.times.slice).await {
             return;
@@ -67,8 +67,8 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::ASSIGN_CFS_RQ_RUNTIME);
         let places = self.fair.group_places(group);
         self.start_cfs_bandwidth(group).await;
-        engine.load(site, places.bandwidth_runtime).await;
-        let (left, remaining) = {
+        self.load_bandwidth(site, group).await;
+        let remaining = {
             let mut groups = self.fair.groups.borrow_mut();
             let remaining = groups.tree.q(cfs).runtime.remaining;
             let wanted = (target as i64 - remaining).max(0) as u64;
@@ -77,7 +77,6 @@ impl Kernel {
             };
             let amount = bandwidth.take(wanted);
             bandwidth.is_idle &= amount == 0;
-            let left = bandwidth.runtime;
             let (expires_at, expires_seq) = (bandwidth.expires_at, bandwidth.expires_seq);
             let runtime = &mut groups.tree.q_mut(cfs).runtime;
             runtime.remaining += amount as i64;
@@ -85,12 +84,12 @@ impl Kernel {
             if runtime.expires_seq != expires_seq {
                 (runtime.expires_at, runtime.expires_seq) = (expires_at, expires_seq);
             }
-            (left, runtime.remaining)
+            runtime.remaining
         };
-        engine.store(site, places.bandwidth_runtime, left).await;
+        self.store_bandwidth(site, group).await;
         engine.store(site, places.bandwidth_flags, 0).await;
-        let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
-        engine.store(site, place, remaining as u64).await;
+        let place = self.cfs_member(cfs, CfsMember::RuntimeRemaining);
+        engine.dirty(site, place).await;
         remaining > 0
     }
 
@@ -142,7 +141,7 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::RETURN_CFS_RQ_RUNTIME);
         let places = self.fair.group_places(group);
         self.spin_lock(places.bandwidth_lock).await;
-        engine.load(site, places.bandwidth_runtime).await;
+        self.load_bandwidth(site, group).await;
         let wants_timer = {
             let mut groups = self.fair.groups.borrow_mut();
             let runtime = &mut groups.tree.q_mut(cfs).runtime;
@@ -161,15 +160,13 @@ impl Kernel {
                 bandwidth.runtime > self.fair.times.slice && !bandwidth.throttled.is_empty()
             })
         };
-        engine
-            .store(site, places.bandwidth_runtime, slack as u64)
-            .await;
+        self.store_bandwidth(site, group).await;
         if wants_timer {
             self.start_cfs_slack_bandwidth(group).await;
         }
         self.spin_unlock(places.bandwidth_lock).await;
-        let place = self.cfs_place(cfs, CfsMember::RuntimeRemaining);
-        engine.store(site, place, self.fair.times.least_left).await;
+        let place = self.cfs_member(cfs, CfsMember::RuntimeRemaining);
+        engine.dirty(site, place).await;
     }
 
     /// Stops a queue; false when its group has got something in the meantime.
@@ -183,9 +180,9 @@ impl Kernel {
         // a whole period for the next.
         let has_some = self.assign_locked(cfs, group, 1).await;
         if !has_some {
-            let list = self.cfs_place(cfs, CfsMember::ThrottledList);
-            engine.store(site, list, 1).await;
-            engine.store(site, places.throttled_cfs_rq, 1).await;
+            let list = self.cfs_member(cfs, CfsMember::ThrottledList);
+            engine.dirty(site, list).await;
+            engine.dirty(site, places.throttled_cfs_rq).await;
             let mut groups = self.fair.groups.borrow_mut();
             if let Some(bandwidth) = &mut groups.groups[group.index()].bandwidth {
                 bandwidth.throttled.push(cfs);
@@ -208,8 +205,8 @@ impl Kernel {
             let has_some = queue.nr_queued > 0 && !self.fair.throttling.is_by_task();
             queue.runtime.throttled_clock = has_some.then_some(now);
         }
-        let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
-        engine.store(site, place, 1).await;
+        let place = self.cfs_member(cfs, CfsMember::ThrottleCount);
+        engine.dirty(site, place).await;
         true
     }
 
@@ -275,9 +272,9 @@ impl Kernel {
                 bandwidth.counts.throttled_time += Cycles(span);
             }
         }
-        let list = self.cfs_place(cfs, CfsMember::ThrottledList);
-        engine.store(site, list, 0).await;
-        engine.store(site, places.throttled_cfs_rq, 0).await;
+        let list = self.cfs_member(cfs, CfsMember::ThrottledList);
+        engine.dirty(site, list).await;
+        engine.dirty(site, places.throttled_cfs_rq).await;
         self.spin_unlock(places.bandwidth_lock).await;
         let mut walked = self.tg_unthrottle_up(rq, group).await;
         if !self.fair.throttling.is_by_task() {
@@ -352,22 +349,22 @@ impl Kernel {
             (is_listed, se.map(|se| groups.tree.se(se).cfs))
         };
         let site = f::LIST_ADD_LEAF_CFS_RQ;
-        let on_list = self.cfs_place(cfs, CfsMember::OnList);
-        self.engine.load(site, on_list).await;
+        let on_list = self.cfs_member(cfs, CfsMember::OnList);
+        self.engine.touch(site, on_list).await;
         if is_listed {
             return;
         }
         if let Some(parent) = parent {
-            let on_list = self.cfs_place(parent, CfsMember::OnList);
-            self.engine.load(site, on_list).await;
+            let on_list = self.cfs_member(parent, CfsMember::OnList);
+            self.engine.touch(site, on_list).await;
         }
         self.list_write(cfs, site).await;
     }
 
     pub(in crate::kernel) async fn list_write(&self, cfs: CfsId, site: Site) {
         for member in [CfsMember::LeafList, CfsMember::OnList] {
-            let place = self.cfs_place(cfs, member);
-            self.engine.store(site, place, 1).await;
+            let place = self.cfs_member(cfs, member);
+            self.engine.dirty(site, place).await;
         }
     }
 }

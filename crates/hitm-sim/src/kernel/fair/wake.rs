@@ -18,7 +18,7 @@ use hitm_base::{CpuId, Cycles};
 
 use super::domains::{Level, SchedDomain};
 use super::pelt::Load;
-use super::places::CfsMember;
+use super::places::CfsWord;
 use crate::engine::Site;
 use crate::kernel::Kernel;
 use crate::kernel::core::Wake;
@@ -117,7 +117,7 @@ impl Kernel {
     /// `wake_affine_weight`: returns true if the waker's CPU with the task has less to do than its last one, by
     /// what both have told.
     async fn is_less_loaded(&self, p: &Task, this: CpuId, prev: CpuId, wake: Wake) -> bool {
-        let told = |cpu: CpuId| self.rq(cpu).p.cfs[CfsMember::Avg as usize];
+        let told = |cpu: CpuId| self.rq(cpu).p.cfs[CfsWord::Avg as usize];
         let here = self.engine.load(f::WAKE_AFFINE, told(this)).await;
         let there = self.engine.load(f::WAKE_AFFINE, told(prev)).await;
         let (mut here, there) = (Load::from_word(here).load, Load::from_word(there).load);
@@ -245,7 +245,7 @@ impl Kernel {
         }
         let places = &self.rq(cpu).p;
         // `h_nr_idle` lies on the line of `h_nr_queued`.
-        let places = [places.nr_running, places.cfs[CfsMember::NrQueued as usize]];
+        let places = [places.nr_running, places.cfs[CfsWord::NrQueued as usize]];
         let mut nr_running = 0;
         let take = |index, value| {
             if index == 0 {

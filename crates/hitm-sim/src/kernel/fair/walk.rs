@@ -9,8 +9,8 @@ use hitm_base::Cycles;
 
 use super::cfs_rq::CfsId;
 use super::group::GroupId;
-use super::places::CfsMember;
-use crate::engine::{PrefetchStep, Site};
+use super::places::{CfsMember, CfsWord};
+use crate::engine::{Place, PrefetchStep, Site};
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 use crate::kernel::waits::Stop;
@@ -29,13 +29,13 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::TG_THROTTLE_DOWN);
         let begin = engine.now();
         let below = self.fair.groups.borrow().subtree(group);
-        let members = [
-            CfsMember::ThrottleCount,
-            CfsMember::OnList,
-            CfsMember::NrQueued,
-        ];
+        let places_of = |cfs: CfsId| {
+            let [count, on_list] = [CfsMember::ThrottleCount, CfsMember::OnList]
+                .map(|member| Place::from(self.cfs_member(cfs, member)));
+            vec![count, on_list, self.cfs_word(cfs, CfsWord::NrQueued)]
+        };
         for visited in below.chunks(self.visits_at_once()) {
-            self.load_visited(rq, visited, &members, site).await;
+            self.load_visited(rq, visited, places_of, site).await;
             for group in visited {
                 let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
                 let (count, is_listed) = {
@@ -50,11 +50,11 @@ impl Kernel {
                     (queue.runtime.throttle_count, is_listed)
                 };
                 engine.work(site, self.visit_work());
-                let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
-                engine.store(site, place, u64::from(count)).await;
+                let place = self.cfs_member(cfs, CfsMember::ThrottleCount);
+                engine.dirty(site, place).await;
                 if count == 1 {
-                    let clock = self.cfs_place(cfs, CfsMember::ThrottledClockPelt);
-                    engine.store(site, clock, begin.0).await;
+                    let clock = self.cfs_member(cfs, CfsMember::ThrottledClockPelt);
+                    engine.dirty(site, clock).await;
                 }
                 if is_listed {
                     self.list_write(cfs, site).await;
@@ -75,17 +75,20 @@ impl Kernel {
             tasks: 0,
         };
         let top = self.fair.groups.borrow().queue(group, rq.cpu.index());
-        let mut members = vec![
-            CfsMember::ThrottleCount,
-            CfsMember::Load,
-            CfsMember::Avg,
-            CfsMember::OnList,
-        ];
-        if self.fair.throttling.is_by_task() {
-            members.push(CfsMember::Limbo);
-        }
+        let is_by_task = self.fair.throttling.is_by_task();
+        let places_of = |cfs: CfsId| {
+            let member = |member| Place::from(self.cfs_member(cfs, member));
+            let mut places = vec![
+                member(CfsMember::ThrottleCount),
+                member(CfsMember::Load),
+                self.cfs_word(cfs, CfsWord::Avg),
+                member(CfsMember::OnList),
+            ];
+            places.extend(is_by_task.then(|| member(CfsMember::Limbo)));
+            places
+        };
         for visited in below.chunks(self.visits_at_once()) {
-            self.load_visited(rq, visited, &members, site).await;
+            self.load_visited(rq, visited, places_of, site).await;
             for group in visited {
                 let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
                 let (count, has_load, limbo) = {
@@ -102,13 +105,13 @@ impl Kernel {
                     (runtime.throttle_count, queue.load > 0, limbo)
                 };
                 engine.work(site, self.visit_work());
-                let place = self.cfs_place(cfs, CfsMember::ThrottleCount);
-                engine.store(site, place, u64::from(count)).await;
+                let place = self.cfs_member(cfs, CfsMember::ThrottleCount);
+                engine.dirty(site, place).await;
                 if count > 0 {
                     continue;
                 }
-                let clock = self.cfs_place(cfs, CfsMember::ThrottledClockPelt);
-                engine.store(site, clock, 0).await;
+                let clock = self.cfs_member(cfs, CfsMember::ThrottledClockPelt);
+                engine.dirty(site, clock).await;
                 walked.tasks += limbo.len() as u64;
                 self.note_stops(cfs, top, &limbo);
                 self.leave_limbo(rq, cfs, &limbo).await;
@@ -143,21 +146,26 @@ impl Kernel {
     }
 
     /// Loads what the visits to some groups read, overlapped: the pointers, then the queues.
-    async fn load_visited(&self, rq: &Rq, visited: &[GroupId], members: &[CfsMember], site: Site) {
+    async fn load_visited(
+        &self,
+        rq: &Rq,
+        visited: &[GroupId],
+        places_of: impl Fn(CfsId) -> Vec<Place>,
+        site: Site,
+    ) {
         self.prefetch_visited(rq, visited);
         let mut places = Vec::new();
         for group in visited {
             let of_group = self.fair.group_places(*group);
-            places.push(of_group.children);
-            places.push(of_group.siblings);
-            places.push(of_group.cfs_rq);
+            let members = [of_group.children, of_group.siblings, of_group.cfs_rq];
+            places.extend(members.map(Place::from));
             places.push(self.fair.pools.queue_pointer(*group, rq.cpu));
         }
         self.engine.load_all(site, &places, |_, _| {}).await;
         places.clear();
         for group in visited {
             let cfs = self.fair.groups.borrow().queue(*group, rq.cpu.index());
-            places.extend(members.iter().map(|member| self.cfs_place(cfs, *member)));
+            places.extend(places_of(cfs));
         }
         self.engine.load_all(site, &places, |_, _| {}).await;
     }

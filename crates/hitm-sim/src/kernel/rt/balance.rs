@@ -4,13 +4,14 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles};
 
+use crate::engine::Site;
 use crate::kernel::Kernel;
 use crate::kernel::cpumask::CpuMask;
 use crate::kernel::functions as f;
 use crate::kernel::mechanisms::Mechanism;
 use crate::kernel::rq::Rq;
 use crate::kernel::smp::Call;
-use crate::kernel::task::{MAX_RT_PRIO, TIF_NEED_RESCHED, Task};
+use crate::kernel::task::{MAX_RT_PRIO, NO_TASK, TIF_NEED_RESCHED, Task};
 use crate::kernel::topology::RTO_NO_CPU;
 
 hitm_base::words! {
@@ -38,31 +39,41 @@ impl Kernel {
         let (engine, site) = (&self.engine, f::ENQUEUE_PUSHABLE_TASK);
         engine.call(site, Cycles::ZERO);
         let prio = p.prio.get();
-        let (is_best, was_overloaded) = {
+        let (first, best, is_best, was_overloaded) = {
             let mut inner = rq.inner.borrow_mut();
+            let first = inner.rt.first_pushable();
             let pushable = &mut inner.rt.pushable;
+            let best = pushable.first().map_or(MAX_RT_PRIO - 1, |(best, _)| *best);
             pushable.retain(|(_, id)| *id != p.id);
             let at = pushable.partition_point(|(other, _)| *other <= prio);
             let is_best = pushable.first().is_none_or(|(best, _)| prio < *best);
             pushable.insert(at, (prio, p.id));
-            (is_best, std::mem::replace(&mut inner.rt.overloaded, true))
+            let was_overloaded = std::mem::replace(&mut inner.rt.overloaded, true);
+            (first, best, is_best, was_overloaded)
         };
-        engine.load(site, rq.p.rt_pushable).await;
-        engine.store(site, p.p.pushable_tasks, 1).await;
+        engine.load_known(site, rq.p.rt_pushable, first).await;
+        engine.dirty(site, p.p.pushable_tasks).await;
+        self.set_first_pushable(site, rq).await;
         engine
-            .store(site, rq.p.rt_pushable, u64::from(p.id.0))
+            .load_known(site, rq.p.rt_highest_next, u64::from(best))
             .await;
-        engine.load(site, rq.p.rt_highest_next).await;
         if is_best {
             engine
                 .store(site, rq.p.rt_highest_next, u64::from(prio))
                 .await;
         }
-        engine.load(site, rq.p.rt_overloaded).await;
+        let known = u64::from(was_overloaded);
+        engine.load_known(site, rq.p.rt_overloaded, known).await;
         if !was_overloaded {
             self.rt_set_overload(site, rq, p).await;
             engine.store(site, rq.p.rt_overloaded, 1).await;
         }
+    }
+
+    /// Writes the task at the head of the pushable ones.
+    async fn set_first_pushable(&self, site: Site, rq: &Rq) {
+        let first = rq.inner.borrow().rt.first_pushable();
+        self.engine.store(site, rq.p.rt_pushable, first).await;
     }
 
     /// A task leaves them.
@@ -78,12 +89,13 @@ impl Kernel {
             let clears = next.is_none() && std::mem::take(&mut inner.rt.overloaded);
             (was_there, next, clears)
         };
-        engine.load(site, p.p.pushable_tasks).await;
+        engine.touch(site, p.p.pushable_tasks).await;
         if was_there {
-            engine.store(site, p.p.pushable_tasks, 0).await;
-            engine.store(site, rq.p.rt_pushable, 0).await;
+            engine.dirty(site, p.p.pushable_tasks).await;
+            self.set_first_pushable(site, rq).await;
         }
-        engine.load(site, rq.p.rt_pushable).await;
+        let first = rq.inner.borrow().rt.first_pushable();
+        engine.load_known(site, rq.p.rt_pushable, first).await;
         let next = u64::from(next.unwrap_or(MAX_RT_PRIO - 1));
         engine.store(site, rq.p.rt_highest_next, next).await;
         if clears {
@@ -200,9 +212,10 @@ impl Kernel {
             return false;
         };
         loop {
-            engine.load(site, rq.p.rt_pushable).await;
+            let first = rq.inner.borrow().rt.first_pushable();
+            engine.load_known(site, rq.p.rt_pushable, first).await;
             let curr = self.task(rq.curr.get());
-            engine.load(site, curr.p.prio).await;
+            self.load_prio(site, &curr).await;
             // If a task better than the running one has slipped in, it shall run here.
             if next.prio.get() < curr.prio.get() {
                 self.resched_curr(rq).await;
@@ -269,7 +282,7 @@ impl Kernel {
     pub(in crate::kernel) async fn pull_rt_task(&self, this: &Rq, last: &Task) {
         let (engine, site) = (&*self.engine, f::PULL_RT_TASK);
         engine.call(site, self.costs.function);
-        engine.load(site, this.p.rd).await;
+        engine.touch(site, this.p.rd).await;
         let domain = &self.root_domains[last.cpuset];
         // More than two make no difference.
         let count = &domain.rto_count;
@@ -317,7 +330,7 @@ impl Kernel {
         if let Some(p) = found {
             let own = u64::from(this.inner.borrow().rt.highest_curr);
             let running = self.task(source.curr.get());
-            engine.load(site, running.p.prio).await;
+            self.load_prio(site, &running).await;
             // A task that is about to preempt the one that runs there stays.
             if u64::from(p.prio.get()) < own && p.prio.get() >= running.prio.get() {
                 self.move_queued_task_rt(source, this, &p).await;
@@ -360,7 +373,7 @@ impl Kernel {
     }
 
     /// The next overloaded CPU of the chain, with `rto_lock` held.
-    async fn rto_next_cpu(&self, site: crate::engine::Site, domain: usize) -> Option<CpuId> {
+    async fn rto_next_cpu(&self, site: Site, domain: usize) -> Option<CpuId> {
         let engine = &*self.engine;
         let domain = &self.root_domains[domain];
         loop {
@@ -391,11 +404,9 @@ impl Kernel {
         engine.call(site, self.costs.function);
         let rq = self.rq(engine.cpu());
         let domain = &self.root_domains[rq.root_domain];
-        engine.load(site, rq.p.rt_pushable).await;
         // Looked at without the lock: a task that becomes pushable later is pushed by whatever
         // queues it.
-        let has_pushable = !rq.inner.borrow().rt.pushable.is_empty();
-        if has_pushable {
+        if engine.load(site, rq.p.rt_pushable).await != NO_TASK {
             self.rq_lock(rq).await;
             self.push_rt_tasks(rq).await;
             self.rq_unlock(rq).await;

@@ -64,7 +64,7 @@ impl Kernel {
             return;
         }
         let engine = &self.engine;
-        engine.load(site, rq.p.rd).await;
+        engine.touch(site, rq.p.rd).await;
         let domain = &self.root_domains[p.cpuset];
         let was_there = domain.rto_mask.set(engine, site, rq.cpu).await;
         // A CPU that sees the count sees the mask: both are locked operations on x86.
@@ -79,7 +79,7 @@ impl Kernel {
             return;
         }
         let engine = &self.engine;
-        engine.load(site, rq.p.rd).await;
+        engine.touch(site, rq.p.rd).await;
         let domain = &self.root_domains[p.cpuset];
         if self.config.has_overlapping_cpusets() {
             self.leave_overload_mask(site, domain, rq.cpu).await;

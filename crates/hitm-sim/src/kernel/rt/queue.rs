@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 use crate::kernel::rt::Balancing;
-use crate::kernel::task::{MAX_RT_PRIO, Policy, TIF_NEED_RESCHED, Task};
+use crate::kernel::task::{MAX_RT_PRIO, NO_TASK, Policy, TIF_NEED_RESCHED, Task};
 
 /// Ticks of a `SCHED_RR` time slice: 100 ms, `RR_TIMESLICE` of include/linux/sched/rt.h.
 const RR_TIMESLICE_MS: u64 = 100;
@@ -22,7 +22,7 @@ impl Kernel {
         self.inc_rt_tasks(site, rq, p).await;
         self.enqueue_top_rt_rq(site, rq).await;
         let is_current = rq.curr.get() == p.id;
-        engine.load(site, p.p.nr_cpus_allowed).await;
+        self.load_nr_cpus_allowed(site, p).await;
         if !is_current && p.allowed_count.get() > 1 {
             self.enqueue_pushable_task(rq, p).await;
         }
@@ -70,28 +70,24 @@ impl Kernel {
             let queue = &mut rq.inner.borrow_mut().rt.queue;
             queue.push(p.prio.get(), p.id, at_head)
         };
-        engine.load(site, rq.p.rt_queue[prio]).await;
+        engine.touch(site, rq.p.rt_queue[prio]).await;
         if let Some(neighbour) = neighbour {
             let neighbour = self.task(neighbour);
-            engine
-                .store(site, neighbour.p.run_list, u64::from(p.id.0))
-                .await;
+            engine.dirty(site, neighbour.p.run_list).await;
         }
-        engine.store(site, p.p.run_list, 1).await;
-        engine
-            .store(site, rq.p.rt_queue[prio], u64::from(p.id.0))
-            .await;
-        engine.store(site, rq.p.rt_bitmap, 1).await;
+        engine.dirty(site, p.p.run_list).await;
+        engine.dirty(site, rq.p.rt_queue[prio]).await;
+        engine.dirty(site, rq.p.rt_bitmap).await;
     }
 
     async fn list_del(&self, site: Site, rq: &Rq, p: &Task) {
         let engine = &self.engine;
         let prio = p.prio.get() as usize;
         rq.inner.borrow_mut().rt.queue.remove(p.prio.get(), p.id);
-        engine.load(site, p.p.run_list).await;
-        engine.store(site, p.p.run_list, 0).await;
-        engine.store(site, rq.p.rt_queue[prio], 0).await;
-        engine.store(site, rq.p.rt_bitmap, 1).await;
+        engine.touch(site, p.p.run_list).await;
+        engine.dirty(site, p.p.run_list).await;
+        engine.dirty(site, rq.p.rt_queue[prio]).await;
+        engine.dirty(site, rq.p.rt_bitmap).await;
     }
 
     async fn inc_rt_tasks(&self, site: Site, rq: &Rq, p: &Task) {
@@ -103,7 +99,7 @@ impl Kernel {
         };
         engine.store(site, rq.p.rt_nr_running, count).await;
         let prio = p.prio.get();
-        engine.load(site, rq.p.rt_highest_curr).await;
+        self.load_highest_prio(site, rq, before).await;
         if prio < before {
             self.set_highest_prio(site, rq, prio).await;
         }
@@ -119,10 +115,15 @@ impl Kernel {
             (inner.rt.nr_running, inner.rt.highest_curr, first)
         };
         engine.store(site, rq.p.rt_nr_running, count).await;
-        engine.load(site, rq.p.rt_highest_curr).await;
+        self.load_highest_prio(site, rq, before).await;
         if (count == 0 || p.prio.get() == before) && first != before {
             self.set_highest_prio(site, rq, first).await;
         }
+    }
+
+    async fn load_highest_prio(&self, site: Site, rq: &Rq, known: u32) {
+        let place = rq.p.rt_highest_curr;
+        self.engine.load_known(site, place, u64::from(known)).await;
     }
 
     async fn set_highest_prio(&self, site: Site, rq: &Rq, prio: u32) {
@@ -132,7 +133,7 @@ impl Kernel {
             .await;
         let has_cpupri = !self.config.has_overlapping_cpusets();
         if self.balancing.get() != Balancing::Passive && has_cpupri {
-            self.engine.load(site, rq.p.rd).await;
+            self.engine.touch(site, rq.p.rd).await;
             let domain = &self.root_domains[rq.root_domain];
             self.cpupri_set(&domain.cpupri, rq.cpu, prio).await;
         }
@@ -145,22 +146,23 @@ impl Kernel {
             let inner = rq.inner.borrow();
             inner.rt.queue.first().filter(|_| !inner.rt.throttled)?
         };
-        engine.load(site, rq.p.rt_bitmap).await;
-        engine.load(site, rq.p.rt_queue[prio as usize]).await;
+        engine.touch(site, rq.p.rt_bitmap).await;
+        engine.touch(site, rq.p.rt_queue[prio as usize]).await;
         Some(self.task(id))
     }
 
     /// A task of the class gets the CPU.
     pub(in crate::kernel) async fn set_next_task_rt(&self, rq: &Rq, p: &Task) {
         let (engine, site) = (&self.engine, f::SET_NEXT_TASK_RT);
-        engine.store(site, p.p.exec_start, engine.now().0).await;
-        p.exec_start.set(engine.now());
+        let now = engine.now();
+        p.exec_start.set(now);
+        engine.store(site, p.p.exec_start, now.0).await;
         self.dequeue_pushable_task(rq, p).await;
-        let has_pushable = !rq.inner.borrow().rt.pushable.is_empty();
-        engine.load(site, rq.p.rt_pushable).await;
-        if has_pushable && self.balancing.get() != Balancing::Passive {
+        let first = rq.inner.borrow().rt.first_pushable();
+        engine.load_known(site, rq.p.rt_pushable, first).await;
+        if first != NO_TASK && self.balancing.get() != Balancing::Passive {
             rq.inner.borrow_mut().push_wanted = true;
-            engine.store(site, rq.p.balance_callback, 1).await;
+            engine.dirty(site, rq.p.balance_callback).await;
         }
     }
 
@@ -168,7 +170,7 @@ impl Kernel {
     pub(in crate::kernel) async fn put_prev_task_rt(&self, rq: &Rq, p: &Task) {
         let site = f::PUT_PREV_TASK_RT;
         self.update_curr_rt(rq).await;
-        self.engine.load(site, p.p.nr_cpus_allowed).await;
+        self.load_nr_cpus_allowed(site, p).await;
         if p.on_rq.get() && p.allowed_count.get() > 1 {
             self.enqueue_pushable_task(rq, p).await;
         }
@@ -249,7 +251,7 @@ impl Kernel {
     /// A task was woken on a run queue whose running task is of the class too.
     pub(in crate::kernel) async fn wakeup_preempt_rt(&self, rq: &Rq, p: &Task, curr: &Task) {
         let (engine, site) = (&self.engine, f::WAKEUP_PREEMPT_RT);
-        engine.load(site, curr.p.prio).await;
+        self.load_prio(site, curr).await;
         if p.prio.get() < curr.prio.get() {
             self.resched_curr(rq).await;
             return;
