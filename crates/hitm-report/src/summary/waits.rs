@@ -1,5 +1,6 @@
 //! The sentences about a run whose threads wait for locks and flags more than for lines.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use hitm_base::counted;
@@ -28,7 +29,7 @@ pub(super) fn lost(report: &Report) -> String {
         (WaitKind::Spinning, waiting.spinning_cycles),
         (WaitKind::Asleep, waiting.asleep_cycles),
     ];
-    let mut parts: Vec<String> = Vec::new();
+    let mut parts: Vec<(u64, String)> = Vec::new();
     for (kind, cycles) in kinds {
         let rows = waiting.rows.iter().filter(|row| row.kind == Some(kind));
         let Some(first) = dearest(rows).filter(|_| of_whole(cycles) >= WORTH_SHARE_MIN) else {
@@ -36,12 +37,15 @@ pub(super) fn lost(report: &Report) -> String {
         };
         let (share, name) = (percent(of_whole(cycles)), brief(&first.name));
         // The first one stands for all if it is nearly all.
-        parts.push(match first.cycles as f64 >= ONE_IS_ALL * cycles as f64 {
+        let part = match first.cycles as f64 >= ONE_IS_ALL * cycles as f64 {
             true => say::waits(share, kind_text(kind), name),
             false => say::waits_most(share, kind_text(kind), name),
-        });
+        };
+        parts.push((cycles, part));
     }
-    parts.push(say::waits_lines(percent(of_whole(lines))));
+    parts.push((lines, say::waits_lines(percent(of_whole(lines)))));
+    parts.sort_by_key(|(cycles, _)| Reverse(*cycles));
+    let parts: Vec<String> = parts.into_iter().map(|(_, part)| part).collect();
     say::waiting(percent(all), parts.join(", "))
 }
 
