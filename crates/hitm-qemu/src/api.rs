@@ -229,6 +229,9 @@ fn symbol(name: &'static str) -> Option<*mut c_void> {
 /// Longest instruction of the architectures that are recorded (x86: 15 bytes).
 pub(crate) const INSN_BYTES_MAX: usize = 16;
 
+/// An instruction's bytes: the buffer, and how much of it is used.
+pub(crate) type InsnBytes = ([u8; INSN_BYTES_MAX], usize);
+
 /// Calls into QEMU. All of them are sound only with handles that QEMU passed to the callback that
 /// is running now, which is where the recorder makes them.
 impl Api {
@@ -328,8 +331,8 @@ impl Api {
         unsafe { (self.functions.insn_haddr)(insn) as u64 }
     }
 
-    /// The instruction's bytes, cut at [`INSN_BYTES_MAX`]: the buffer and how much of it is used.
-    pub(crate) fn insn_bytes(&self, insn: *mut Insn) -> ([u8; INSN_BYTES_MAX], usize) {
+    /// The instruction's bytes, cut at [`INSN_BYTES_MAX`].
+    pub(crate) fn insn_bytes(&self, insn: *mut Insn) -> InsnBytes {
         let mut bytes = [0; INSN_BYTES_MAX];
         // SAFETY: see the impl.
         let size = unsafe { (self.functions.insn_size)(insn) }.min(INSN_BYTES_MAX);

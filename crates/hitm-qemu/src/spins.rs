@@ -83,8 +83,8 @@ pub(crate) struct Place {
 struct Joined {
     addr: u64,
     at: Place,
-    /// The word after it.
-    value: u64,
+    /// The word after it; none if the thread did not get the one before, as who joins does.
+    value: Option<u64>,
 }
 
 /// Runs that were broken off and may go on: code of an interrupt may look at one word twice. Assumed 4 (2 to 8).
@@ -155,13 +155,24 @@ impl Spins {
             }
         }
         if look.is_locked && !look.is_private {
-            self.joined.rotate_left(1);
-            self.joined[JOINED - 1] = Some(Joined {
+            self.keep_locked(Joined {
                 addr: look.addr,
                 at: look.at,
-                value: look.value,
+                value: Some(look.value),
             });
         }
+    }
+
+    /// The thread writes to shared memory by a locked operation, and does not get what was there.
+    pub(crate) fn write(&mut self, addr: u64, at: Place) {
+        self.end(at.stores);
+        let value = None;
+        self.keep_locked(Joined { addr, at, value });
+    }
+
+    fn keep_locked(&mut self, joined: Joined) {
+        self.joined.rotate_left(1);
+        self.joined[JOINED - 1] = Some(joined);
     }
 
     /// Forgets what the thread did last, which is no part of its program.
@@ -197,13 +208,14 @@ impl Spins {
         let is_late =
             |joined: &&Joined| look.at.stores.wrapping_sub(joined.at.stores) <= JOIN_STORES;
         let joined = self.joined.iter().flatten().filter(is_late);
-        let mut joined = joined.filter(|joined| joined.addr != look.addr);
+        let mut joined = joined.filter(|joined| joined.addr != look.addr && joined.value.is_some());
         // Stores of C++ may be exchanges.
         let exchanged = self.joined.iter().flatten().map(|joined| joined.addr);
         let mut written = stores.iter().copied().chain(exchanged);
         let is_node = |joined: &&Joined| {
             let mut written = written.clone();
-            written.any(|addr| addr.wrapping_sub(joined.value) < NODE_BYTES)
+            let is_at = |value: u64| written.any(|addr| addr.wrapping_sub(value) < NODE_BYTES);
+            joined.value.is_some_and(is_at)
         };
         let certain = joined.clone().find(is_node);
         // It may have joined by the same word in the turn before.
@@ -433,6 +445,17 @@ mod tests {
             uncontended.end(0);
         }
         assert_eq!(uncontended.over, []);
+    }
+
+    #[test]
+    fn bits_that_are_set_again_and_again_are_no_wait() {
+        let mut spins = spins();
+        for n in 0..100 {
+            let at = locked(4 * n, WORD, 1).at;
+            spins.write(WORD, at);
+        }
+        spins.end(0);
+        assert_eq!(spins.over, []);
     }
 
     #[test]

@@ -195,12 +195,12 @@ impl System {
         let mut insn_count = 0;
         for (index, insn) in self.api.insns(tb).enumerate() {
             insn_count += 1;
-            self.instrument_insn(insn, index as u16);
+            self.instrument_insn(tb, insn, index as u16);
         }
         self.api.on_tb_exec(tb, block_begins, insn_count);
     }
 
-    fn instrument_insn(&'static self, insn: *mut Insn, index: u16) {
+    fn instrument_insn(&'static self, tb: *mut Tb, insn: *mut Insn, index: u16) {
         let (bytes, len) = self.api.insn_bytes(insn);
         let isa = &ARCHITECTURE.instructions;
         let ordering = (isa.ordering)(&bytes[..len]);
@@ -211,10 +211,13 @@ impl System {
         if let Some(sleeps) = &self.sleeps {
             sleeps.instrument(&self.api, insn, &bytes[..len]);
         }
+        let locked = ordering.is_locked();
+        let is_look = !locked || isa.gives_value(&self.api, tb, &bytes[..len], index);
         let data = MemInsn {
             code: CodeAddr(self.api.insn_vaddr(insn)),
             index,
-            locked: ordering.is_locked(),
+            locked,
+            is_look,
             len: len as u8,
             is_observers: false,
         }

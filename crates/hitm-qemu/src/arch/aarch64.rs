@@ -1,5 +1,7 @@
 //! AArch64.
 
+use crate::api::InsnBytes;
+
 use super::{Architecture, Flow, Instructions, Ordering, RegisterFile, SystemCalls};
 
 /// Numbers of registers.
@@ -12,6 +14,7 @@ pub(super) const AARCH64: Architecture = Architecture {
     elf_machine: hitm_base::Architecture::Aarch64.elf_machine(),
     instructions: Instructions {
         ordering,
+        is_asked_for,
         flow,
         writes_stack,
         pauses,
@@ -92,6 +95,17 @@ fn word(bytes: &[u8]) -> Option<u32> {
     bytes.first_chunk().map(|bytes| u32::from_le_bytes(*bytes))
 }
 
+/// Returns false if an LSE atomic gives its value to nobody: to register 31, as STSET and STCLR.
+fn is_asked_for(bytes: &[u8], _: &mut dyn Iterator<Item = InsnBytes>) -> bool {
+    let is_unread = |word: u32| is_atomic_memory(word) && word & 0x1f == 0x1f;
+    !word(bytes).is_some_and(is_unread)
+}
+
+/// LD<op> and SWP.
+fn is_atomic_memory(word: u32) -> bool {
+    word & 0x3b20_0c00 == 0x3820_0000
+}
+
 /// Effect of an instruction on the order of accesses.
 ///
 /// Locked: the LSE atomics (LD<op>, SWP, CAS, CASP) and the store half of an exclusive pair
@@ -102,7 +116,7 @@ fn ordering(bytes: &[u8]) -> Ordering {
     let Some(word) = word(bytes) else {
         return Ordering::Plain;
     };
-    let atomic_memory = word & 0x3b20_0c00 == 0x3820_0000;
+    let atomic_memory = is_atomic_memory(word);
     let exclusive_class = word & 0x3f00_0000 == 0x0800_0000;
     let is_load = word >> 22 & 1 == 1;
     let o2 = word >> 23 & 1 == 1;
@@ -166,6 +180,16 @@ fn pauses(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn atomics_without_a_result_are_stores() {
+        let asks = |word: u32| is_asked_for(&word.to_le_bytes(), &mut std::iter::empty());
+        assert!(asks(0xb820_3041)); // ldset w0, w1, [x2]
+        assert!(!asks(0xb820_305f)); // stset w0, [x2]
+        assert!(!asks(0xf8a0_805f)); // swpa x0, xzr, [x2]
+        assert!(asks(0xf8e0_8041)); // swpal x0, x1, [x2]
+        assert!(asks(0x8800_7c5f)); // stxr w0, wzr, [x2]
+    }
 
     #[test]
     fn atomics_and_barriers() {

@@ -7,6 +7,8 @@ pub(crate) mod x86_64;
 
 use std::ops::{Range, RangeInclusive};
 
+use crate::api::{Api, InsnBytes, Tb};
+
 pub(crate) use system_calls::SystemCalls;
 
 /// A guest's architecture.
@@ -43,6 +45,9 @@ impl Architecture {
 #[derive(Debug)]
 pub(crate) struct Instructions {
     pub(crate) ordering: fn(&[u8]) -> Ordering,
+    /// A locked operation gives the program a value; without, it is a store. Takes the instructions behind it in its
+    /// block, too.
+    pub(crate) is_asked_for: fn(&[u8], &mut dyn Iterator<Item = InsnBytes>) -> bool,
     pub(crate) flow: fn(&[u8]) -> Flow,
     /// If the instruction writes to memory, that is its thread's stack.
     pub(crate) writes_stack: fn(&[u8]) -> bool,
@@ -50,6 +55,15 @@ pub(crate) struct Instructions {
     pub(crate) pauses: fn(&[u8]) -> bool,
     /// Bytes that a call may have.
     pub(crate) call_bytes: RangeInclusive<u64>,
+}
+
+impl Instructions {
+    /// Returns true if the program may go by what a locked operation finds: that of these bytes, at `index` of its block.
+    pub(crate) fn gives_value(&self, api: &Api, tb: *mut Tb, bytes: &[u8], index: u16) -> bool {
+        let following = api.insns(tb).skip(usize::from(index) + 1);
+        let mut following = following.map(|insn| api.insn_bytes(insn));
+        (self.is_asked_for)(bytes, &mut following)
+    }
 }
 
 /// Effect of an instruction on the order of memory accesses.

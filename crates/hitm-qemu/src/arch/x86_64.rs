@@ -1,5 +1,7 @@
 //! x86-64.
 
+mod results;
+
 use super::{
     Architecture, Counter, Flow, Instructions, Machine, Ordering, RegisterFile, SystemCalls,
     UnwindRegisters,
@@ -14,6 +16,7 @@ pub(crate) const X86_64: Architecture = Architecture {
     elf_machine: hitm_base::Architecture::X86_64.elf_machine(),
     instructions: Instructions {
         ordering,
+        is_asked_for: results::is_asked_for,
         flow,
         writes_stack,
         pauses,

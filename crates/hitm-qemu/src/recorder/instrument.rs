@@ -47,7 +47,7 @@ impl Recorder {
         for (index, insn) in self.api.insns(tb).enumerate() {
             insn_count += 1;
             reads_counter = self.watch_counter(insn, reads_counter);
-            let ordering = self.instrument_insn(insn, index as u16);
+            let ordering = self.instrument_insn(tb, insn, index as u16);
             has_locked |= ordering.is_locked();
             adds &= ordering != Ordering::LockedRmw;
         }
@@ -119,6 +119,7 @@ impl Recorder {
             code: self.link.code_addr(self.api.insn_vaddr(insn)),
             index: 0,
             locked: false,
+            is_look: false,
             len: len as u8,
             is_observers: true,
         }
@@ -157,7 +158,7 @@ impl Recorder {
     }
 
     /// Registers what tells of an instruction; true if it is a locked operation.
-    fn instrument_insn(&self, insn: *mut Insn, index: u16) -> Ordering {
+    fn instrument_insn(&self, tb: *mut Tb, insn: *mut Insn, index: u16) -> Ordering {
         let addr = self.api.insn_vaddr(insn);
         if self.is_new.swap(false, MemoryOrdering::Relaxed) {
             guest_memory::learn_base(addr, self.api.insn_haddr(insn));
@@ -171,10 +172,12 @@ impl Recorder {
         let ordering = (instructions.ordering)(bytes);
         let locked = ordering.is_locked();
         let code = self.link.code_addr(addr);
+        let is_look = !locked || instructions.gives_value(&self.api, tb, bytes, index);
         let data = MemInsn {
             code,
             index,
             locked,
+            is_look,
             len: len as u8,
             is_observers: false,
         }

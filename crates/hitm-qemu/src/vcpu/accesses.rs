@@ -44,6 +44,8 @@ pub(crate) struct MemInsn {
     /// Position in its translation block.
     pub(crate) index: u16,
     pub(crate) locked: bool,
+    /// The program gets the value that was there: it may wait for it.
+    pub(crate) is_look: bool,
     /// Bytes of the instruction.
     pub(crate) len: u8,
     /// It is the heap observer's.
@@ -268,6 +270,9 @@ impl Vcpu {
         if op == AccessOp::Store {
             return self.spins.end(self.far_stores());
         }
+        if !insn.is_look {
+            return self.spins.write(addr, self.place_of(insn));
+        }
         let is_again = op == AccessOp::LockedRmw
             || self.looks_again(insn, addr)
             || is_private && self.spins.are_at(addr, self.far_stores());
@@ -338,6 +343,7 @@ impl Vcpu {
             code: CodeAddr(0),
             index: self.block_insns().saturating_sub(1) as u16,
             locked: false,
+            is_look: false,
             len: 0,
             is_observers: false,
         });

@@ -7,6 +7,7 @@ const INSN: MemInsn = MemInsn {
     code: CodeAddr(0x1000),
     index: 0,
     locked: false,
+    is_look: true,
     len: 4,
     is_observers: false,
 };
