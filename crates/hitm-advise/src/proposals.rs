@@ -61,7 +61,7 @@ pub(super) fn in_order(advice: &Advice) -> Vec<Candidate> {
 }
 
 /// The replayed candidates that are better than the present layout, the best first. Of equal ones the one with
-/// fewest lines is first.
+/// fewest lines is first, then the one that leaves the members in their order.
 pub(super) fn proved(candidates: Vec<(Candidate, Proof)>) -> (Vec<Proposal>, usize) {
     let saved = |proof: &Proof| proof.as_ref().map_or(0.0, gain);
     let count = candidates.len();
@@ -73,7 +73,12 @@ pub(super) fn proved(candidates: Vec<(Candidate, Proof)>) -> (Vec<Proposal>, usi
     // Thousandths, so that noise decides nothing.
     let rank = |(candidate, proof): &(Candidate, Proof)| {
         let thousandths = (saved(proof) / WORTH).round() as i64;
-        (std::cmp::Reverse(thousandths), candidate.weighed.lines)
+        let is_reordered = candidate.plan != Plan::Padded;
+        (
+            std::cmp::Reverse(thousandths),
+            candidate.weighed.lines,
+            is_reordered,
+        )
     };
     better.sort_by_key(rank);
     let better = better.into_iter();
@@ -174,6 +179,15 @@ mod tests {
             .collect();
         assert_eq!(plans, [Plan::ByWriters, Plan::Padded]);
         assert_eq!(no_better, 3);
+    }
+
+    #[test]
+    fn of_equal_ones_the_present_order_stays() {
+        let equal = [Plan::Searched, Plan::ByWriters, Plan::Padded];
+        let tried = equal.map(|plan| (candidate(plan, 1), takes(60_000)));
+        let (proposals, _) = proved(tried.to_vec());
+        assert_eq!(proposals.len(), 1);
+        assert_eq!(proposals[0].candidate.plan, Plan::Padded);
     }
 
     #[test]
