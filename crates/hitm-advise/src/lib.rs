@@ -37,7 +37,7 @@ pub use profile::RecordedProfileError;
 use profile::{RecordedProfile, lines_of_instances, profile_of_recording};
 pub use proof::{Proof, access_count, gain};
 pub use proposals::{Proposal, Tried};
-pub use recorded::{RecordedAdvice, advise_recorded, pad_values, structure_at};
+pub use recorded::{RecordedAdvice, advise_recorded, element_at, pad_values, structure_at};
 pub use replay::{Replayed, replay};
 pub use session::{Answer, Compared, Session, nearest};
 pub use simulated::{Simulated, SimulatedProfileError, profile as profile_of_simulation};

@@ -53,6 +53,16 @@ pub fn structure_at(names: &AddressNames<'_>, addr: u64, size: u8) -> Option<Inp
     })
 }
 
+/// The same of the structure that is an element of an array in that object.
+pub fn element_at(names: &AddressNames<'_>, addr: u64, size: u8) -> Option<Inputs> {
+    let (type_name, input) = names.declared_element(addr, size)?;
+    Some(Inputs {
+        type_name,
+        input,
+        ..Inputs::default()
+    })
+}
+
 /// Searches for better layouts of structures, by a recording that was read from `path` for its report. All
 /// structures have an answer, in their order. `progress` gets the bytes that are read once more and all there
 /// are: only those of a large recording, of which not all rows are known.

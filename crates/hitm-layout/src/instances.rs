@@ -33,6 +33,38 @@ pub fn instance_at(store: &TypeStore, of: TypeId, wanted: &str, offset: u64) -> 
     None
 }
 
+/// Returns the structure that is an element of an array in an object of type `of`, and holds the byte at `offset`: of
+/// arrays in arrays' elements that of the innermost whose elements are structures. None where all are plain values.
+pub fn element_at(store: &TypeStore, of: TypeId, offset: u64) -> Option<TypeId> {
+    let (mut of, mut base) = (store.resolve(of), 0);
+    let mut found = None;
+    for _ in 0..DEPTH_MAX {
+        let inner = offset - base;
+        match &store.get(of).kind {
+            TypeKind::Aggregate(layout) => {
+                let holds = |member: &&crate::Member| {
+                    (member.byte_offset()..member.byte_end()).contains(&inner)
+                };
+                let Some(member) = layout.members.iter().find(holds) else {
+                    break;
+                };
+                base += member.byte_offset();
+                of = store.resolve(member.type_id);
+            }
+            TypeKind::Array { element, .. } => {
+                let size = store.get(*element).size.filter(|size| *size > 0)?;
+                base += inner / size * size;
+                of = store.resolve(*element);
+                if matches!(store.get(of).kind, TypeKind::Aggregate(_)) {
+                    found = Some(*element);
+                }
+            }
+            _ => break,
+        }
+    }
+    found
+}
+
 /// Returns the offset of the one instance of `wanted` in an object of type `of`; none when there are several. Members of
 /// unions are not searched: which of them the bytes are is not known.
 pub fn only_instance(store: &TypeStore, of: TypeId, wanted: &str) -> Option<u64> {
@@ -118,5 +150,30 @@ mod tests {
             (only("two"), only("many"), only("long")),
             (None, None, None)
         );
+    }
+
+    #[test]
+    fn the_structure_that_is_an_element_is_found() {
+        let mut btf = Assembler::new(false);
+        let word = btf.int("long", 8);
+        let words = btf.array(word, 2);
+        let shard = btf.structure("shard", 24, &[("n", word, 0), ("of", words, 64)]);
+        let shards = btf.array(shard, 4);
+        btf.structure(
+            "counter",
+            112,
+            &[("all", words, 0), ("shards", shards, 128)],
+        );
+        let mut btf = BtfFile::parse(btf.finish().into(), None, "types").unwrap();
+        let counter = btf.type_by_name("counter").unwrap();
+        let store = btf.types();
+        let mut name = |offset| {
+            let element = element_at(store, counter, offset)?;
+            Some(store.get(element).name.to_string())
+        };
+        let shard = Some("struct shard".to_owned());
+        // In the word of the second, and in the array of the third.
+        assert_eq!([name(40), name(16 + 48 + 16)], [shard.clone(), shard]);
+        assert_eq!([name(8), name(112)], [None, None]);
     }
 }

@@ -48,7 +48,7 @@ pub use flow::{
     WordWrite,
 };
 pub use hitm_base::{Buffer, Bytes, Unread};
-pub use instances::{instance_at, only_instance};
+pub use instances::{element_at, instance_at, only_instance};
 pub use object_file::{Definition, FrameAccess, FrameVariable, FunctionRef, ObjectFile};
 pub use path::{AccessPath, Leaf, LeafKind, LeafList};
 pub use range_map::RangeMap;

@@ -14,7 +14,7 @@ use hitm_recording::SyncKind;
 
 use crate::build::{LineLock, LineNames};
 use crate::model::ObjectUse;
-use crate::names::{brief, without_repeats};
+use crate::names::{array_member_of, brief, without_repeats};
 use crate::sentences::line as say;
 
 /// Members that a sentence names at most; it counts the rest.
@@ -136,6 +136,9 @@ impl Advisor<'_> {
         if let Some(how) = self.separate_in_java(&objects, bytes) {
             return how;
         }
+        if let ([_], Some(array)) = (objects.as_slice(), self.array_in(bytes)) {
+            return say::pad_elements(brief(&array));
+        }
         let straddling = objects.iter().find(|object| object.straddles);
         match (objects.as_slice(), straddling) {
             ([], _) => say::align_parts(),
@@ -157,6 +160,13 @@ impl Advisor<'_> {
                 say::separate_objects(list(&names))
             }
         }
+    }
+
+    /// The array in an object whose elements are all that is written in some bytes.
+    fn array_in(&self, bytes: u64) -> Option<String> {
+        let written = self.things_in(bytes & !self.sharing.read_mostly);
+        let written: Vec<&str> = written.iter().map(String::as_str).collect();
+        array_member_of(&written).map(str::to_owned)
     }
 
     fn separate_members(&self, object: &ObjectUse, bytes: u64) -> String {

@@ -1,5 +1,7 @@
 //! Names of addresses and threads, as the report needs them.
 
+use std::collections::BTreeSet;
+
 use hitm_base::{CodeAddr, ThreadId};
 use hitm_recording::{CodeLabel, DataLabel, KnownAs, SyncObject, TypePlace};
 
@@ -170,9 +172,54 @@ pub(crate) fn without_repeats<T: AsRef<str>>(names: &[T]) -> Vec<&str> {
         .collect()
 }
 
+/// The array inside an object, if places are in several elements of it and nowhere else: `requests.shards` of
+/// `requests.shards[0].n` and `requests.shards[1].n`.
+pub(crate) fn array_member_of<'n>(places: &[&'n str]) -> Option<&'n str> {
+    let (first, others) = places.split_first()?;
+    let is_common = |at: &usize| {
+        others
+            .iter()
+            .all(|other| other.get(..=*at) == first.get(..=*at))
+    };
+    let brackets = first.match_indices('[').map(|(at, _)| at);
+    let at = brackets.filter(is_common).last()?;
+    let index = |place: &&str| {
+        let (index, _) = place[at + 1..].split_once(']')?;
+        index.parse::<u64>().ok()
+    };
+    let indices: Option<BTreeSet<u64>> = places.iter().map(index).collect();
+    let array = &first[..at];
+    (indices?.len() > 1 && array.contains('.')).then_some(array)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_array_is_known_by_places_in_several_elements() {
+        let shards = ["requests.shards[0].n", "requests.shards[12].n"];
+        assert_eq!(array_member_of(&shards), Some("requests.shards"));
+        assert_eq!(
+            array_member_of(&["s.a[1].b[0]", "s.a[1].b[2]"]),
+            Some("s.a[1].b")
+        );
+        assert_eq!(
+            array_member_of(&["s.a[1].b[0]", "s.a[2].b[0]"]),
+            Some("s.a")
+        );
+        for none in [
+            vec!["s.a[1]", "s.b[2]"],
+            vec!["s.a[1].x", "s.a[1].y"],
+            vec!["s.a[1]", "s.last"],
+            vec!["s.a[1]"],
+            // An array that is an object by itself.
+            vec!["shards[0].n", "shards[1].n"],
+            vec![],
+        ] {
+            assert_eq!(array_member_of(&none), None, "{none:?}");
+        }
+    }
 
     #[test]
     fn long_names_lose_what_they_are_generic_over() {

@@ -11,7 +11,7 @@ mod transfers;
 
 use std::path::Path;
 
-use hitm_advise::{Inputs, structure_at};
+use hitm_advise::{Inputs, element_at, structure_at};
 use hitm_base::{LineAddr, Topology};
 use hitm_coherence::stats::{RowKey, Statistics, Traffic, TrafficPlan};
 use hitm_recording::{AddressNames, Recording};
@@ -21,6 +21,7 @@ pub use stacks::{Frame, FrameKind, Stack, StackTime, Stacks, frame, stack, time}
 pub use transfers::{Level, TransferPair, TransferTable, transfer, unknown};
 
 use crate::model::RowReport;
+use crate::names::array_member_of;
 use crate::summary::{self, SummaryLine};
 use crate::{Finding, Names, Report};
 use stacks::StackBuilder;
@@ -79,10 +80,15 @@ impl Pictures {
             let dearest = line.rows.iter().map(|row| row.lost_cycles).max();
             let is_dear = |row: &&RowReport| Some(row.lost_cycles.saturating_mul(2)) >= dearest;
             let rows = line.rows.iter().filter(is_dear);
+            let members: Vec<&str> = rows.clone().map(|row| row.member.as_str()).collect();
+            let structure = match array_member_of(&members) {
+                Some(_) => element_at,
+                None => structure_at,
+            };
             let first_byte = line.line.first_byte();
             let mut known = rows.filter_map(|row| {
                 let addr = first_byte + u64::from(row.offset);
-                structure_at(names, addr, row.size_bytes)
+                structure(names, addr, row.size_bytes)
             });
             let Some(inputs) = known.next() else { continue };
             match found.iter_mut().find(|one| one.inputs == inputs) {

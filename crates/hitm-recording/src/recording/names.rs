@@ -10,8 +10,8 @@ use std::sync::Arc;
 use hitm_base::{CodeAddr, LineAddr, ThreadId};
 use hitm_coherence::stats::Statistics;
 use hitm_kernel::{PAGE_DESCRIPTOR, PAGE_DESCRIPTORS};
-use hitm_layout::instance_at;
 use hitm_layout::{Symbolizer, TypeId, TypeKind, TypeStore};
+use hitm_layout::{element_at, instance_at};
 use hitm_trace::{Mapping, PROCESS_SHIFT, Region, RegionKind};
 
 use super::Recording;
@@ -59,6 +59,9 @@ fn structure_name(store: &TypeStore, of: TypeId) -> Option<String> {
     }
     Some(element_name(store, element))
 }
+
+/// Beginnings of the names of types of the libraries of C++ and Rust.
+const LIBRARIES: [&str; 5] = ["std::", "__gnu_cxx::", "core::", "alloc::", "atomic<"];
 
 /// Objects of a type that are asked for.
 #[derive(Debug, Clone, Copy)]
@@ -389,6 +392,24 @@ impl<'a> AddressNames<'a> {
             structure_name(symbolizer.file(&path)?.types(), of)?,
             path.into(),
         ))
+    }
+
+    /// The structure that is an element of an array in the object at an address, and the file that declares it. None
+    /// for plain values, those of a language's library among them: their type is that of other things, too.
+    pub fn declared_element(&self, addr: u64, size: u8) -> Option<(String, PathBuf)> {
+        let (of, path, offset) = match self.typed_place(addr, size) {
+            Some(place) => (place.of.id, place.of.path.to_string(), addr - place.base),
+            None => {
+                let name = self.variable(addr, size);
+                let location = name.location?;
+                (location.object.type_id?, name.path?, location.offset)
+            }
+        };
+        let mut symbolizer = self.symbolizer.borrow_mut();
+        let store = symbolizer.file(&path)?.types();
+        let name = structure_name(store, element_at(store, of, offset)?)?;
+        let is_of_library = LIBRARIES.iter().any(|library| name.starts_with(library));
+        (!is_of_library).then(|| (name, path.into()))
     }
 
     /// A thread's name: what the program calls it and its tid.
