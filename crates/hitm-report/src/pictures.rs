@@ -80,7 +80,8 @@ impl Pictures {
             let dearest = line.rows.iter().map(|row| row.lost_cycles).max();
             let is_dear = |row: &&RowReport| Some(row.lost_cycles.saturating_mul(2)) >= dearest;
             let rows = line.rows.iter().filter(is_dear);
-            let members: Vec<&str> = rows.clone().map(|row| row.member.as_str()).collect();
+            let written = rows.clone().filter(|row| row.op.is_write());
+            let members: Vec<&str> = written.map(|row| row.member.as_str()).collect();
             let structure = match array_member_of(&members) {
                 Some(_) => element_at,
                 None => structure_at,
