@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
+use super::class::Class;
 use super::config::{KernelConfig, TaskSpec};
 use super::costs::Costs;
 use super::cpumask::{CpuMask, KnownMasks, MaskPool};
@@ -272,9 +273,9 @@ impl Kernel {
         let make_places = || TaskPlaces::new(&mut self.arena.borrow_mut(), spec.cpu);
         let (made, extent) = self.engine.extent_of(make_places);
         let (places, object) = made?;
+        Class::admit(self, spec, &allowed)?;
         let dl = match spec.policy {
             Policy::Deadline(params) => {
-                self.admit_dl(&spec.name, params, spec.cpu, &allowed)?;
                 let arena = &mut self.arena.borrow_mut();
                 Some(DlTask::new(arena, &object, params)?)
             }

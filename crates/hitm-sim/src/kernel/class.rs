@@ -3,32 +3,27 @@
 //! **What Linux does:** each class is a table of functions. The linker puts the tables in order, and
 //! whoever looks for a task asks one after the other.
 //!
-//! **What we do:** the same, with one operation a function and the classes as its cases, so that calls are
-//! direct: boxed futures would cost each wake-up an allocation. [`Class::ORDER`] is the order.
+//! **What we do:** the same. A class is a type that is a [`SchedClass`], in a file of its own, and a line of the
+//! list below, whose order is that of the classes. Functions that it leaves out are `NULL` in Linux. Calls are
+//! direct: boxed futures would cost each wake-up an allocation.
 //!
-//! **What a test could notice:** there is no stop class and no class of BPF programs. The run queue of every
-//! operation is locked.
+//! **What a test could notice:** there is no stop class. The run queue of every operation is locked, but
+//! for [`SchedClass::select_task_rq`].
 
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use hitm_base::CpuId;
 
-use super::Kernel;
 use super::core::Wake;
-use super::deadline::EnqueueDl;
-use super::fair::Dequeue;
+use super::deadline::DlClass;
+use super::fair::{Dequeue, FairClass};
+use super::idle::IdleClass;
 use super::rq::Rq;
+use super::rt::RtClass;
 use super::task::Task;
-
-/// A scheduling class.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
-    Deadline,
-    RealTime,
-    Fair,
-    Idle,
-}
+use super::{CpuMask, Kernel, TaskSpec};
+use crate::engine::SimError;
 
 /// Reason why a task is queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,175 +34,234 @@ pub(super) enum Enqueue {
     Changed { at_head: bool },
 }
 
-impl Task {
-    /// The class that has it.
-    pub(super) fn class(&self) -> Class {
-        match self {
-            task if task.is_dl() => Class::Deadline,
-            task if task.is_rt() => Class::RealTime,
-            task if task.is_idle => Class::Idle,
-            _ => Class::Fair,
-        }
-    }
-}
+/// The functions of a class.
+pub(super) trait SchedClass {
+    /// Returns true if the class has a task that none before it in the list has.
+    fn has(p: &Task) -> bool;
 
-impl Class {
-    /// All classes in the order in which they are asked for a task.
-    pub(super) const ORDER: [Class; 4] =
-        [Class::Deadline, Class::RealTime, Class::Fair, Class::Idle];
-
-    fn rank(self) -> usize {
-        let place = Class::ORDER.iter().position(|class| *class == self);
-        place.expect("every class has a place")
+    /// A task is about to be made, before the run.
+    ///
+    /// # Errors
+    /// A policy of the class that the kernel refuses to the task.
+    fn admit(_kernel: &Kernel, _spec: &TaskSpec, _allowed: &CpuMask) -> Result<(), SimError> {
+        Ok(())
     }
 
-    pub(super) async fn enqueue_task(self, kernel: &Kernel, rq: &Rq, p: &Task, why: Enqueue) {
-        match self {
-            Class::Deadline => {
-                let why = match why {
-                    Enqueue::Wakeup => EnqueueDl::Wakeup,
-                    Enqueue::Changed { .. } => EnqueueDl::Move,
-                };
-                kernel.enqueue_task_dl(rq, p, why).await;
-            }
-            Class::RealTime => {
-                let at_head = why == Enqueue::Changed { at_head: true };
-                kernel.enqueue_task_rt(rq, p, at_head).await;
-            }
-            Class::Fair => kernel.enqueue_task_fair(rq, p).await,
-            Class::Idle => {}
-        }
+    /// A task becomes runnable on a run queue. The running one may be told so, too, when its class has changed.
+    fn enqueue_task(kernel: &Kernel, rq: &Rq, p: &Task, why: Enqueue) -> impl Future<Output = ()>;
+
+    /// It stops being runnable there. Returns false if it has to stay on its queue until it owes no time.
+    fn dequeue_task(kernel: &Kernel, rq: &Rq, p: &Task, how: Dequeue)
+    -> impl Future<Output = bool>;
+
+    /// The task to run, the running one included.
+    fn pick_task(kernel: &Kernel, rq: &Rq) -> impl Future<Output = Option<Rc<Task>>>;
+
+    /// A task of the class loses the CPU.
+    async fn put_prev_task(_kernel: &Kernel, _rq: &Rq, _p: &Task) {}
+
+    /// A task of the class gets the CPU.
+    async fn set_next_task(_kernel: &Kernel, _rq: &Rq, _p: &Task) {}
+
+    /// The scheduler is about to pick, with the class of `prev` at this one or above: gets tasks from other CPUs.
+    async fn balance(_kernel: &Kernel, _rq: &Rq, _prev: &Task) {}
+
+    /// No class has a task for a CPU: gets some from other CPUs. The lock may be dropped. Returns true if there may be
+    /// one now.
+    async fn newidle(_kernel: &Kernel, _rq: &Rq) -> bool {
+        false
     }
 
-    /// Returns false if the task has to stay on its queue until it owes no time.
-    pub(super) async fn dequeue_task(
-        self,
-        kernel: &Kernel,
-        rq: &Rq,
-        p: &Task,
-        how: Dequeue,
-    ) -> bool {
-        match self {
-            Class::Deadline => kernel.dequeue_task_dl(rq, p).await,
-            Class::RealTime => kernel.dequeue_task_rt(rq, p).await,
-            Class::Fair => return kernel.dequeue_task_fair(rq, p, how).await,
-            Class::Idle => {}
-        }
-        true
+    /// The tick finds a task of the class running.
+    async fn task_tick(_kernel: &Kernel, _rq: &Rq, _curr: &Task) {}
+
+    /// The running task lets others go first.
+    async fn yield_task(_kernel: &Kernel, _rq: &Rq, _p: &Task) {}
+
+    /// A task was put on the queue; the running one, which is of the class too, may have to go.
+    async fn wakeup_preempt(_kernel: &Kernel, _rq: &Rq, _p: &Task, _curr: &Task) {}
+
+    /// A task was put on the queue; the running one is of a class below and has to go.
+    fn preempt_lower(kernel: &Kernel, rq: &Rq) -> impl Future<Output = ()> {
+        kernel.resched_curr(rq)
     }
 
-    /// The idle task is nobody's choice: it runs when no class has a task, after balancing.
-    pub(super) async fn pick_task(self, kernel: &Kernel, rq: &Rq) -> Option<Rc<Task>> {
-        match self {
-            Class::Deadline => kernel.pick_task_dl(rq).await,
-            Class::RealTime => kernel.pick_task_rt(rq).await,
-            Class::Fair => kernel.pick_task_fair(rq).await,
-            Class::Idle => None,
-        }
+    /// Chooses the CPU of a woken task, which was on `cpu` and may run there.
+    async fn select_task_rq(_kernel: &Kernel, _p: &Task, cpu: CpuId, _wake: Wake) -> CpuId {
+        cpu
     }
 
-    pub(super) async fn put_prev_task(self, kernel: &Kernel, rq: &Rq, p: &Task) {
-        match self {
-            Class::Deadline => kernel.put_prev_task_dl(rq, p).await,
-            Class::RealTime => kernel.put_prev_task_rt(rq, p).await,
-            Class::Fair => kernel.put_prev_task_fair(rq, p).await,
-            Class::Idle => {}
-        }
-    }
-
-    pub(super) async fn set_next_task(self, kernel: &Kernel, rq: &Rq, p: &Task) {
-        match self {
-            Class::Deadline => kernel.set_next_task_dl(rq, p).await,
-            Class::RealTime => kernel.set_next_task_rt(rq, p).await,
-            Class::Fair => kernel.set_next_task_fair(rq, p).await,
-            Class::Idle => {
-                rq.idle_since.set(kernel.engine.now());
-                kernel.update_idle_core(rq.cpu).await;
-            }
-        }
-    }
-
-    /// Gets tasks from other CPUs before the scheduler picks: `put_prev_task_balance` asks the class of
-    /// `prev` and those below.
-    pub(super) async fn balance(kernel: &Kernel, rq: &Rq, prev: &Task) {
-        for class in &Class::ORDER[prev.class().rank()..] {
-            match class {
-                Class::Deadline => kernel.balance_dl(rq, prev).await,
-                Class::RealTime => kernel.balance_rt(rq, prev).await,
-                Class::Fair | Class::Idle => {}
-            }
-        }
-    }
-
-    pub(super) async fn task_tick(self, kernel: &Kernel, rq: &Rq, curr: &Task) {
-        match self {
-            Class::Deadline => kernel.update_curr_dl(rq).await,
-            Class::RealTime => kernel.task_tick_rt(rq, curr).await,
-            Class::Fair => kernel.task_tick_fair(rq, curr).await,
-            Class::Idle => {}
-        }
-    }
-
-    pub(super) async fn yield_task(self, kernel: &Kernel, rq: &Rq, p: &Task) {
-        match self {
-            Class::Deadline => kernel.yield_task_dl(rq, p).await,
-            Class::RealTime => kernel.yield_task_rt(rq, p).await,
-            Class::Fair => kernel.yield_task_fair(rq, p).await,
-            Class::Idle => {}
-        }
-    }
-
-    /// `p` was put on the queue: the running task may have to go.
-    pub(super) async fn wakeup_preempt(kernel: &Kernel, rq: &Rq, p: &Task, curr: &Task) {
-        let (class, running) = (p.class(), curr.class());
-        match (class.rank().cmp(&running.rank()), class) {
-            (Ordering::Equal, Class::Deadline) => kernel.wakeup_preempt_dl(rq, p, curr).await,
-            (Ordering::Equal, Class::RealTime) => kernel.wakeup_preempt_rt(rq, p, curr).await,
-            // The fair class looks itself if the CPU is idle.
-            (Ordering::Equal | Ordering::Less, Class::Fair) => {
-                kernel.wakeup_preempt_fair(rq, p, curr).await;
-            }
-            (Ordering::Less, _) => kernel.resched_curr(rq).await,
-            (Ordering::Equal | Ordering::Greater, _) => {}
-        }
-    }
-
-    pub(super) async fn select_task_rq(
-        self,
-        kernel: &Kernel,
-        p: &Task,
-        cpu: CpuId,
-        wake: Wake,
-    ) -> CpuId {
-        match self {
-            Class::Deadline => kernel.select_task_rq_dl(p, cpu).await,
-            Class::RealTime => kernel.select_task_rq_rt(p, cpu).await,
-            Class::Fair | Class::Idle => kernel.select_task_rq_fair(p, cpu, wake).await,
-        }
-    }
-
-    pub(super) async fn task_woken(self, kernel: &Kernel, rq: &Rq, p: &Task) {
-        match self {
-            Class::Deadline => kernel.task_woken_dl(rq, p).await,
-            Class::RealTime => kernel.task_woken_rt(rq, p).await,
-            Class::Fair | Class::Idle => {}
-        }
-    }
+    /// A task was woken and may not run at once.
+    async fn task_woken(_kernel: &Kernel, _rq: &Rq, _p: &Task) {}
 
     /// A queued task has left the class for another.
-    pub(super) fn switched_from(self, rq: &Rq) {
-        let mut inner = rq.inner.borrow_mut();
-        if self == Class::RealTime && inner.rt.nr_running == 0 {
-            inner.pull_wanted = true;
-        }
-    }
+    fn switched_from(_rq: &Rq) {}
 
     /// A queued task of another class has come.
-    pub(super) fn switched_to(self, rq: &Rq, p: &Task, is_running: bool) {
-        let mut inner = rq.inner.borrow_mut();
-        let may_move = p.allowed_count.get() > 1 && inner.rt.overloaded;
-        if self == Class::RealTime && !is_running && may_move {
-            inner.push_wanted = true;
+    fn switched_to(_rq: &Rq, _p: &Task, _is_running: bool) {}
+}
+
+/// Declares the classes, the highest first.
+macro_rules! classes {
+    ($($(#[$meta:meta])+ $item:ident($class:ident),)+) => {
+        /// A scheduling class; the highest is the least.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub(super) enum Class {
+            $($(#[$meta])+ $item,)+
         }
-    }
+
+        impl Task {
+            /// The class that has it.
+            pub(super) fn class(&self) -> Class {
+                $(if $class::has(self) {
+                    return Class::$item;
+                })+
+                unreachable!("task {} is of no class", self.name)
+            }
+        }
+
+        impl Class {
+            pub(super) async fn enqueue_task(self, kernel: &Kernel, rq: &Rq, p: &Task, why: Enqueue) {
+                match self {
+                    $(Class::$item => $class::enqueue_task(kernel, rq, p, why).await,)+
+                }
+            }
+
+            pub(super) async fn dequeue_task(
+                self,
+                kernel: &Kernel,
+                rq: &Rq,
+                p: &Task,
+                how: Dequeue,
+            ) -> bool {
+                match self {
+                    $(Class::$item => $class::dequeue_task(kernel, rq, p, how).await,)+
+                }
+            }
+
+            /// [`SchedClass::admit`] of all classes.
+            pub(super) fn admit(
+                kernel: &Kernel,
+                spec: &TaskSpec,
+                allowed: &CpuMask,
+            ) -> Result<(), SimError> {
+                $($class::admit(kernel, spec, allowed)?;)+
+                Ok(())
+            }
+
+            /// The task that runs next; none if the CPU becomes idle.
+            pub(super) async fn pick_next_task(kernel: &Kernel, rq: &Rq) -> Option<Rc<Task>> {
+                let picked = Class::pick_task(kernel, rq).await;
+                if picked.is_some() {
+                    return picked;
+                }
+                $(if $class::newidle(kernel, rq).await {
+                    // Others may have put something better here while the lock was dropped.
+                    let picked = Class::pick_task(kernel, rq).await;
+                    if picked.is_some() {
+                        return picked;
+                    }
+                })+
+                None
+            }
+
+            /// Asks one class after the other.
+            async fn pick_task(kernel: &Kernel, rq: &Rq) -> Option<Rc<Task>> {
+                $(
+                    let picked = $class::pick_task(kernel, rq).await;
+                    if picked.is_some() {
+                        return picked;
+                    }
+                )+
+                None
+            }
+
+            pub(super) async fn put_prev_task(self, kernel: &Kernel, rq: &Rq, p: &Task) {
+                match self {
+                    $(Class::$item => $class::put_prev_task(kernel, rq, p).await,)+
+                }
+            }
+
+            pub(super) async fn set_next_task(self, kernel: &Kernel, rq: &Rq, p: &Task) {
+                match self {
+                    $(Class::$item => $class::set_next_task(kernel, rq, p).await,)+
+                }
+            }
+
+            /// `put_prev_task_balance` asks the class of `prev` and those below.
+            pub(super) async fn balance(kernel: &Kernel, rq: &Rq, prev: &Task) {
+                let first = prev.class();
+                $(if first <= Class::$item {
+                    $class::balance(kernel, rq, prev).await;
+                })+
+            }
+
+            pub(super) async fn task_tick(self, kernel: &Kernel, rq: &Rq, curr: &Task) {
+                match self {
+                    $(Class::$item => $class::task_tick(kernel, rq, curr).await,)+
+                }
+            }
+
+            pub(super) async fn yield_task(self, kernel: &Kernel, rq: &Rq, p: &Task) {
+                match self {
+                    $(Class::$item => $class::yield_task(kernel, rq, p).await,)+
+                }
+            }
+
+            /// `p` was put on the queue: the running task may have to go.
+            pub(super) async fn wakeup_preempt(kernel: &Kernel, rq: &Rq, p: &Task, curr: &Task) {
+                let class = p.class();
+                match (class.cmp(&curr.class()), class) {
+                    $(
+                        (Ordering::Equal, Class::$item) => {
+                            $class::wakeup_preempt(kernel, rq, p, curr).await;
+                        }
+                        (Ordering::Less, Class::$item) => $class::preempt_lower(kernel, rq).await,
+                    )+
+                    (Ordering::Greater, _) => {}
+                }
+            }
+
+            pub(super) async fn select_task_rq(
+                self,
+                kernel: &Kernel,
+                p: &Task,
+                cpu: CpuId,
+                wake: Wake,
+            ) -> CpuId {
+                match self {
+                    $(Class::$item => $class::select_task_rq(kernel, p, cpu, wake).await,)+
+                }
+            }
+
+            pub(super) async fn task_woken(self, kernel: &Kernel, rq: &Rq, p: &Task) {
+                match self {
+                    $(Class::$item => $class::task_woken(kernel, rq, p).await,)+
+                }
+            }
+
+            pub(super) fn switched_from(self, rq: &Rq) {
+                match self {
+                    $(Class::$item => $class::switched_from(rq),)+
+                }
+            }
+
+            pub(super) fn switched_to(self, rq: &Rq, p: &Task, is_running: bool) {
+                match self {
+                    $(Class::$item => $class::switched_to(rq, p, is_running),)+
+                }
+            }
+        }
+    };
+}
+
+classes! {
+    /// The earliest deadline first, with a budget for each task.
+    Deadline(DlClass),
+    /// The best priority first.
+    RealTime(RtClass),
+    /// CPU time by weight.
+    Fair(FairClass),
+    /// The tasks that run when nobody else does.
+    Idle(IdleClass),
 }

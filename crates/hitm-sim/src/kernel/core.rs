@@ -6,7 +6,7 @@
 //! and switches stacks; the next task finishes the switch for the previous one and runs the balance
 //! callbacks.
 //!
-//! **What we do:** the same steps and lines. [`Class`] has the order of classes.
+//! **What we do:** the same steps and lines. [`super::class`] has the classes and their order.
 //!
 //! **What a test could notice:** kernel code is preempted where [`super::preempt`] says. No core
 //! scheduling; no stop class; `wake_cpu` and freezer states do not exist.
@@ -423,27 +423,14 @@ impl Kernel {
     /// old and the new one.
     async fn pick_next_task(&self, rq: &Rq, prev: &Rc<Task>) -> Rc<Task> {
         Class::balance(self, rq, prev).await;
-        let mut next = self.pick_task(rq).await;
-        if next.is_none() && self.sched_balance_newidle(rq).await {
-            next = self.pick_task(rq).await;
-        }
-        let next = next.unwrap_or_else(|| self.task(rq.idle));
+        let picked = Class::pick_next_task(self, rq).await;
+        let next = picked.unwrap_or_else(|| self.task(rq.idle));
         if next.id == prev.id {
             return next;
         }
         prev.class().put_prev_task(self, rq, prev).await;
         next.class().set_next_task(self, rq, &next).await;
         next
-    }
-
-    async fn pick_task(&self, rq: &Rq) -> Option<Rc<Task>> {
-        for class in Class::ORDER {
-            let picked = class.pick_task(self, rq).await;
-            if picked.is_some() {
-                return picked;
-            }
-        }
-        None
     }
 
     /// The stack of a new task runs `body` and ends.

@@ -24,15 +24,20 @@ mod cpudl;
 mod queue;
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles};
 
 use self::cpudl::Cpudl;
-pub(super) use self::queue::EnqueueDl;
-use super::Kernel;
+use self::queue::EnqueueDl;
+use super::class::{Enqueue, SchedClass};
+use super::core::Wake;
+use super::fair::Dequeue;
 use super::mask::{SharedCounter, SharedMask};
 use super::places::places;
-use super::task::{Task, TaskId};
+use super::rq::Rq;
+use super::task::{Policy, Task, TaskId};
+use super::{CpuMask, Kernel, TaskSpec};
 use crate::engine::{Arena, Object, Opaque, SimError, Site};
 
 /// Parameters of a task: its runtime in each period, which is to be had until the deadline.
@@ -171,6 +176,73 @@ impl DlClass {
             rqs: rqs.collect::<Result<_, SimError>>()?,
             domains: domains.collect::<Result<_, SimError>>()?,
         })
+    }
+}
+
+impl SchedClass for DlClass {
+    fn has(p: &Task) -> bool {
+        p.is_dl()
+    }
+
+    fn admit(kernel: &Kernel, spec: &TaskSpec, allowed: &CpuMask) -> Result<(), SimError> {
+        match spec.policy {
+            Policy::Deadline(params) => kernel.admit_dl(&spec.name, params, spec.cpu, allowed),
+            _ => Ok(()),
+        }
+    }
+
+    fn enqueue_task(kernel: &Kernel, rq: &Rq, p: &Task, why: Enqueue) -> impl Future<Output = ()> {
+        let why = match why {
+            Enqueue::Wakeup => EnqueueDl::Wakeup,
+            Enqueue::Changed { .. } => EnqueueDl::Move,
+        };
+        kernel.enqueue_task_dl(rq, p, why)
+    }
+
+    async fn dequeue_task(kernel: &Kernel, rq: &Rq, p: &Task, _how: Dequeue) -> bool {
+        kernel.dequeue_task_dl(rq, p).await;
+        true
+    }
+
+    fn pick_task(kernel: &Kernel, rq: &Rq) -> impl Future<Output = Option<Rc<Task>>> {
+        kernel.pick_task_dl(rq)
+    }
+
+    fn put_prev_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.put_prev_task_dl(rq, p)
+    }
+
+    fn set_next_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.set_next_task_dl(rq, p)
+    }
+
+    fn balance(kernel: &Kernel, rq: &Rq, prev: &Task) -> impl Future<Output = ()> {
+        kernel.balance_dl(rq, prev)
+    }
+
+    fn task_tick(kernel: &Kernel, rq: &Rq, _curr: &Task) -> impl Future<Output = ()> {
+        kernel.update_curr_dl(rq)
+    }
+
+    fn yield_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.yield_task_dl(rq, p)
+    }
+
+    fn wakeup_preempt(kernel: &Kernel, rq: &Rq, p: &Task, curr: &Task) -> impl Future<Output = ()> {
+        kernel.wakeup_preempt_dl(rq, p, curr)
+    }
+
+    fn select_task_rq(
+        kernel: &Kernel,
+        p: &Task,
+        cpu: CpuId,
+        _wake: Wake,
+    ) -> impl Future<Output = CpuId> {
+        kernel.select_task_rq_dl(p, cpu)
+    }
+
+    fn task_woken(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.task_woken_dl(rq, p)
     }
 }
 

@@ -14,14 +14,17 @@
 //! latency limit. The interrupt or the idle loop that ends a state pays its exit latency once.
 
 use std::cell::Cell;
+use std::rc::Rc;
 
 use hitm_base::Cycles;
 use hitm_base::machine::MachineCost;
 
 use super::Kernel;
+use super::class::{Enqueue, SchedClass};
+use super::fair::Dequeue;
 use super::functions as f;
 use super::rq::Rq;
-use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG};
+use super::task::{TIF_NEED_RESCHED, TIF_POLLING_NRFLAG, Task};
 use crate::engine::{Mode, Rmw};
 
 hitm_base::words! {
@@ -92,6 +95,33 @@ impl IdleHistory {
             }
         }
         None
+    }
+}
+
+/// The class of idle tasks, which are on no queue.
+pub(super) enum IdleClass {}
+
+impl SchedClass for IdleClass {
+    fn has(p: &Task) -> bool {
+        p.is_idle
+    }
+
+    async fn enqueue_task(_kernel: &Kernel, _rq: &Rq, p: &Task, _why: Enqueue) {
+        unreachable!("{} is on no queue", p.name)
+    }
+
+    async fn dequeue_task(_kernel: &Kernel, _rq: &Rq, p: &Task, _how: Dequeue) -> bool {
+        unreachable!("{} is on no queue", p.name)
+    }
+
+    /// The idle task is nobody's choice: it runs when no class has a task, after balancing.
+    async fn pick_task(_kernel: &Kernel, _rq: &Rq) -> Option<Rc<Task>> {
+        None
+    }
+
+    fn set_next_task(kernel: &Kernel, rq: &Rq, _p: &Task) -> impl Future<Output = ()> {
+        rq.idle_since.set(kernel.engine.now());
+        kernel.update_idle_core(rq.cpu)
     }
 }
 

@@ -23,5 +23,86 @@ mod cpusets;
 mod prio_array;
 mod queue;
 
-pub use balance::Balancing;
-pub(in crate::kernel) use prio_array::{PrioArray, USUAL_ROOM};
+use std::rc::Rc;
+
+use hitm_base::CpuId;
+
+pub use self::balance::Balancing;
+pub(in crate::kernel) use self::prio_array::{PrioArray, USUAL_ROOM};
+use super::Kernel;
+use super::class::{Enqueue, SchedClass};
+use super::core::Wake;
+use super::fair::Dequeue;
+use super::rq::Rq;
+use super::task::Task;
+
+/// The class. Its queues are [`super::rq::RtRq`], on the lines of their run queues.
+pub(super) enum RtClass {}
+
+impl SchedClass for RtClass {
+    fn has(p: &Task) -> bool {
+        p.is_rt()
+    }
+
+    fn enqueue_task(kernel: &Kernel, rq: &Rq, p: &Task, why: Enqueue) -> impl Future<Output = ()> {
+        let at_head = why == Enqueue::Changed { at_head: true };
+        kernel.enqueue_task_rt(rq, p, at_head)
+    }
+
+    async fn dequeue_task(kernel: &Kernel, rq: &Rq, p: &Task, _how: Dequeue) -> bool {
+        kernel.dequeue_task_rt(rq, p).await;
+        true
+    }
+
+    fn pick_task(kernel: &Kernel, rq: &Rq) -> impl Future<Output = Option<Rc<Task>>> {
+        kernel.pick_task_rt(rq)
+    }
+
+    fn put_prev_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.put_prev_task_rt(rq, p)
+    }
+
+    fn set_next_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.set_next_task_rt(rq, p)
+    }
+
+    fn balance(kernel: &Kernel, rq: &Rq, prev: &Task) -> impl Future<Output = ()> {
+        kernel.balance_rt(rq, prev)
+    }
+
+    fn task_tick(kernel: &Kernel, rq: &Rq, curr: &Task) -> impl Future<Output = ()> {
+        kernel.task_tick_rt(rq, curr)
+    }
+
+    fn yield_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.yield_task_rt(rq, p)
+    }
+
+    fn wakeup_preempt(kernel: &Kernel, rq: &Rq, p: &Task, curr: &Task) -> impl Future<Output = ()> {
+        kernel.wakeup_preempt_rt(rq, p, curr)
+    }
+
+    fn select_task_rq(
+        kernel: &Kernel,
+        p: &Task,
+        cpu: CpuId,
+        _wake: Wake,
+    ) -> impl Future<Output = CpuId> {
+        kernel.select_task_rq_rt(p, cpu)
+    }
+
+    fn task_woken(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.task_woken_rt(rq, p)
+    }
+
+    fn switched_from(rq: &Rq) {
+        let mut inner = rq.inner.borrow_mut();
+        inner.pull_wanted |= inner.rt.nr_running == 0;
+    }
+
+    fn switched_to(rq: &Rq, p: &Task, is_running: bool) {
+        let mut inner = rq.inner.borrow_mut();
+        let may_move = p.allowed_count.get() > 1 && inner.rt.overloaded;
+        inner.push_wanted |= !is_running && may_move;
+    }
+}

@@ -5,14 +5,88 @@
 
 use std::rc::Rc;
 
+use hitm_base::CpuId;
+
+use super::FairClass;
 use super::cfs_rq::CfsId;
 use super::entity::{EntityId, Owner};
 use super::places::{CfsMember, CfsWord, SeMember};
 use super::tree::{Dequeue, Enqueue};
 use crate::kernel::Kernel;
+use crate::kernel::class::{self, SchedClass};
+use crate::kernel::core::Wake;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
 use crate::kernel::task::{Policy, Task};
+
+impl SchedClass for FairClass {
+    fn has(p: &Task) -> bool {
+        !p.is_idle
+    }
+
+    fn enqueue_task(
+        kernel: &Kernel,
+        rq: &Rq,
+        p: &Task,
+        _why: class::Enqueue,
+    ) -> impl Future<Output = ()> {
+        kernel.enqueue_task_fair(rq, p)
+    }
+
+    fn dequeue_task(
+        kernel: &Kernel,
+        rq: &Rq,
+        p: &Task,
+        how: Dequeue,
+    ) -> impl Future<Output = bool> {
+        kernel.dequeue_task_fair(rq, p, how)
+    }
+
+    fn pick_task(kernel: &Kernel, rq: &Rq) -> impl Future<Output = Option<Rc<Task>>> {
+        kernel.pick_task_fair(rq)
+    }
+
+    fn put_prev_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.put_prev_task_fair(rq, p)
+    }
+
+    fn set_next_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.set_next_task_fair(rq, p)
+    }
+
+    fn newidle(kernel: &Kernel, rq: &Rq) -> impl Future<Output = bool> {
+        kernel.sched_balance_newidle(rq)
+    }
+
+    fn task_tick(kernel: &Kernel, rq: &Rq, curr: &Task) -> impl Future<Output = ()> {
+        kernel.task_tick_fair(rq, curr)
+    }
+
+    fn yield_task(kernel: &Kernel, rq: &Rq, p: &Task) -> impl Future<Output = ()> {
+        kernel.yield_task_fair(rq, p)
+    }
+
+    fn wakeup_preempt(kernel: &Kernel, rq: &Rq, p: &Task, curr: &Task) -> impl Future<Output = ()> {
+        kernel.wakeup_preempt_fair(rq, p, curr)
+    }
+
+    /// `wakeup_preempt_fair` has the case within itself.
+    fn preempt_lower(kernel: &Kernel, rq: &Rq) -> impl Future<Output = ()> {
+        kernel
+            .engine
+            .call(f::WAKEUP_PREEMPT_FAIR, kernel.costs.function);
+        kernel.resched_curr(rq)
+    }
+
+    fn select_task_rq(
+        kernel: &Kernel,
+        p: &Task,
+        cpu: CpuId,
+        wake: Wake,
+    ) -> impl Future<Output = CpuId> {
+        kernel.select_task_rq_fair(p, cpu, wake)
+    }
+}
 
 impl Kernel {
     /// Puts a task on a run queue, which is locked; a sleeper that never left just continues.
@@ -261,10 +335,6 @@ impl Kernel {
     pub(in crate::kernel) async fn wakeup_preempt_fair(&self, rq: &Rq, p: &Task, curr: &Task) {
         let (engine, site) = (&self.engine, f::WAKEUP_PREEMPT_FAIR);
         engine.call(site, self.costs.function);
-        if curr.is_idle {
-            self.resched_curr(rq).await;
-            return;
-        }
         // An idle task goes for any other at once; the others of these policies wait for the tick.
         let idles = |task: &Task| task.policy.get() == Policy::Idle;
         if idles(curr) && !idles(p) && !self.is_hierarchy_stopped(self.queue_of(p.se)) {
