@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles, Nanos};
 
-use super::class::Class;
+use super::class::{Class, ClassStates};
 use super::config::{KernelConfig, TaskSpec};
 use super::costs::Costs;
 use super::cpumask::{CpuMask, KnownMasks, MaskPool};
@@ -138,6 +138,7 @@ impl Kernel {
         let balancer = by_domains.then(|| Balancer::new(engine, &rqs, SHARED_DOMAINS_BASE));
         let kernel = Rc::new(Kernel {
             balancer,
+            classes: ClassStates::default(),
             deadline: OnceCell::new(),
             fair,
             costs,

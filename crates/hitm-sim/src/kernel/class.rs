@@ -5,16 +5,20 @@
 //!
 //! **What we do:** the same. A class is a type that is a [`SchedClass`], in a file of its own, and a line of the
 //! list below, whose order is that of the classes. Functions that it leaves out are `NULL` in Linux. Calls are
-//! direct: boxed futures would cost each wake-up an allocation.
+//! direct: boxed futures would cost each wake-up an allocation. [`ext`] is the smallest with a state and a
+//! policy of its own; `docs/guide/policies.md` takes it apart.
 //!
 //! **What a test could notice:** there is no stop class. The run queue of every operation is locked, but
 //! for [`SchedClass::select_task_rq`].
+
+mod ext;
 
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use hitm_base::CpuId;
 
+use self::ext::ExtClass;
 use super::core::Wake;
 use super::deadline::DlClass;
 use super::fair::{Dequeue, FairClass};
@@ -47,7 +51,7 @@ pub(super) trait SchedClass {
         Ok(())
     }
 
-    /// A task becomes runnable on a run queue. The running one may be told so, too, when its class has changed.
+    /// A task becomes runnable on a run queue, or has become one of the class while it runs there.
     fn enqueue_task(kernel: &Kernel, rq: &Rq, p: &Task, why: Enqueue) -> impl Future<Output = ()>;
 
     /// It stops being runnable there. Returns false if it has to stay on its queue until it owes no time.
@@ -71,6 +75,9 @@ pub(super) trait SchedClass {
     async fn newidle(_kernel: &Kernel, _rq: &Rq) -> bool {
         false
     }
+
+    /// The CPU becomes idle, or is not any more.
+    async fn update_idle(_kernel: &Kernel, _rq: &Rq, _is_idle: bool) {}
 
     /// The tick finds a task of the class running.
     async fn task_tick(_kernel: &Kernel, _rq: &Rq, _curr: &Task) {}
@@ -101,9 +108,27 @@ pub(super) trait SchedClass {
     fn switched_to(_rq: &Rq, _p: &Task, _is_running: bool) {}
 }
 
-/// Declares the classes, the highest first.
+/// Declares the classes, the highest first: the type of each, the name of the state of one that keeps a value of
+/// that type in the kernel, and the word in scenarios of one that a policy without parameters chooses.
 macro_rules! classes {
-    ($($(#[$meta:meta])+ $item:ident($class:ident),)+) => {
+    ($($(#[$meta:meta])+ $item:ident($class:ident $(as $state:ident)?) $(= $word:literal)?,)+) => {
+        /// State of classes beside that of run queues.
+        #[derive(Debug, Default)]
+        pub(super) struct ClassStates {
+            $($(pub(super) $state: $class,)?)+
+        }
+
+        hitm_base::words! {
+            /// Policies without parameters, which have a class to themselves.
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+            pub enum OwnPolicy {
+                $($(
+                    #[doc = concat!("That of class `", $word, "`.")]
+                    $item = $word,
+                )?)+
+            }
+        }
+
         /// A scheduling class; the highest is the least.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub(super) enum Class {
@@ -196,6 +221,11 @@ macro_rules! classes {
                 })+
             }
 
+            /// [`SchedClass::update_idle`] of all classes.
+            pub(super) async fn update_idle(kernel: &Kernel, rq: &Rq, is_idle: bool) {
+                $($class::update_idle(kernel, rq, is_idle).await;)+
+            }
+
             pub(super) async fn task_tick(self, kernel: &Kernel, rq: &Rq, curr: &Task) {
                 match self {
                     $(Class::$item => $class::task_tick(kernel, rq, curr).await,)+
@@ -262,6 +292,8 @@ classes! {
     RealTime(RtClass),
     /// CPU time by weight.
     Fair(FairClass),
+    /// First come, first served, on all CPUs.
+    Ext(ExtClass as ext) = "ext",
     /// The tasks that run when nobody else does.
     Idle(IdleClass),
 }

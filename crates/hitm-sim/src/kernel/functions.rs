@@ -142,4 +142,11 @@ functions! {
     CLEAR_PAGE = "clear_page",
     RSEQ_GRANT_SLICE_EXTENSION = "rseq_grant_slice_extension",
     RSEQ_SLICE_YIELD = "rseq_slice_yield",
+    SELECT_TASK_RQ_SCX = "select_task_rq_scx",
+    ENQUEUE_TASK_SCX = "enqueue_task_scx",
+    DEQUEUE_TASK_SCX = "dequeue_task_scx",
+    PICK_TASK_SCX = "pick_task_scx",
+    UPDATE_CURR_SCX = "update_curr_scx",
+    CONSUME_DISPATCH_Q = "consume_dispatch_q",
+    SCX_UPDATE_IDLE = "__scx_update_idle",
 }

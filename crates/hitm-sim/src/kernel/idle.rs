@@ -20,7 +20,7 @@ use hitm_base::Cycles;
 use hitm_base::machine::MachineCost;
 
 use super::Kernel;
-use super::class::{Enqueue, SchedClass};
+use super::class::{Class, Enqueue, SchedClass};
 use super::fair::Dequeue;
 use super::functions as f;
 use super::rq::Rq;
@@ -119,9 +119,14 @@ impl SchedClass for IdleClass {
         None
     }
 
-    fn set_next_task(kernel: &Kernel, rq: &Rq, _p: &Task) -> impl Future<Output = ()> {
+    async fn put_prev_task(kernel: &Kernel, rq: &Rq, _p: &Task) {
+        Class::update_idle(kernel, rq, false).await;
+    }
+
+    async fn set_next_task(kernel: &Kernel, rq: &Rq, _p: &Task) {
         rq.idle_since.set(kernel.engine.now());
-        kernel.update_idle_core(rq.cpu)
+        kernel.update_idle_core(rq.cpu).await;
+        Class::update_idle(kernel, rq, true).await;
     }
 }
 

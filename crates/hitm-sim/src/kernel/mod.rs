@@ -58,6 +58,8 @@ use std::rc::Rc;
 use hitm_base::{CpuId, Cycles, Nanos};
 
 pub use self::arrivals::Arrivals;
+use self::class::ClassStates;
+pub use self::class::OwnPolicy;
 pub use self::config::{KernelConfig, TaskSpec};
 pub use self::costs::{CostOverrides, Costs, KernelCost, cost_parameters};
 pub use self::cpumask::CpuMask;
@@ -158,6 +160,7 @@ pub struct Kernel {
     placement: ActivePolicy,
     known_masks: KnownMasks,
     masks: MaskPool,
+    classes: ClassStates,
     fair: FairClass,
     /// The deadline class, made with its first task.
     deadline: OnceCell<DlClass>,

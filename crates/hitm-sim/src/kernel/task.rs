@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use hitm_base::{CpuId, Cycles};
 
+use super::class::OwnPolicy;
 use super::cpumask::CpuMask;
 use super::deadline::{DlParams, DlTask};
 use super::fair::{Averages, EntityId, GroupId, SeMember, Wakees, opaque_in};
@@ -43,6 +44,8 @@ pub enum Policy {
     Idle,
     /// `SCHED_DEADLINE`.
     Deadline(DlParams),
+    /// One without parameters, such as `SCHED_EXT`.
+    Own(OwnPolicy),
 }
 
 /// Priorities below are real-time; 0 is the highest of all.
@@ -56,7 +59,7 @@ impl Policy {
         match self {
             Policy::Fifo(priority) | Policy::Rr(priority) => MAX_RT_PRIO - 1 - u32::from(priority),
             Policy::Normal(nice) | Policy::Batch(nice) => (120 + i32::from(nice)) as u32,
-            Policy::Idle => 120,
+            Policy::Idle | Policy::Own(_) => 120,
             // Above all real-time tasks, which its class is picked before.
             Policy::Deadline(_) => 0,
         }

@@ -55,6 +55,10 @@ fn group_of(
             let expected = "policy \"normal\": no quota binds real-time threads";
             Err(table.error("group", "a real-time policy", expected))
         }
+        Policy::Own(_) if group.is_some() => {
+            let expected = "policy \"normal\": no quota binds threads of other classes";
+            Err(table.error("group", "a policy with a class of its own", expected))
+        }
         _ => Ok(group),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hitm_base::Nanos;
 
 use super::placed::CpuChoice;
-use crate::kernel::{Policy, Quota};
+use crate::kernel::{OwnPolicy, Policy, Quota};
 use crate::scenario::ScenarioError;
 use crate::scenario::quantity::nanos;
 pub(super) use crate::scenario::reader::{Table, cpus, needed, rates, some_of, span, time};
@@ -38,13 +38,19 @@ nice = 0 | -20 | 19
 start = "0s" | "5ms"
 "#;
 
-pub(super) const POLICIES: [(&str, Policy); 5] = [
+const PARAMETRIC: [(&str, Policy); 5] = [
     ("fifo", Policy::Fifo(1)),
     ("rr", Policy::Rr(1)),
     ("normal", Policy::Normal(0)),
     ("batch", Policy::Batch(0)),
     ("idle", Policy::Idle),
 ];
+
+/// Policies behind their words, those of classes of their own last.
+pub(super) fn policies() -> Vec<(&'static str, Policy)> {
+    let own = OwnPolicy::WORDS.map(|(word, policy)| (word, Policy::Own(policy)));
+    [&PARAMETRIC[..], &own].concat()
+}
 
 pub(crate) fn cpu_choice(table: &Table<'_, '_, '_>) -> Result<CpuChoice, ScenarioError> {
     Ok(CpuChoice {
@@ -61,7 +67,7 @@ pub(crate) fn policy(table: &Table<'_, '_, '_>, default: Policy) -> Result<Polic
         _ => 1,
     };
     let priority = real_time.map_or(default_priority, |priority| priority as u8);
-    let policy = match table.one_of("policy", &POLICIES)?.unwrap_or(default) {
+    let policy = match table.one_of("policy", &policies())?.unwrap_or(default) {
         Policy::Fifo(_) => Policy::Fifo(priority),
         Policy::Rr(_) => Policy::Rr(priority),
         Policy::Normal(_) => Policy::Normal(nice.unwrap_or(0)),
@@ -74,6 +80,8 @@ pub(crate) fn policy(table: &Table<'_, '_, '_>, default: Policy) -> Result<Polic
         }
         Policy::Idle if real_time.is_some() => Some(("priority", "no priority for policy idle")),
         Policy::Idle if nice.is_some() => Some(("nice", "no nice value for policy idle")),
+        Policy::Own(_) if real_time.is_some() => Some(("priority", "no priority for this policy")),
+        Policy::Own(_) if nice.is_some() => Some(("nice", "no nice value for this policy")),
         Policy::Fifo(_) | Policy::Rr(_) if nice.is_some() => {
             Some(("nice", "`priority` for a real-time policy"))
         }

@@ -109,7 +109,7 @@ cpus = "0-3" | "3"
 };
 
 fn read(table: &Table<'_, '_, '_>) -> Result<WorkloadKind, ScenarioError> {
-    let policies = keys::some_of(table, "policies", &keys::POLICIES)?;
+    let policies = keys::some_of(table, "policies", &keys::policies())?;
     let work = keys::span(table, "work", keys::ANY, Nanos(0.0))?;
     Ok(WorkloadKind::PolicyChanger(Placed {
         cpus: keys::cpu_choice(table)?,

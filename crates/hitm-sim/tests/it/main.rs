@@ -6,6 +6,7 @@ mod benches;
 mod cpusets;
 mod determinism;
 mod engine;
+mod ext;
 mod fair;
 mod group_cpus;
 mod hand_over;

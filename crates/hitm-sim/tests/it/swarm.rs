@@ -7,8 +7,8 @@ use std::rc::Rc;
 use hitm_base::machine::preset;
 use hitm_base::{CpuId, Cycles, Machine, Nanos, Topology};
 use hitm_sim::kernel::{
-    Balancing, CpuMask, Kernel, KernelConfig, Partition, PiMutex, Policy, RqView, Task, TaskSpec,
-    Thread,
+    Balancing, CpuMask, Kernel, KernelConfig, OwnPolicy, Partition, PiMutex, Policy, RqView, Task,
+    TaskSpec, Thread,
 };
 use proptest::prelude::*;
 
@@ -72,29 +72,35 @@ struct Program {
     acts: Vec<Act>,
 }
 
-fn act() -> impl Strategy<Value = Act> {
+/// `own` is the weight of `SCHED_EXT` among policies; 0 draws the cases of a kernel without it.
+fn act(own: u32) -> impl Strategy<Value = Act> {
     prop_oneof![
         (1u64..300_000).prop_map(Act::Run),
         (1u64..500_000).prop_map(Act::Sleep),
         Just(Act::Yield),
         (0usize..2, 1u64..100_000).prop_map(|(mutex, span)| Act::Locked(mutex, span)),
         (1u64..100_000).prop_map(Act::LockedTwice),
-        policy().prop_map(Act::Become),
-        (0usize..24, policy()).prop_map(|(task, policy)| Act::Change(task, policy)),
+        policy(own).prop_map(Act::Become),
+        (0usize..24, policy(own)).prop_map(|(task, policy)| Act::Change(task, policy)),
     ]
 }
 
-fn policy() -> impl Strategy<Value = Policy> {
+fn policy(own: u32) -> impl Strategy<Value = Policy> {
     prop_oneof![
         3 => (1u8..6).prop_map(Policy::Fifo),
         1 => (1u8..6).prop_map(Policy::Rr),
         1 => (-20i8..20).prop_map(Policy::Normal),
+        own => Just(Policy::Own(OwnPolicy::Ext)),
     ]
 }
 
-fn program() -> impl Strategy<Value = Program> {
-    let acts = proptest::collection::vec(act(), 1..12);
-    (policy(), any::<u16>(), acts).prop_map(|(policy, cpus, acts)| Program { policy, cpus, acts })
+fn program(own: u32) -> impl Strategy<Value = Program> {
+    let acts = proptest::collection::vec(act(own), 1..12);
+    (policy(own), any::<u16>(), acts).prop_map(|(policy, cpus, acts)| Program {
+        policy,
+        cpus,
+        acts,
+    })
 }
 
 /// Machines of one to eight packages, with and without threads of one core.
@@ -106,7 +112,7 @@ const PRESETS: [&str; 5] = [
     "xeon8176-8s",
 ];
 
-fn case() -> impl Strategy<Value = Case> {
+fn case(own: u32) -> impl Strategy<Value = Case> {
     let machine = (
         proptest::sample::select(&PRESETS[..]),
         prop_oneof![Just(1usize), Just(2), Just(5), Just(29)],
@@ -123,30 +129,36 @@ fn case() -> impl Strategy<Value = Case> {
         Just(Balancing::Passive),
     ];
     let switches = proptest::collection::vec(1u64..40, 0..6);
-    let programs = proptest::collection::vec(program(), 1..24);
+    let programs = proptest::collection::vec(program(own), 1..24);
     let parts = (machine, cpusets, balancing, switches, programs, 0u64..1000);
-    parts.prop_map(|(machine, cpusets, balancing, switches, programs, seed)| {
-        let (preset, step, cpus) = machine;
-        let mut case = Case {
-            machine: Picked { preset, step, cpus },
-            cpusets,
-            balancing,
-            switches,
-            programs,
-            seed,
-        };
-        if cpus < 4 {
-            case.cpusets = Cpusets::None;
-        }
-        if case.cpusets == Cpusets::Overlapping {
-            // There were no interrupts to ask others to push.
-            case.switches.clear();
-            if case.balancing == Balancing::PushIpi {
+    parts.prop_map(
+        move |(machine, cpusets, balancing, switches, programs, seed)| {
+            let (preset, step, cpus) = machine;
+            let mut case = Case {
+                machine: Picked { preset, step, cpus },
+                cpusets,
+                balancing,
+                switches,
+                programs,
+                seed,
+            };
+            if own > 0 && balancing == Balancing::Passive {
+                // That kernel had no such class.
                 case.balancing = Balancing::PushPull;
             }
-        }
-        case
-    })
+            if cpus < 4 {
+                case.cpusets = Cpusets::None;
+            }
+            if case.cpusets == Cpusets::Overlapping {
+                // There were no interrupts to ask others to push.
+                case.switches.clear();
+                if case.balancing == Balancing::PushIpi {
+                    case.balancing = Balancing::PushPull;
+                }
+            }
+            case
+        },
+    )
 }
 
 async fn perform(thread: Thread, acts: Vec<Act>, mutexes: Vec<Rc<PiMutex>>) {
@@ -390,7 +402,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases()))]
 
     #[test]
-    fn every_workload_ends_with_consistent_masks_and_its_own_priorities(case in case()) {
+    fn every_workload_ends_with_consistent_masks_and_its_own_priorities(case in case(0)) {
+        let first = check(&case);
+        prop_assert_eq!(first, check(&case), "the same run again");
+    }
+
+    #[test]
+    fn tasks_of_one_queue_end_whatever_else_runs_and_becomes_of_them(case in case(5)) {
         let first = check(&case);
         prop_assert_eq!(first, check(&case), "the same run again");
     }

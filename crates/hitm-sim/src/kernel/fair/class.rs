@@ -13,7 +13,7 @@ use super::entity::{EntityId, Owner};
 use super::places::{CfsMember, CfsWord, SeMember};
 use super::tree::{Dequeue, Enqueue};
 use crate::kernel::Kernel;
-use crate::kernel::class::{self, SchedClass};
+use crate::kernel::class::{self, Class, SchedClass};
 use crate::kernel::core::Wake;
 use crate::kernel::functions as f;
 use crate::kernel::rq::Rq;
@@ -21,16 +21,19 @@ use crate::kernel::task::{Policy, Task};
 
 impl SchedClass for FairClass {
     fn has(p: &Task) -> bool {
-        !p.is_idle
+        !p.is_idle && !matches!(p.policy.get(), Policy::Own(_))
     }
 
-    fn enqueue_task(
-        kernel: &Kernel,
-        rq: &Rq,
-        p: &Task,
-        _why: class::Enqueue,
-    ) -> impl Future<Output = ()> {
-        kernel.enqueue_task_fair(rq, p)
+    async fn enqueue_task(kernel: &Kernel, rq: &Rq, p: &Task, why: class::Enqueue) {
+        kernel.enqueue_task_fair(rq, p).await;
+        if why == class::Enqueue::Wakeup {
+            return;
+        }
+        // `switched_to_fair`: priorities do not tell that the running task is of a class below.
+        let curr = kernel.task(rq.curr.get());
+        if curr.class() > Class::Fair && !curr.is_idle {
+            kernel.resched_curr(rq).await;
+        }
     }
 
     fn dequeue_task(

@@ -21,12 +21,12 @@ pub fn weight_of_nice(nice: i8) -> u64 {
     WEIGHTS[(i32::from(nice).clamp(-20, 19) + 20) as usize]
 }
 
-/// Returns the weight of a task of a policy; none for real-time tasks, which keep theirs.
+/// Returns the weight of a task of a policy; none for tasks of other classes, which keep theirs.
 pub(crate) fn weight_of_policy(policy: Policy) -> Option<u64> {
     match policy {
         Policy::Normal(nice) | Policy::Batch(nice) => Some(weight_of_nice(nice)),
         Policy::Idle => Some(IDLE_WEIGHT),
-        Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline(_) => None,
+        Policy::Fifo(_) | Policy::Rr(_) | Policy::Deadline(_) | Policy::Own(_) => None,
     }
 }
 
