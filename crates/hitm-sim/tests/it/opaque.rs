@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use expect_test::expect_file;
 use hitm_base::{CpuId, Cycles, Nanos};
 use hitm_sim::kernel::{
-    Balancing, DlParams, GroupId, GroupSpec, KernelConfig, LoadBalancing, OsqKind, Policy, TaskSpec,
+    Balancing, DlParams, GroupId, GroupSpec, KernelConfig, LoadBalancing, OsqKind, OwnPolicy,
+    Policy, TaskSpec,
 };
 
 use crate::rt::{boot, machine};
@@ -28,7 +29,7 @@ fn members_without_content_are_listed() {
         osq: OsqKind::PerNode,
         ..KernelConfig::new(Balancing::PushIpi)
     };
-    let (kernel, _) = boot(machine("xeon-480", 8), 1, Nanos(1e6), config);
+    let (kernel, mut executor) = boot(machine("xeon-480", 8), 1, Nanos(1e6), config);
     kernel
         .create_group(&GroupSpec::within(GroupId::ROOT))
         .unwrap();
@@ -40,14 +41,17 @@ fn members_without_content_are_listed() {
         deadline: Cycles(4_000_000),
         period: Cycles(4_000_000),
     };
-    let spec = TaskSpec {
-        name: "deadline".to_owned(),
-        policy: Policy::Deadline(params),
-        allowed: None,
-        cpu: CpuId(0),
-        start: Cycles::ZERO,
-    };
-    kernel.spawn(&spec, |_| async {}).unwrap();
+    for policy in [Policy::Deadline(params), Policy::Own(OwnPolicy::Ext)] {
+        let spec = TaskSpec {
+            name: format!("{policy:?}"),
+            policy,
+            allowed: None,
+            cpu: CpuId(0),
+            start: Cycles::ZERO,
+        };
+        kernel.spawn(&spec, |_| async {}).unwrap();
+    }
+    executor.run().unwrap();
     // One row for all elements of an array.
     let of_array = |(object, path): (String, String)| {
         let path = path.split_once('[').map_or(path.clone(), |(array, rest)| {
