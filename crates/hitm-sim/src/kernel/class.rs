@@ -8,8 +8,8 @@
 //! direct: boxed futures would cost each wake-up an allocation. [`ext`] is the smallest with a state and a
 //! policy of its own; `docs/guide/policies.md` takes it apart.
 //!
-//! **What a test could notice:** there is no stop class. The run queue of every operation is locked, but
-//! for [`SchedClass::select_task_rq`].
+//! **What a test could notice:** there is no stop class. The run queue of every operation that has one is
+//! locked.
 
 mod ext;
 

@@ -10,9 +10,10 @@ use hitm_sim::engine::Executor;
 use hitm_sim::kernel::{
     Balancing, CpuMask, Kernel, KernelConfig, LoadBalancing, OwnPolicy, Policy, Task, TaskSpec,
 };
-use hitm_sim::scenario::Scenario;
+use hitm_sim::scenario::{C2cLine, Scenario};
 
 use crate::rt::machine;
+use crate::timing::outcome;
 
 const EXT: Policy = Policy::Own(OwnPolicy::Ext);
 
@@ -216,4 +217,47 @@ fn scenarios_know_the_policy_and_refuse_what_it_has_not() {
         "task early of SCHED_EXT: found a kernel from before 6.12, expected one that has the class"
     ]
     .assert_eq(&refused.to_string());
+}
+
+#[test]
+fn a_simulation_shows_the_shared_queue_among_its_lines() {
+    let machine = "preset = \"broadwell-4s\"\ncpus = 32";
+    let text = HEAD.replace("preset = \"broadwell-4s\"", machine)
+        + "[kernel]\nbalancing = \"push-ipi\"\n[[workload]]\nkind = \"cyclic\"\nthreads = 96\nsleep = \"20us\"\nwork = \"20us\"\npolicy = \"ext\"\n";
+    let scenario = Scenario::parse(&text, "x.toml").unwrap();
+    let outcome = outcome(&scenario, "broadwell-4s", &scenario.variants()[0], 1);
+    let mut table = String::new();
+    assert_eq!(outcome.lines[0].object, "scx_dispatch_q");
+    let of_tasks = |line: &&C2cLine| line.object == "task_struct";
+    for line in outcome.lines[..3].iter().filter(|line| !of_tasks(line)) {
+        let (object, counts) = (&line.object, &line.counts);
+        let mean = counts.load_cycles_mean();
+        writeln!(
+            table,
+            "{object} +{}: {} loads of {mean:.0} cycles",
+            line.offset_bytes, counts.loads
+        )
+        .unwrap();
+        for row in &line.rows {
+            writeln!(
+                table,
+                "  {} in {}: {}",
+                row.member, row.function, row.counts.loads
+            )
+            .unwrap();
+        }
+    }
+    expect![[r#"
+        scx_dispatch_q +0: 4167 loads of 269 cycles
+          lock in _raw_spin_lock: 792
+          lock in _raw_spin_trylock: 760
+          lock in _raw_spin_unlock: 0
+          lock in native_queued_spin_lock_slowpath: 2004
+          list in consume_dispatch_q: 611
+          list in enqueue_task_scx: 0
+        idle_masks +0: 2175 loads of 160 cycles
+          cpu in __scx_update_idle: 754
+          cpu in select_task_rq_scx: 1421
+    "#]]
+    .assert_eq(&table);
 }

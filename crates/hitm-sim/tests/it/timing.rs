@@ -18,7 +18,12 @@ const SEEDS: u64 = 1000;
 const LAYOUT: &str = "linux-6.12";
 
 /// Runs one variant of a scenario on its preset, or as many CPUs of it as it says.
-fn outcome(scenario: &Scenario, preset_name: &str, variant: &Variant, seed: u64) -> Outcome {
+pub(crate) fn outcome(
+    scenario: &Scenario,
+    preset_name: &str,
+    variant: &Variant,
+    seed: u64,
+) -> Outcome {
     let machine = Machine::from_toml(preset(preset_name).unwrap(), preset_name).unwrap();
     let request = RunRequest {
         scenario,
