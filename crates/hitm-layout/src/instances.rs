@@ -167,7 +167,7 @@ mod tests {
         let mut btf = BtfFile::parse(btf.finish().into(), None, "types").unwrap();
         let counter = btf.type_by_name("counter").unwrap();
         let store = btf.types();
-        let mut name = |offset| {
+        let name = |offset| {
             let element = element_at(store, counter, offset)?;
             Some(store.get(element).name.to_string())
         };

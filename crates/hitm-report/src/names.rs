@@ -182,7 +182,7 @@ pub(crate) fn array_member_of<'n>(places: &[&'n str]) -> Option<&'n str> {
             .all(|other| other.get(..=*at) == first.get(..=*at))
     };
     let brackets = first.match_indices('[').map(|(at, _)| at);
-    let at = brackets.filter(is_common).last()?;
+    let at = brackets.rfind(is_common)?;
     let index = |place: &&str| {
         let (index, _) = place[at + 1..].split_once(']')?;
         index.parse::<u64>().ok()
