@@ -59,6 +59,8 @@ pub(super) struct Fake {
     /// Changes until the process dies.
     life: Cell<usize>,
     pub(super) changes: Cell<usize>,
+    /// Daemons that appear at changes of masks: the changed task, the daemon's origin and the daemon.
+    forks: RefCell<Vec<[u32; 3]>>,
 }
 
 fn error(code: i32) -> io::Error {
@@ -106,6 +108,7 @@ impl Fake {
             forgets_masks: false,
             life: Cell::new(usize::MAX),
             changes: Cell::new(0),
+            forks: RefCell::default(),
         }
     }
 
@@ -170,6 +173,19 @@ impl Fake {
             task.pid = tid;
         }
         state.tasks.insert(tid, task);
+    }
+
+    /// A daemon of `of` appears as soon as a mask is given to task `at`, with the mask that `of` had before.
+    pub(super) fn forks_when_changed(&self, at: u32, of: u32, tid: u32) {
+        self.forks.borrow_mut().push([at, of, tid]);
+    }
+
+    /// A process without a parent, in the session of one that has ended.
+    pub(super) fn daemon(&self, of: u32, tid: u32) {
+        self.fork(of, tid, false);
+        self.change_task(tid, |task| {
+            (task.parent, task.session, task.group) = (1, tid - 1, tid - 1);
+        });
     }
 
     /// The process dies after so many more changes.
@@ -483,6 +499,16 @@ impl System for Fake {
 
     fn set_affinity(&self, tid: u32, cpus: Option<&CpuSet>) -> io::Result<()> {
         self.spend()?;
+        let (now, later) = self
+            .forks
+            .take()
+            .into_iter()
+            .partition(|[at, ..]| *at == tid);
+        self.forks.replace(later);
+        let now: Vec<[u32; 3]> = now;
+        for [_, of, child] in now {
+            self.daemon(of, child);
+        }
         let mut state = self.state.borrow_mut();
         let task = state
             .tasks

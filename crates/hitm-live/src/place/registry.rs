@@ -116,3 +116,74 @@ fn write_list(list: &Path, folders: &BTreeSet<PathBuf>) -> io::Result<()> {
     file.sync_all()?;
     fs::rename(&unfinished, list)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::Backend;
+    use crate::place::cpus::CpuSet;
+    use crate::place::journal::Head;
+    use crate::place::store::{Store, try_lock};
+    use crate::procfs::TaskId;
+
+    fn folder() -> tempfile::TempDir {
+        tempfile::tempdir().unwrap()
+    }
+
+    fn registry(home: &Path, others: &[&Path]) -> Registry {
+        Registry {
+            home: home.to_owned(),
+            others: others.iter().copied().map(Path::to_owned).collect(),
+        }
+    }
+
+    /// A journal in a folder, by the name of its placement.
+    fn place(folder: &Path, name: &str) {
+        let tool = TaskId {
+            tid: 7,
+            start_ticks: 500,
+        };
+        let journal = Journal {
+            head: Head {
+                boot: "12-ab".into(),
+                tool,
+                since: 1,
+                backend: Backend::Affinity,
+                cpus: CpuSet::parse("2-3").unwrap(),
+                name: name.into(),
+            },
+            records: Vec::new(),
+        };
+        let store = Store::open(folder, true).unwrap().unwrap();
+        store.create(&journal).unwrap();
+    }
+
+    /// Root keeps off the tasks that other users have placed, in their default folders and in those that they chose.
+    #[test]
+    fn journals_of_other_users_are_seen() {
+        let (own, user, chosen) = (folder(), folder(), folder());
+        registry(user.path(), &[]).enter(chosen.path()).unwrap();
+        place(own.path(), "own");
+        place(user.path(), "of the default folder");
+        place(chosen.path(), "of a chosen one");
+        let root = registry(own.path(), &[user.path()]);
+        let journals = root.journals_elsewhere(own.path());
+        let mut names: Vec<&str> = journals.iter().map(|one| one.head.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["of a chosen one", "of the default folder"]);
+    }
+
+    /// Two placements that look at each other's journals do so one after the other.
+    #[test]
+    fn the_list_is_locked_until_the_journal_is_there() {
+        let (home, chosen) = (folder(), folder());
+        let entered = registry(home.path(), &[]).enter(chosen.path()).unwrap();
+        let is_free = || {
+            let file = File::open(home.path().join("registry.lock")).unwrap();
+            try_lock(&file).unwrap()
+        };
+        assert!(!is_free());
+        drop(entered);
+        assert!(is_free());
+    }
+}

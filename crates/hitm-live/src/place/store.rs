@@ -326,7 +326,7 @@ pub(super) fn remove(path: &Path) -> Result<(), PlaceError> {
 }
 
 /// Returns false if another process has the lock.
-fn try_lock(file: &File) -> io::Result<bool> {
+pub(super) fn try_lock(file: &File) -> io::Result<bool> {
     // SAFETY: a plain system call on an open file.
     if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
         return Ok(true);

@@ -369,6 +369,23 @@ fn placements_with_journals_elsewhere_are_respected() {
     drop(held);
 }
 
+/// Each look finds the daemon that the one before has made meanwhile.
+#[test]
+fn daemons_are_looked_for_until_none_is_left() {
+    let fake = world(0);
+    let journal = apply(&fake, &plan(&fake), usize::MAX);
+    fake.forks_when_changed(12, 12, 40);
+    for tid in (40..46).step_by(2) {
+        fake.forks_when_changed(tid, tid, tid + 2);
+    }
+    let undone = undo_all(&fake, &journal);
+    assert_eq!((undone.restored, undone.inherited), (3, 4));
+    for (tid, cpus, _) in fake.snapshot().0 {
+        let expected = if tid == 11 { "1-5" } else { "0-7" };
+        assert_eq!(cpus.to_string(), expected, "{tid}");
+    }
+}
+
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
