@@ -296,20 +296,8 @@ mod tests {
     /// Eight threads wake up together and have more to do than the quota: all of them stop, each time. Means of each
     /// thread would spread them over the period.
     fn bursts() -> Demand {
-        let jobs = (0..8).map(|burst| Arrival {
-            at_ns: 10_000_000 + burst * 200_000_000,
-            slept_ns: 190_000_000,
-            ran_ns: 3_000_000,
-        });
-        let rhythm = Rhythm::Traced {
-            jobs: jobs.collect(),
-            is_timed: true,
-            home: None,
-        };
-        let mut demand = hogs(8, &[]);
-        for thread in &mut demand.threads {
-            thread.rhythm = rhythm.clone();
-        }
+        let jobs: Vec<_> = (0..8).map(|burst| (10 + burst * 200, 3)).collect();
+        let mut demand = traced(8, &jobs, None);
         demand.timer_at_ns = Some(10_000_000);
         demand
     }
@@ -335,6 +323,50 @@ mod tests {
         let spread = run(&spread, 8000, Throttling::Task);
         let rate = |run: &QuotaRun| run.spread.count() as f64 / run.duration_ns as f64;
         assert!(rate(&spread) * 2.0 < rate(&little), "{spread:?} {little:?}");
+    }
+
+    /// Jobs of each thread, at moments in ms and for ms, and the CPU on which they are done.
+    fn traced(threads: usize, jobs: &[(u64, u64)], home: Option<u32>) -> Demand {
+        let jobs = jobs.iter().map(|(at_ms, ran_ms)| Arrival {
+            at_ns: at_ms * 1_000_000,
+            slept_ns: 0,
+            ran_ns: ran_ms * 1_000_000,
+        });
+        let rhythm = Rhythm::Traced {
+            jobs: jobs.collect(),
+            is_timed: true,
+            home,
+        };
+        let mut demand = hogs(threads as u32, &[]);
+        for thread in &mut demand.threads {
+            thread.rhythm = rhythm.clone();
+        }
+        demand
+    }
+
+    #[test]
+    fn threads_stay_on_the_cpu_where_they_slept() {
+        let ran_ms = |home| {
+            let mut demand = traced(2, &[(0, 100)], home);
+            demand.duration_ns = 110_000_000;
+            run(&demand, 40_000, Throttling::Task).ran_ns / 1_000_000
+        };
+        // One CPU has 110 ms for both, two have 100 for each.
+        assert!(ran_ms(Some(1)) <= 110);
+        assert_eq!(ran_ms(None), 200);
+    }
+
+    /// 7 ms of work have two quotas of 4 ms where the timer is due in the middle of them, and one where they begin with
+    /// it. The first slice is taken at the tick at 60 ms: up to there a rest of 1 ms lasts.
+    #[test]
+    fn a_period_begins_where_the_timer_was_due() {
+        let jobs = [57, 157, 257, 357].map(|at_ms| (at_ms, 7));
+        let throttled = |due_ms: u64| {
+            let mut demand = traced(1, &jobs, None);
+            demand.timer_at_ns = Some(due_ms * 1_000_000);
+            run(&demand, 4000, Throttling::Task).spread.count()
+        };
+        assert_eq!((throttled(62), throttled(57)), (0, 4));
     }
 
     #[test]

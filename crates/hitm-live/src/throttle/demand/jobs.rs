@@ -108,10 +108,8 @@ impl Jobs {
             self.by_thread.entry(task.tid).or_default().push(job);
         }
         for (tid, jobs) in &mut self.by_thread {
-            if let Some(first) = jobs.first_mut().filter(|job| job.woken_ns < begun_ns) {
-                let before = self.before.get(tid).copied().unwrap_or(0);
-                first.ran_ns = first.ran_ns.saturating_sub(before);
-            }
+            let before_ns = self.before.get(tid).copied().unwrap_or(0);
+            leave_out(jobs, begun_ns, before_ns);
         }
         let by_thread = self.by_thread.into_iter();
         Ok(Traced {
@@ -127,6 +125,13 @@ impl Jobs {
 fn ran_of(task: &Awake) -> u64 {
     let ran = procfs::schedstat(task.tid).map_or(0, |[ran, ..]| ran);
     ran.saturating_sub(task.ran_ns)
+}
+
+/// Leaves out the CPU time of a job before the begin of the observation.
+fn leave_out(jobs: &mut [Job], begun_ns: u64, before_ns: u64) {
+    if let Some(first) = jobs.first_mut().filter(|job| job.woken_ns < begun_ns) {
+        first.ran_ns = first.ran_ns.saturating_sub(before_ns);
+    }
 }
 
 fn rhythm(jobs: &[Job], begun_ns: u64) -> Rhythm {
@@ -187,18 +192,43 @@ fn median(lengths: impl Iterator<Item = u64>) -> u64 {
 mod tests {
     use super::*;
 
+    fn job(woken_ns: u64, ran_ns: u64, cpu: u32) -> Job {
+        Job {
+            woken_ns,
+            slept_ns: woken_ns + ran_ns,
+            ran_ns,
+            tid: 1,
+            cpu,
+        }
+    }
+
+    #[test]
+    fn a_thread_stays_where_nine_of_ten_jobs_ended() {
+        let on = |cpus: &[u32]| {
+            let jobs: Vec<Job> = cpus.iter().map(|cpu| job(0, 1, *cpu)).collect();
+            home(&jobs)
+        };
+        assert_eq!(on(&[1, 1, 1, 1, 1, 1, 1, 1, 1, 0]), Some(1));
+        assert_eq!(on(&[1, 1, 1, 1, 1, 1, 1, 1, 0, 0]), None);
+        assert_eq!(on(&[]), None);
+    }
+
+    /// The simulated load is that of the time for which throttlings were counted.
+    #[test]
+    fn a_job_that_had_begun_before_counts_from_the_begin_on() {
+        let mut jobs = [job(50, 80, 0), job(150, 30, 0)];
+        leave_out(&mut jobs, 100, 60);
+        assert_eq!(jobs.map(|job| job.ran_ns), [20, 30]);
+        leave_out(&mut jobs[1..], 100, 60);
+        assert_eq!(jobs[1].ran_ns, 30);
+    }
+
     #[test]
     fn a_clock_wakes_in_steady_intervals_and_a_rest_is_steady_itself() {
         let jobs = |step: &dyn Fn(u64, u64) -> u64| {
             let mut at = 0;
             let jobs = [3, 9, 5, 7, 20].map(|ran| {
-                let job = Job {
-                    woken_ns: at,
-                    slept_ns: at + ran,
-                    ran_ns: ran,
-                    tid: 1,
-                    cpu: 0,
-                };
+                let job = job(at, ran, 0);
                 at = step(at, ran);
                 job
             });

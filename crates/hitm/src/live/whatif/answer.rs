@@ -76,25 +76,34 @@ pub fn smallest(
         return Ok([None, None]);
     };
     let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u64;
-    let with_quota = |quota_us| Bandwidth {
-        quota_us,
-        burst_us: own.burst_us.min(quota_us),
-        ..own
+    let search = Search {
+        asked,
+        run: &|setting| simulate_quota(demand, setting),
     };
-    let with_burst = |burst_us| Bandwidth { burst_us, ..own };
-    let search = Search { demand, asked };
-    Ok([
-        search.least(own.period_us * cpus, &with_quota)?,
-        search.least(own.quota_us, &with_burst)?,
-    ])
+    search.both(own, own.period_us * cpus)
 }
 
+/// A search by runs under one setting after the other.
 struct Search<'a> {
-    demand: &'a Demand,
     asked: &'a QuotaSetting,
+    run: &'a dyn Fn(&QuotaSetting) -> Result<QuotaRun, WhatIfError>,
 }
 
 impl Search<'_> {
+    /// Finds the least quota up to `quota_max`, and the least burst.
+    fn both(&self, own: Bandwidth, quota_max: u64) -> Result<[Option<Sufficient>; 2], WhatIfError> {
+        let with_quota = |quota_us| Bandwidth {
+            quota_us,
+            burst_us: own.burst_us.min(quota_us),
+            ..own
+        };
+        let with_burst = |burst_us| Bandwidth { burst_us, ..own };
+        Ok([
+            self.least(quota_max, &with_quota)?,
+            self.least(own.quota_us, &with_burst)?,
+        ])
+    }
+
     /// Finds the least value up to `most` that suffices.
     fn least(
         &self,
@@ -120,7 +129,7 @@ impl Search<'_> {
             bandwidth: Some(bandwidth),
             ..*self.asked
         };
-        let run = simulate_quota(self.demand, &setting)?;
+        let run = (self.run)(&setting)?;
         Ok((run.spread.count() == 0).then_some(Sufficient { setting, run }))
     }
 }
@@ -128,6 +137,7 @@ impl Search<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::Throttling;
 
     fn run(count: u64, ns: u64) -> QuotaRun {
         let mut run = QuotaRun {
@@ -139,6 +149,43 @@ mod tests {
             run.throttled.add(ns);
         }
         run
+    }
+
+    /// Settings that suffice a load of 24 ms in a period.
+    fn least(quota_us: u64) -> [Option<[u64; 2]>; 2] {
+        let own = Bandwidth {
+            quota_us,
+            period_us: 20_000,
+            burst_us: 2000,
+        };
+        let asked = QuotaSetting {
+            bandwidth: Some(own),
+            throttling: Throttling::Task,
+        };
+        let search = Search {
+            asked: &asked,
+            run: &|setting| {
+                let own = setting.bandwidth.expect("it has a quota");
+                let suffices = own.quota_us + own.burst_us >= 24_000;
+                Ok(run(u64::from(!suffices), 1000))
+            },
+        };
+        let found = search.both(own, 40_000).expect("it is simulated");
+        found.map(|found| {
+            let own = found?.setting.bandwidth?;
+            Some([own.quota_us, own.burst_us])
+        })
+    }
+
+    /// Within a sixteenth of what suffices: 22 ms beside a burst of 2, and 10 ms beside a quota of 14.
+    #[test]
+    fn the_least_quota_and_the_least_burst_are_found() {
+        assert_eq!(
+            least(14_000),
+            [Some([22_500, 2000]), Some([14_000, 10_500])]
+        );
+        // A burst is at most as long as the quota.
+        assert_eq!(least(8000)[1], None);
     }
 
     #[test]
