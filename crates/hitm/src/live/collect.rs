@@ -456,3 +456,60 @@ fn number<T: std::hash::Hash + Eq>(table: &mut IndexSet<T>, entry: T) -> Option<
     }
     (table.len() < ENTRIES_MAX).then(|| table.insert_full(entry).0 as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use hitm_live::locks::judge;
+
+    use super::*;
+
+    /// A wait of this process with these addresses on its stack, first the instruction.
+    fn wait(stack: &[u64]) -> LockWait {
+        LockWait {
+            lock: 0x40,
+            tid: std::process::id(),
+            pid: std::process::id(),
+            comm: "test".into(),
+            flags: 0,
+            count: 1,
+            wait_ns: 1_000_000,
+            longest_ns: 1_000_000,
+            is_waiting: false,
+            stack: stack.to_vec(),
+        }
+    }
+
+    /// Callers of the only lock that was waited for.
+    fn callers(stacks: &[&[u64]]) -> Vec<String> {
+        let mut collector = Collector::new(Members::All);
+        collector.waits.get_or_insert_default();
+        for stack in stacks {
+            collector.futex(&wait(stack)).expect("there is room");
+        }
+        let locks = judge(&collector.finish()).locks;
+        let [lock] = &locks[..] else {
+            panic!("{locks:#?}");
+        };
+        let chains = lock.callers.iter().map(|caller| caller.chain.clone());
+        chains.collect()
+    }
+
+    /// The C library has no frame pointers: where they would lead to a caller there may be anything.
+    #[test]
+    fn what_no_call_returns_to_is_no_caller() {
+        let code = libc::getppid as unsafe extern "C" fn() -> i32 as usize as u64 + 1;
+        let alone = callers(&[&[code]]);
+        let with_rubbish = callers(&[&[code], &[code, 0x50338], &[code, code, 0x60448]]);
+        assert_eq!(with_rubbish, alone);
+        // Somewhere in this function there is a call.
+        let own = callers as fn(&_) -> _ as usize as u64;
+        let pid = std::process::id();
+        let mut programs = Programs::new([(pid, programs::mappings(pid))].into());
+        let mut returns = own..own + 1024;
+        let site = returns.find(|address| programs.is_call_site(pid, *address));
+        let [called] = &callers(&[&[code, site.expect("it calls")]])[..] else {
+            panic!("one stack");
+        };
+        assert!(called.contains(" < "), "{called}");
+    }
+}
