@@ -139,10 +139,17 @@ impl Figures for PiStress {
 /// The test with its options, as a scenario states them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PiStressSpec {
-    /// Groups (`-g`); absent for half as many as CPUs.
+    /// Groups (`-g`); absent for as many as the program has by itself.
     pub groups: Option<usize>,
     /// Its options.
     pub config: PiStressConfig,
+}
+
+impl PiStressSpec {
+    /// Groups on a machine of so many CPUs: by itself the program leaves one CPU to its reporter.
+    fn group_count(&self, cpu_count: usize) -> usize {
+        self.groups.unwrap_or((cpu_count - 1).max(1))
+    }
 }
 
 pub(super) const KIND: Kind = Kind {
@@ -174,7 +181,7 @@ impl Program for PiStressSpec {
 
     fn start(&self, start: &Start<'_>) -> Result<Rc<dyn Figures>, SimError> {
         let cpus = start.cpu_count();
-        let groups = self.groups.unwrap_or(cpus.div_ceil(2));
+        let groups = self.group_count(cpus);
         // As the program does: from the second CPU on, in turn.
         let places = (1..=groups).map(|group| CpuId((group % cpus) as u16));
         let places: Vec<CpuId> = places.collect();
@@ -182,7 +189,27 @@ impl Program for PiStressSpec {
     }
 
     fn tasks(&self, topology: &Topology) -> Product {
-        let groups = self.groups.unwrap_or(topology.cpu_count() / 2) as u64;
+        let groups = self.group_count(topology.cpu_count()) as u64;
         Product::new("groups", &[("", 3), ("groups", groups)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As pi_stress of rt-tests 2.4 counts them. The limit on tasks is of those that are started.
+    #[test]
+    fn without_a_number_one_cpu_is_left_to_the_reporter() {
+        let config = PiStressConfig {
+            base_prio: 1,
+            hold: Nanos(0.0),
+        };
+        let groups = None;
+        let spec = PiStressSpec { groups, config };
+        let counts = [1, 2, 3, 8].map(|cpus| spec.group_count(cpus));
+        assert_eq!(counts, [1, 1, 2, 7]);
+        let groups = Some(5);
+        assert_eq!(PiStressSpec { groups, ..spec }.group_count(2), 5);
     }
 }
