@@ -48,6 +48,15 @@ impl Drop for Adder {
     }
 }
 
+/// Threads that are to be watched at a line.
+fn watched_at<const N: usize>(line: &Line, adders: &[Adder; N]) -> [WatchedThread; N] {
+    let line = std::ptr::from_ref(line) as u64;
+    adders.each_ref().map(|adder| WatchedThread {
+        tid: adder.tid,
+        line,
+    })
+}
+
 fn scope(extent: Extent, cpus: Vec<u32>) -> Scope {
     Scope {
         processes: vec![std::process::id()],
@@ -108,10 +117,7 @@ fn watches_tell_who_touches_which_word() {
         hits_enough: 1000,
         hits_max: 4,
     };
-    let on = [&adders[0], &adders[1]].map(|adder| WatchedThread {
-        tid: adder.tid,
-        line: std::ptr::from_ref(&*line) as u64,
-    });
+    let on = watched_at(&line, &adders);
     for mut sampler in samplers() {
         let mut hits = [[0; 3]; 2];
         hitm_test::process::wait_for("hits of both", || {
@@ -140,10 +146,7 @@ fn a_turn_goes_on_for_a_thread_that_has_not_touched_the_line_yet() {
         hits_enough: 1,
         hits_max: 6,
     };
-    let on = [&adders[0], &adders[1]].map(|adder| WatchedThread {
-        tid: adder.tid,
-        line: std::ptr::from_ref(&*line) as u64,
-    });
+    let on = watched_at(&line, &adders);
     let watch = Watch {
         offset: 0,
         access: WatchedAccess::Any,

@@ -17,7 +17,7 @@ const KEPT_COMMAND: &str = "arch/x86/kernel/.asm-offsets.s.cmd";
 const OF_LINUX: &str = "scripts/Kbuild.include";
 
 /// Options that name outputs, and those that would change the tree or leave debug information out of the object.
-const LEFT_OUT: [&str; 4] = ["-S", "-c", "-fverbose-asm", "-flto"];
+const LEFT_OUT: [&str; 3] = ["-S", "-c", "-fverbose-asm"];
 
 /// A compiler and the options of every file.
 #[derive(Debug)]
