@@ -38,7 +38,7 @@ pub use lists::of_word;
 pub use machine::Machine;
 pub use maps_line::MapsLine;
 pub use random::Random;
-pub use text::{counted, grouped, printable, printable_json};
+pub use text::{counted, grouped, printable, printable_json, with_note};
 pub use topology::{
     CpuPlace, Distance, Numbering, Topology, TopologyError, TopologyShape, cpu_range,
 };

@@ -22,6 +22,16 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", grouped(count))
 }
 
+/// A subject with a note behind it: `process 7810 (copy)`. An empty one leaves the other alone: a process that ends
+/// before its name is read has none, and a thread may take its own away.
+pub fn with_note(subject: &str, note: &str) -> String {
+    match (subject.is_empty(), note.is_empty()) {
+        (false, false) => format!("{subject} ({note})"),
+        (_, true) => subject.to_owned(),
+        (true, false) => note.to_owned(),
+    }
+}
+
 /// `text` with each character that acts on a terminal escaped as in Rust: `\n`, `\x1b`, `\u{202e}`.
 ///
 /// Escaped are control characters (C0, DEL, C1), line and paragraph separators, controls of text
@@ -101,6 +111,13 @@ mod tests {
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1000), "1,000");
         assert_eq!(grouped(123_456_789), "123,456,789");
+    }
+
+    #[test]
+    fn what_is_not_known_has_no_brackets() {
+        assert_eq!(with_note("process 7810", "copy"), "process 7810 (copy)");
+        assert_eq!(with_note("process 7810", ""), "process 7810");
+        assert_eq!(with_note("", "7810"), "7810");
     }
 
     #[test]

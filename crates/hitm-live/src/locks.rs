@@ -33,7 +33,7 @@ pub use known::{Class, is_library_wait};
 use site::{At, Functions};
 
 /// Waiting samples below which a lock is not shown: a share of fewer is meaningless.
-const WAITING_MIN: u64 = 10;
+pub const WAITING_MIN: u64 = 10;
 /// Limit on the locks judged: each one scans all samples of its threads.
 const LOCKS_MAX: usize = 512;
 /// Takers and functions kept for each lock.
@@ -171,6 +171,8 @@ pub struct Judged {
     pub locks: Vec<Lock>,
     /// Locks beyond the limit, with the shortest waits.
     pub left_out_count: usize,
+    /// Locks with fewer than [`WAITING_MIN`] waiting samples, and less sleep than those stand for.
+    pub few_count: usize,
     /// Words at which threads of programs waited for something other than a lock.
     pub idle_count: usize,
 }
@@ -195,9 +197,11 @@ pub fn judge(recording: &LiveRecording) -> Judged {
     }
     waits::add(&functions, &mut groups);
     let least_ns = WAITING_MIN.saturating_mul(recording.period_ns);
+    let seen_count = groups.len();
     groups.retain(|_, group| {
         group.waiting_samples() >= WAITING_MIN || group.traced_ns() >= least_ns.max(1)
     });
+    let few_count = seen_count - groups.len();
     let left_out_count = groups.len().saturating_sub(LOCKS_MAX);
     groups.sort_by_cached_key(|_, group| Reverse((group.waiting_samples(), group.traced_ns())));
     groups.truncate(LOCKS_MAX);
@@ -219,6 +223,7 @@ pub fn judge(recording: &LiveRecording) -> Judged {
     Judged {
         locks,
         left_out_count,
+        few_count,
         idle_count: functions.idle_count(),
     }
 }

@@ -11,6 +11,9 @@ use crate::shim::Observation;
 /// The version of the file's form.
 pub const VERSION: u32 = 1;
 
+/// The layer of all sleeps in futex(2), in words.
+pub const FUTEX_LAYER: &str = "waits in futex(2), by BPF at switches between threads";
+
 /// Contents of a live recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LiveRecording {

@@ -30,6 +30,11 @@ pub use window::Window;
 /// The version of the JSON form.
 pub const LIVE_SCHEMA: u32 = 1;
 
+/// A task by its name and its number; by the number where its name is not known.
+fn named(comm: &str, number: u32) -> String {
+    format!("{comm} {number}").trim_start().to_owned()
+}
+
 /// The locks of a recording, and what is shown beside them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LiveLocks {
@@ -60,6 +65,7 @@ impl LiveLocks {
                 sample_count: recording.sample_count(),
                 lost_count: recording.lost_count,
                 left_out_count: judged.left_out_count,
+                few_count: judged.few_count,
                 idle_count: judged.idle_count,
             },
             locks: locks
@@ -80,8 +86,8 @@ impl LiveLocks {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use hitm_live::locks::{Class, Lock, LockCaller, LockThread, Traced};
-    use hitm_live::recording::LiveThread;
+    use hitm_live::locks::{Class, Lock, LockCaller, LockHolders, LockThread, Traced};
+    use hitm_live::recording::{FUTEX_LAYER, LiveThread};
     use hitm_live::shim::{CallSite, LockKind, LockUse, Losses, Module, Observation, Process};
 
     use super::*;
@@ -142,6 +148,7 @@ mod tests {
                 sample_count: 2510,
                 lost_count: 0,
                 left_out_count: 0,
+                few_count: 0,
                 idle_count: 0,
             },
             locks: vec![
@@ -190,10 +197,22 @@ mod tests {
         small.locks.remove(0);
         let below = shown(&small, PercentLimit::DEFAULT);
         assert!(below.contains("1 more below"), "{below}");
-        assert!(!below.contains("No lock is contended."), "{below}");
+        assert!(!below.contains("contended"), "{below}");
         small.locks.clear();
         let none = shown(&small, PercentLimit::DEFAULT);
-        assert!(none.contains("No lock is contended."), "{none}");
+        assert!(none.contains("\n  No contended lock was seen."), "{none}");
+        small.run.few_count = 2;
+        let few = shown(&small, PercentLimit::DEFAULT);
+        assert!(!few.contains("contended"), "{few}");
+        assert!(
+            few.contains("  few: 2 locks with waits in fewer than 10 samples\n"),
+            "{few}"
+        );
+        small.run.few_count = 0;
+        // Who sleeps for a lock of a program has no samples.
+        small.run.layers.push(FUTEX_LAYER.into());
+        let none = shown(&small, PercentLimit::DEFAULT);
+        assert!(none.contains("\n  No lock is contended."), "{none}");
     }
 
     /// It is held for a thousandth of the time: any host is small for it.
@@ -234,6 +253,24 @@ mod tests {
         assert_eq!(lock["wait_count"], 1200);
         assert_eq!(lock["addresses"][1], "0xffff888001234600");
         assert_eq!(lock["callers"][0]["wait_ns"], 900_000_000);
+    }
+
+    /// As those of Go, of Rust's standard library and of rwlocks.
+    #[test]
+    fn a_word_that_names_no_owner_says_so() {
+        let mut seen = locks();
+        let lock = &mut seen.locks[0].lock;
+        (lock.class, lock.is_hold_known) = (Class::Futex, false);
+        for unknown_ns in [0, 400_000_000] {
+            let mut holders = LockHolders::default();
+            holders.times.unknown_ns = unknown_ns;
+            seen.locks[0].lock.holders = Some(holders);
+            let shown = shown(&seen, PercentLimit::DEFAULT);
+            let said = "holder not known: the word names no owner\n";
+            assert!(shown.contains(said), "{shown}");
+            let json: serde_json::Value = serde_json::from_str(&json(&seen, None)).unwrap();
+            assert_eq!(json["locks"][0]["hold_share"], serde_json::Value::Null);
+        }
     }
 
     fn used(kind: LockKind, acquisitions: u64, wait_ns: u64) -> LockUse {
@@ -320,6 +357,20 @@ mod tests {
               seen: 10,053 acquisitions by 0 threads of 1 processes; 0 operations lost, 0 holds ended by other
                     threads
         "#]].assert_eq(&shown(&seen, PercentLimit::DEFAULT));
+    }
+
+    /// A process that ends before its name is read has none.
+    #[test]
+    fn a_name_that_is_not_known_leaves_no_gap() {
+        let mut seen = with_program(locks());
+        seen.locks[0].lock.threads[0].thread.comm.clear();
+        let program = seen.program.as_mut().unwrap();
+        for lock in &mut program.locks {
+            lock.process.comm.clear();
+        }
+        let shown = shown(&seen, PercentLimit::DEFAULT);
+        assert!(shown.contains("threads 101, evil"), "{shown}");
+        assert!(shown.contains("of process 100\n"), "{shown}");
     }
 
     #[test]

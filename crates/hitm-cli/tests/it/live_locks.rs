@@ -225,18 +225,22 @@ fn is_sampling(process: u32) -> bool {
     mapped.is_empty() || rings.count() >= cpus
 }
 
-/// As [`look_at_spinning`], again where a busy host kept hitm from reading the samples in time: it says that they are
-/// lost.
-fn spinning(program: &Path, kind: &str) -> Option<(f64, Value)> {
-    let mut seen = look_at_spinning(program, kind)?;
+/// Looks, and again where a busy host kept hitm from reading the samples in time: it says that they are lost.
+fn spinning(look: impl Fn() -> Option<(f64, Value)>) -> Option<(f64, Value)> {
+    let mut seen = look()?;
     for _ in 0..2 {
         let count = |key: &str| seen.1["run"][key].as_u64().expect("a count");
         if count("lost_count") * 50 < count("sample_count") {
             break;
         }
-        seen = look_at_spinning(program, kind)?;
+        seen = look()?;
     }
     Some(seen)
+}
+
+fn spins(folder: &Path) -> PathBuf {
+    let source = root().join("crates/hitm-live/tests/programs/spins.c");
+    build(folder, "spins", &source, &[])
 }
 
 /// Looks at threads that spin until they have done so for a second of CPU time. Returns nanoseconds that they spun by
@@ -268,34 +272,43 @@ fn look_at_spinning(program: &Path, kind: &str) -> Option<(f64, Value)> {
     Some((spun, json))
 }
 
-#[test]
-fn threads_that_spin_are_seen_by_pid() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let source = root().join("crates/hitm-live/tests/programs/spins.c");
-    let program = build(folder.path(), "spins", &source, &[]);
-    for (kind, class, name, word) in [
-        (
-            "pthread",
-            "pthread_spinlock",
-            "in pthread_spin_lock",
-            "pthread_word ",
-        ),
-        ("pausing", "spin_loop", "in pausing", "word "),
-        ("looking", "spin_loop", "in looking", "word "),
-        ("trying", "spin_loop", "in trying", "word "),
-    ] {
-        let Some((spun, json)) = spinning(&program, kind) else {
-            return;
-        };
+/// A kind of spinning, and the lock that three threads spin for.
+struct Spinning {
+    kind: &'static str,
+    class: &'static str,
+    name: &'static str,
+    word: &'static str,
+}
+
+impl Spinning {
+    const PTHREAD: Spinning = Spinning {
+        kind: "pthread",
+        class: "pthread_spinlock",
+        name: "in pthread_spin_lock",
+        word: "pthread_word ",
+    };
+
+    const fn of_its_own(kind: &'static str, name: &'static str) -> Spinning {
+        Spinning {
+            kind,
+            class: "spin_loop",
+            name,
+            word: "word ",
+        }
+    }
+
+    /// Checks the first lock beside the time that the program counted.
+    fn check(&self, spun: f64, json: &Value) {
+        let kind = self.kind;
         let locks = json["locks"].as_array().expect("a list");
         let lock = locks.first().unwrap_or_else(|| panic!("{kind}: {json}"));
         assert_eq!(
             (&lock["class"], &lock["name"]),
-            (&class.into(), &name.into()),
+            (&self.class.into(), &self.name.into()),
             "{kind}: {json}"
         );
         let object = lock["object"].as_str().expect("a word");
-        assert!(object.starts_with(word), "{kind}: {object}");
+        assert!(object.starts_with(self.word), "{kind}: {object}");
         assert!(object.ends_with(" (spins)"), "{kind}: {object}");
         let waited = lock["waited_ns"].as_f64().expect("a time");
         assert!(
@@ -304,6 +317,54 @@ fn threads_that_spin_are_seen_by_pid() {
         );
         assert_eq!(lock["thread_count"], 3, "{kind}: {json}");
         assert_eq!(lock["hold_share"], Value::Null, "{kind}: {json}");
+        let lost = lock["wasted_cpus"].as_f64().expect("CPUs");
+        let run_ns = json["run"]["duration_ns"].as_f64().expect("a time");
+        // JSON has four digits of it.
+        assert!((lost - waited / run_ns).abs() < 0.001, "{kind}: {json}");
+    }
+}
+
+#[test]
+fn threads_that_spin_are_seen_by_pid() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = spins(folder.path());
+    for spins in [
+        Spinning::PTHREAD,
+        Spinning::of_its_own("pausing", "in pausing"),
+        Spinning::of_its_own("looking", "in looking"),
+        Spinning::of_its_own("trying", "in trying"),
+    ] {
+        let Some((spun, json)) = spinning(|| look_at_spinning(&program, spins.kind)) else {
+            return;
+        };
+        spins.check(spun, &json);
+    }
+}
+
+/// The library that counts a program's own locks leaves spinning as it is.
+#[test]
+fn spinning_of_a_started_program_is_cpu_time_lost() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let program = spins(folder.path());
+    for spins in [
+        Spinning::PTHREAD,
+        Spinning::of_its_own("pausing", "in pausing"),
+    ] {
+        let look = || {
+            let options = ["-F", "1999", "--format", "json"];
+            let args = [spins.kind, "3", "1000"];
+            let output = live_locks(hitm(), &options, &program, &args).output();
+            let (printed, json) = parts(&output.expect("hitm starts"));
+            if json["run"]["sample_count"] == 0 {
+                say_not_run("spinning of a program", &json["run"]["missing"].to_string());
+                return None;
+            }
+            Some((printed.trim().parse().expect("a number"), json))
+        };
+        let Some((spun, json)) = spinning(look) else {
+            return;
+        };
+        spins.check(spun, &json);
     }
 }
 

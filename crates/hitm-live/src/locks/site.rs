@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use hitm_base::with_note;
+
 use super::known::{self, Class, Role};
 use crate::recording::{LiveObject, LiveRecording, LiveStack, LiveThread};
 
@@ -67,7 +69,7 @@ impl<'a> Functions<'a> {
     pub(super) fn process(&self, thread: u32) -> String {
         let pid = self.recording.threads[thread as usize].pid;
         let comm = self.first.get(&pid).map_or("", |first| &first.comm);
-        format!("process {pid} ({comm})")
+        with_note(&format!("process {pid}"), comm)
     }
 
     fn waits_for_work(&self, stack: u32) -> bool {

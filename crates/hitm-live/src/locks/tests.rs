@@ -191,6 +191,18 @@ fn who_spins_for_a_word_that_others_sleep_for_waits_for_one_lock() {
     assert_eq!(lock.traced.as_ref().map(|traced| traced.count), Some(3));
 }
 
+/// A process that ended before its name was read.
+#[test]
+fn a_process_without_a_name_has_its_number_alone() {
+    let yields = "entry __x64_sys_sched_yield";
+    let mut seen = recording(&[(0, yields, None, 20)]);
+    for thread in &mut seen.threads {
+        thread.comm.clear();
+    }
+    let title = judge(&seen)[0].title();
+    assert_eq!(title, "spin_loop in __x64_sys_sched_yield of process 100");
+}
+
 #[test]
 fn a_sample_without_callers_is_nobodys() {
     let wait = write("down_write rwsem_down_write_slowpath");
@@ -291,10 +303,8 @@ fn a_lock_taken_for_a_caller_is_held_by_the_caller() {
 #[test]
 fn a_few_samples_are_no_lock() {
     let wait = write("down_write rwsem_down_write_slowpath");
-    assert_eq!(
-        judge(&recording(&[(0, &wait, Some(0), WAITING_MIN - 1)])),
-        []
-    );
+    let judged = super::judge(&recording(&[(0, &wait, Some(0), WAITING_MIN - 1)]));
+    assert_eq!((judged.locks.len(), judged.few_count), (0, 1));
 }
 
 fn wait(thread: u32, stack: u32, lock: u64, wait_ms: u64) -> LiveWait {

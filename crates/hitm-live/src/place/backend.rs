@@ -244,7 +244,7 @@ fn affinity_obstacle(system: &dyn System, tasks: &[Task]) -> Option<Obstacle> {
     let others = |task: &&Task| user.is_none_or(|user| !task.uids.contains(&user));
     let task = tasks.iter().find(others)?;
     Some(Obstacle {
-        reason: format!("task {} ({}) is another user's", task.id.tid, task.name),
+        reason: format!("{} is another user's", task.title()),
         needed: Some(String::from("CAP_SYS_NICE")),
     })
 }

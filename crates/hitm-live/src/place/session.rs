@@ -168,8 +168,9 @@ impl<'a> Place<'a> {
             let taken: BTreeSet<TaskId> = taken.collect();
             if let Some(task) = tasks.iter().find(|task| taken.contains(&task.id)) {
                 return Err(PlaceError::Refused(format!(
-                    "another placement, {}, has task {} ({}) since the plan was made",
-                    journal.head.name, task.id.tid, task.name
+                    "another placement, {}, has {} since the plan was made",
+                    journal.head.name,
+                    task.title()
                 )));
             }
         }
@@ -188,8 +189,8 @@ impl<'a> Place<'a> {
             let is_same = task.cgroups == planned.cgroups && cpus.is_subset(&task.mask.cpus);
             if !is_same {
                 return Err(PlaceError::Refused(format!(
-                    "somebody has moved task {tid} ({}) since the plan was made",
-                    task.name
+                    "somebody has moved {} since the plan was made",
+                    task.title()
                 )));
             }
             tasks.push(task);

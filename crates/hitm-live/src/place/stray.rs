@@ -5,6 +5,8 @@
 //! user and in the same cgroups. One that looks otherwise like somebody's own choice is named, and
 //! keeps its CPUs.
 
+use hitm_base::with_note;
+
 use super::journal::{Home, Journal, OldMask};
 use super::system::System;
 use super::task::{home_of, processes, stat, threads};
@@ -71,7 +73,7 @@ pub(super) fn unclear(system: &dyn System, journal: &Journal) -> Vec<String> {
     });
     let named = unclear.map(|pid| {
         let name = system.read(format!("/proc/{pid}/comm").as_ref());
-        format!("{pid} ({})", name.unwrap_or_default().trim_end())
+        with_note(&pid.to_string(), name.unwrap_or_default().trim_end())
     });
     named.collect()
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use hitm_base::with_note;
 use hitm_fields::fields;
 
 use super::PlaceError;
@@ -72,6 +73,11 @@ pub(super) struct TaskGroups {
 }
 
 impl Task {
+    /// Its number and its name, in words.
+    pub(super) fn title(&self) -> String {
+        with_note(&format!("task {}", self.id.tid), &self.name)
+    }
+
     /// Reads a task; `None` when it has ended.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use hitm_fields::fields;
 use hitm_live::locks::{HolderChain, LockHolders};
 use hitm_live::recording::LiveTaker;
 
-use super::LockView;
+use super::{LockView, named};
 use crate::object::{Object, list};
 
 fields! {
@@ -70,7 +70,7 @@ pub(super) fn notes(view: &LockView) -> Vec<String> {
     };
     let all = holders.times.all_ns().max(1);
     let share = |ns: u64| ns as f64 * 100.0 / all as f64;
-    if holders.times.unknown_ns == all {
+    if !holders.times.names_owner() {
         let reason = match view.lock.class.is_spun_for() {
             true => "writes to the word do not tell who has the lock",
             false => "the word names no owner",
@@ -87,7 +87,7 @@ pub(super) fn notes(view: &LockView) -> Vec<String> {
     let takers = holders.takers.iter().take(NAMED).map(|taker| {
         let who = match Some(taker.pid) == own {
             true => "its own process".to_owned(),
-            false => format!("{} {}", taker.comm, taker.pid),
+            false => named(&taker.comm, taker.pid),
         };
         format!("{who} {:.1} %", share(taker.ns))
     });

@@ -27,6 +27,8 @@ fields! {
         pub lost_count: u64 => count "lost";
         /// Locks that are not shown, since at most 512 are: those that were waited for least.
         pub left_out_count: usize => count "left out";
+        /// Locks that are not shown: those with waits in fewer than 10 samples, and with less sleep than these stand for.
+        pub few_count: usize => count "few";
         /// Words at which threads of programs slept for something other than a lock: work, or the end of a thread. They are not shown.
         pub idle_count: usize => count "idle";
     }

@@ -1,11 +1,12 @@
 //! Live locks as text.
 
-use hitm_base::grouped;
-use hitm_live::locks::LockCaller;
+use hitm_base::{counted, grouped, with_note};
+use hitm_live::locks::{LockCaller, WAITING_MIN};
+use hitm_live::recording::FUTEX_LAYER;
 
 use super::{
     LiveLocks, LockView, ProgramLock, ProgramLocks, holders, live_lock, live_program,
-    live_program_lock, live_run,
+    live_program_lock, live_run, named,
 };
 use crate::Printout;
 use crate::fields::Field;
@@ -54,10 +55,20 @@ pub fn render(locks: &LiveLocks, options: &TextOptions) -> Printout {
 }
 
 impl LiveLocks {
-    /// Returns true if a lock of the program is contended.
-    fn has_contended_own(&self) -> bool {
-        let own = self.program.iter().flat_map(|program| &program.locks);
-        own.into_iter().any(|lock| lock.is_contended())
+    /// Returns true if a lock of the program is contended, or locks were waited for in a few samples.
+    fn has_other_waits(&self) -> bool {
+        let mut own = self.program.iter().flat_map(|program| &program.locks);
+        self.run.few_count > 0 || own.any(ProgramLock::is_contended)
+    }
+
+    /// The sentence where no wait for a lock was seen.
+    pub(super) fn none_contended(&self) -> &'static str {
+        match self.run.layers.iter().any(|layer| layer == FUTEX_LAYER) {
+            true => "No lock is contended.",
+            false => {
+                "No contended lock was seen. Threads that sleep for a lock of their program were not looked at."
+            }
+        }
     }
 
     /// CPU time of all samples.
@@ -105,8 +116,8 @@ impl Writer {
         match (shown.is_empty(), locks.run.sample_count) {
             (true, 0) => {}
             // Something is: it stands below.
-            (true, _) if !hidden.is_empty() || locks.has_contended_own() => {}
-            (true, _) => self.push(Style::Plain, "No lock is contended."),
+            (true, _) if !hidden.is_empty() || locks.has_other_waits() => {}
+            (true, _) => self.sentence(Style::Plain, locks.none_contended()),
             (false, _) => self.live_locks(&shown),
         }
         if !hidden.is_empty() {
@@ -119,6 +130,11 @@ impl Writer {
             let count = live_run::left_out_count.text(&locks.run);
             let text = format!("  {count} more found no room: they were waited for least");
             self.sentence(Style::Plain, &text);
+        }
+        if locks.run.few_count > 0 {
+            let count = counted(locks.run.few_count as u64, "lock");
+            let text = format!("{count} with waits in fewer than {WAITING_MIN} samples");
+            self.paragraph(Style::Plain, "few", &text);
         }
         self.idle_words(locks);
     }
@@ -224,7 +240,7 @@ fn notes(view: &LockView) -> Vec<String> {
         notes.push(format!("{share:.0} % by {}", caller.chain));
     }
     let threads = lock.threads.iter().take(NOTES_MAX);
-    let named = threads.map(|part| format!("{} {}", part.thread.comm, part.thread.tid));
+    let named = threads.map(|part| named(&part.thread.comm, part.thread.tid));
     let mut named: Vec<String> = named.collect();
     if lock.threads.len() > NOTES_MAX {
         named.push(format!(
@@ -261,11 +277,8 @@ fn program_notes(lock: &ProgramLock) -> Vec<String> {
     let field = |field: Field<_>| field.text(lock);
     let variable = lock.used.variable.as_deref();
     let which = variable.map_or_else(String::new, |variable| format!("{variable} at "));
-    let process = format!(
-        "process {} ({})",
-        field(live_program_lock::pid),
-        field(live_program_lock::comm)
-    );
+    let pid = format!("process {}", field(live_program_lock::pid));
+    let process = with_note(&pid, &lock.process.comm);
     let (wait, site) = (
         field(live_program_lock::wait_longest_ns),
         field(live_program_lock::wait_site),

@@ -57,7 +57,7 @@ impl Window for LiveLocks {
     }
 
     fn nothing(&self) -> String {
-        "No lock is contended.".to_owned()
+        self.none_contended().to_owned()
     }
 
     fn notes(&self) -> Vec<String> {

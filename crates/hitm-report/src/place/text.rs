@@ -1,6 +1,6 @@
 //! Plans, placements and proofs as text.
 
-use hitm_base::counted;
+use hitm_base::{counted, with_note};
 use hitm_live::place::prove::Spread;
 use hitm_live::place::{
     Backend, Decision, Placed, Plan, Recovered, Status, StatusTask, Task, Undone,
@@ -234,7 +234,7 @@ pub fn status(all: &[Status], now: u64, name_of: &dyn Fn(u32) -> String) -> Prin
         ));
         let tool = head.tool.tid;
         let by = match status.has_tool {
-            true => format!("process {tool} ({})", name_of(tool)),
+            true => with_note(&format!("process {tool}"), &name_of(tool)),
             false => format!("process {tool}, which has ended"),
         };
         one_status(&mut out, status, &by);

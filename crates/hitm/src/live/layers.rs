@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hitm_live::holders::{Holders, Spun};
-use hitm_live::recording::{LiveHolders, LiveRecording};
+use hitm_live::recording::{FUTEX_LAYER, LiveHolders, LiveRecording};
 use hitm_live::sampler::{Sampler, Target};
 use hitm_live::shim::Launch;
 use hitm_live::tracepoints::{self, Futexes, LockWaitCounts, Tracepoints};
@@ -23,8 +23,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The layer of tracepoints, in words.
 pub(super) const TRACEPOINTS: &str = "tracepoints of the kernel's lock waits, by BPF";
 
-/// The layer of futexes, in words.
-pub(super) const FUTEXES: &str = "waits in futex(2), by BPF at switches between threads";
+/// The layer of futexes whose words name an owner, in words.
+pub(super) const OWNED_FUTEXES: &str =
+    "waits in futex(2) for words that name an owner, by BPF at switches between threads";
 
 /// The layer of holders, in words.
 pub(super) const HOLDERS: &str = "states of the threads that hold locks, by BPF";
@@ -221,7 +222,7 @@ impl Layers {
         let mut layers = Vec::new();
         for (layer, short, read) in [
             (TRACEPOINTS, "tracepoints of locks", locks),
-            (FUTEXES, "waits in futex(2)", futexes),
+            (FUTEX_LAYER, "waits in futex(2)", futexes),
         ] {
             match read {
                 Some(Ok(losses)) => {

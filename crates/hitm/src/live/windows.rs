@@ -90,7 +90,7 @@ impl LockWindows {
             window.layers.push(layers::TRACEPOINTS.to_owned());
         }
         if owned.is_some() {
-            let layers = [layers::FUTEXES, layers::HOLDERS];
+            let layers = [layers::OWNED_FUTEXES, layers::HOLDERS];
             window.layers.extend(layers.map(str::to_owned));
         }
         window.holders = owned;

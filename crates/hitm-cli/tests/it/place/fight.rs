@@ -77,7 +77,19 @@ pub(super) struct Fight(Child);
 
 impl Fight {
     pub(super) fn start() -> Fight {
-        let mut command = Command::new(program());
+        Fight::by(Command::new(program()))
+    }
+
+    /// Four threads that have a mutex for nearly all of their time.
+    fn for_a_mutex(folder: &Path) -> Fight {
+        let source = programs::root().join("crates/hitm-live/tests/programs/hold_share.c");
+        let program = programs::build(folder, "hold_share", &source, &[]);
+        let mut command = Command::new(program);
+        command.args(["mutex", "4", "2000000", "1000", "120000"]);
+        Fight::by(command)
+    }
+
+    fn by(mut command: Command) -> Fight {
         command.stdin(Stdio::null()).stdout(Stdio::null());
         Fight(command.spawn().expect("the program starts"))
     }
@@ -269,6 +281,24 @@ fn a_watch_places_releases_and_ends_with_its_process() {
     wait_line(&mut output, "ended; nothing was placed");
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(0));
+    assert_eq!(journals_in(journals.path()), 0);
+}
+
+/// Its word names the owner, so that windows of the watch have its share.
+#[test]
+fn a_watch_places_the_threads_of_a_programs_own_lock() {
+    if !here("watching", true) {
+        return;
+    }
+    let journals = tempfile::tempdir().expect("a temporary directory");
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let fight = Fight::for_a_mutex(folder.path());
+    let mut child = watch(journals.path(), &fight, &[]);
+    let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+    wait_line(&mut output, "futex word of mutex");
+    fight.wait_placed();
+    drop(fight);
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
     assert_eq!(journals_in(journals.path()), 0);
 }
 

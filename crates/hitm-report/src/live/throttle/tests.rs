@@ -118,6 +118,21 @@ fn the_report_as_text() {
     "#]].assert_eq(&text(&observed()));
 }
 
+/// Few tasks fill no table.
+#[test]
+fn each_loss_has_its_own_reason() {
+    let mut report = observed();
+    report.counts.unseen_ends = 2;
+    report.counts.refused = 3;
+    assert_eq!(
+        text::losses(&report),
+        [
+            "2 episodes were lost: nobody saw their end.",
+            "3 episodes were lost: the kernel refused to note them."
+        ]
+    );
+}
+
 #[test]
 fn counters_alone_say_what_is_missing() {
     let stat = CpuStat {

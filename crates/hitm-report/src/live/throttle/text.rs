@@ -1,6 +1,6 @@
 //! The report as text.
 
-use hitm_base::{grouped, printable};
+use hitm_base::{grouped, printable, with_note};
 use hitm_live::spread::Spread;
 use hitm_live::throttle::{
     Causes, Episode, GroupRow, HeldLock, Source, TaskRow, ThrottleReport, task_row,
@@ -156,12 +156,11 @@ fn episodes(out: &mut Printout, group: &GroupRow) {
 /// A lock, its holder and its waiters in one line.
 pub(super) fn held_text(held: &HeldLock) -> String {
     format!(
-        "lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {} ({})",
+        "lock {:#x}, held by throttled thread {}: {} waits began meanwhile, the last by {}",
         held.lock,
         held.holder,
         grouped(held.waits),
-        printable(&held.waiter_comm),
-        held.waiter
+        with_note(&printable(&held.waiter_comm), &held.waiter.to_string()),
     )
 }
 
@@ -180,9 +179,8 @@ fn parts(causes: &Causes) -> [(&'static str, u64); 5] {
 fn longest_text(out: &mut Printout, episode: &Episode) {
     let causes = Causes::of(episode);
     out.line(&format!(
-        "  longest: {} ({}) for {}: quota {}, timer {}, interrupt {}, CPU {}; from CPU {} to CPU {}",
-        printable(&episode.comm),
-        episode.tid,
+        "  longest: {} for {}: quota {}, timer {}, interrupt {}, CPU {}; from CPU {} to CPU {}",
+        with_note(&printable(&episode.comm), &episode.tid.to_string()),
         span(causes.total_ns()),
         span(causes.quota_ns),
         span(causes.timer_ns),

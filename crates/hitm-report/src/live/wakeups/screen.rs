@@ -7,8 +7,8 @@ use hitm_live::wakeups::{
 
 use super::text::losses;
 use crate::Printout;
-use crate::live::Window;
 use crate::live::screen::{figures, paragraph, rows};
+use crate::live::{Window, named};
 
 const TASKS: &[Field<TaskLatencies>] = &[
     task_latencies::longest_ns,
@@ -75,7 +75,7 @@ impl Window for WakeupReport {
 
 /// A task with its figures and the histogram of its latencies.
 fn woken(task: &TaskLatencies, width: usize) -> Printout {
-    let mut out = paragraph(&format!("{} {}", task.comm, task.tid), width);
+    let mut out = paragraph(&named(&task.comm, task.tid), width);
     out.blank();
     out.line("From waking to running (ns):");
     out.block("", &histogram(&task.latencies).text());
@@ -85,7 +85,7 @@ fn woken(task: &TaskLatencies, width: usize) -> Printout {
 
 /// A task of which only the kernel's sums are known.
 fn delayed(task: &RunDelay, width: usize) -> Printout {
-    let mut out = paragraph(&format!("{} {}", task.comm, task.tid), width);
+    let mut out = paragraph(&named(&task.comm, task.tid), width);
     figures(&mut out, run_delay::ALL, task, width);
     out
 }

@@ -1,6 +1,6 @@
 //! The report as text.
 
-use hitm_base::{grouped, printable};
+use hitm_base::{grouped, printable, with_note};
 use hitm_live::wakeups::{
     self, Latencies, Measured, RunDelay, TaskLatencies, WakeupReport, WakeupTable, latencies,
     run_delay, sum,
@@ -75,7 +75,10 @@ fn woken(out: &mut Printout, table: &WakeupTable) {
         out.blank();
         histogram(
             out,
-            &format!("{} ({}) (ns)", printable(&task.comm), task.tid),
+            &format!(
+                "{} (ns)",
+                with_note(&printable(&task.comm), &task.tid.to_string())
+            ),
             &task.latencies,
         );
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use hitm_base::Cycles;
+use hitm_base::{Cycles, with_note};
 use hitm_trace::{EndReason, Loss};
 use hitm_weave::board::Request;
 use hitm_weave::{Doubt, Group};
@@ -118,7 +118,7 @@ pub(crate) struct Stalled {
 
 fn name(tid: u32) -> String {
     let comm = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
-    format!("thread {tid} ({})", comm.trim_end())
+    with_note(&format!("thread {tid}"), comm.trim_end())
 }
 
 /// State of a thread by the host's kernel, in words.

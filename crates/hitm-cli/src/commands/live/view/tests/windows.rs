@@ -85,6 +85,7 @@ pub(super) fn locks(locks: Vec<LockView>, missing: &[&str]) -> Sent {
                 sample_count: 2510,
                 lost_count: 0,
                 left_out_count: 0,
+                few_count: 0,
                 idle_count: 0,
             },
             locks,
