@@ -328,8 +328,8 @@ fn missing_layers_are_named_with_the_reason() {
         expect![[r#"
             hitm live: everything on this host, every 2.0 s (4 CPUs, Linux 6.12.1)
             [1 Locks by CPUs lost]  2 Throttled groups   3 Late wake-ups   4 Lines
-            No lock is contended.
-
+            No contended lock was seen. Threads that sleep for a lock of their program were
+            not looked at.
 
 
 
