@@ -46,8 +46,8 @@ pub use lock_whatif::{
     Preemption, Refusal, Unfit, lock_what_if,
 };
 pub use whatif::{
-    DEVIATION_MAX, Deviation, QuotaRun, QuotaSetting, Sufficient, Throttling, WhatIfError,
-    simulate_quota, smallest, throttling_here,
+    DEVIATION_MAX, Deviation, DeviationOf, QuotaRun, QuotaSetting, Sufficient, Throttling,
+    WhatIfError, simulate_quota, smallest, throttling_here,
 };
 pub use windows::LockWindows;
 

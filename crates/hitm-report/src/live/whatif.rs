@@ -1,6 +1,6 @@
 //! A group's throttling as it was measured, and as the simulator has it under two settings.
 
-use hitm::live::{DEVIATION_MAX, Deviation, QuotaRun, QuotaSetting};
+use hitm::live::{DEVIATION_MAX, Deviation, DeviationOf, QuotaRun, QuotaSetting};
 use hitm_fields::fields;
 use hitm_live::spread::Spread;
 use hitm_live::throttle::{Demand, GroupRow, Rhythm, ThrottleReport};
@@ -144,11 +144,17 @@ impl WhatIf {
 
 /// The sentence that says how far a simulated load is from the measured one.
 pub(super) fn too_far_off(deviation: Deviation) -> String {
-    let Deviation { figure, share } = deviation;
+    let Deviation { figure, share, of } = deviation;
     let side = if share < 0.0 { "below" } else { "above" };
+    let off = format!("{:.0} %", share.abs() * 100.0);
+    let far = match of {
+        DeviationOf::Measured => format!("{off} {side} the measured one"),
+        DeviationOf::Asked => {
+            format!("{side} the measured one by {off} of the one that was asked for")
+        }
+    };
     format!(
-        "Refused: as it is, the simulated {figure} is {:.0} % {side} the measured one; no other setting is simulated beyond {:.0} %.",
-        share.abs() * 100.0,
+        "Refused: as it is, the simulated {figure} is {far}; no other setting is simulated beyond {:.0} %.",
         DEVIATION_MAX * 100.0,
     )
 }
@@ -287,10 +293,18 @@ mod tests {
         refused.refused = Some(Deviation {
             figure: "rate of throttlings",
             share: -0.86,
+            of: DeviationOf::Measured,
         });
         let said = "Refused: as it is, the simulated rate of throttlings is 86 % below the measured one; no other setting is simulated beyond 25 %.";
         assert!(text(&refused, 120).to_string().contains(said));
         assert_eq!(json(&refused)["refused"], said);
+        refused.refused = Some(Deviation {
+            figure: "p50 stopped",
+            share: -0.33,
+            of: DeviationOf::Asked,
+        });
+        let said = "Refused: as it is, the simulated p50 stopped is below the measured one by 33 % of the one that was asked for; no other setting is simulated beyond 25 %.";
+        assert!(text(&refused, 120).to_string().contains(said));
     }
 
     #[test]

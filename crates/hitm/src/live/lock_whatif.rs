@@ -20,7 +20,7 @@ use hitm_sim::kernel::Throttling;
 use rayon::prelude::*;
 use thiserror::Error;
 
-use super::whatif::{Deviation, WhatIfError, throttling_here};
+use super::whatif::{Deviation, DeviationOf, WhatIfError, throttling_here};
 pub use fit::{LockInputs, LockThreadInput, Unfit};
 use hitm_machine as machine;
 pub use kernel::KernelHere;
@@ -356,10 +356,12 @@ fn deviation(simulated: &LockRun, measured: &LockRun) -> Deviation {
         true => Deviation {
             figure: "rate of takes",
             share: takes,
+            of: DeviationOf::Measured,
         },
         false => Deviation {
             figure: "share of CPU time spent spinning",
             share: spinning,
+            of: DeviationOf::Measured,
         },
     }
 }

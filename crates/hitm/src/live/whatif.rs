@@ -19,7 +19,7 @@ use hitm_sim::kernel::{Balancing, DistributeCall, Kernel, KernelConfig, LoadBala
 use hitm_sim::layout::Layouts;
 use thiserror::Error;
 
-pub use answer::{DEVIATION_MAX, Deviation, Sufficient, smallest};
+pub use answer::{DEVIATION_MAX, Deviation, DeviationOf, Sufficient, smallest};
 use hitm_machine as machine;
 use load::{Gap, spawn};
 pub(super) use load::{shares, spawn_others, spawn_tasks, spec_of};

@@ -86,8 +86,13 @@ fn simulate(
     };
     if answer.refused.is_none() {
         let row = simulated("simulated, asked", asked, &answer.demand)?;
-        answer.rows.push(row);
-        answer.rows.extend(sufficing(&answer.demand, &asked)?);
+        let [measured, as_it_is] = [&answer.rows[0].run, &answer.rows[1].run];
+        let carried = Deviation::carried(as_it_is, measured, &row.run);
+        answer.refused = carried.is_beyond().then_some(carried);
+        if answer.refused.is_none() {
+            answer.rows.push(row);
+            answer.rows.extend(sufficing(&answer.demand, &asked)?);
+        }
     }
     match args.format {
         Format::Text => {

@@ -23,7 +23,21 @@ pub struct Deviation {
     pub figure: &'static str,
     /// Simulated over measured, less 1.
     pub share: f64,
+    /// The setting whose figure it is a share of.
+    pub of: DeviationOf,
 }
+
+/// The run whose figure a deviation is a share of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeviationOf {
+    /// The measured one.
+    Measured,
+    /// The one under the asked setting, which is taken to be as many nanoseconds off as that under the present one.
+    Asked,
+}
+
+/// Times that tasks are stopped, by their title and their share in thousandths.
+const STOPPED: [(&str, u64); 2] = [("p50 stopped", 500), ("p99 stopped", 990)];
 
 impl Deviation {
     /// Compares a simulated run with the measured one.
@@ -31,21 +45,48 @@ impl Deviation {
         let seconds = |run: &QuotaRun| run.duration_ns.max(1) as f64 / 1e9;
         let rate = |run: &QuotaRun| run.spread.count() as f64 / seconds(run);
         let least = FEW as f64 / seconds(measured);
-        let mut deviation = Deviation {
+        let of_rate = Deviation {
             figure: "rate of throttlings",
             share: (rate(simulated) - rate(measured)) / rate(measured).max(least),
+            of: DeviationOf::Measured,
         };
-        if simulated.spread.count().min(measured.spread.count()) < FEW {
-            return deviation;
+        let stopped = Deviation::of_stops([simulated, measured], measured);
+        of_rate.or_further(stopped)
+    }
+
+    /// Judges the run under an asked setting, beside the two runs of the present one: stops that are as many
+    /// nanoseconds off are another part of shorter stops.
+    pub fn carried(simulated: &QuotaRun, measured: &QuotaRun, asked: &QuotaRun) -> Deviation {
+        let own = Deviation::of(simulated, measured);
+        let stopped = Deviation::of_stops([simulated, measured], asked);
+        own.or_further(stopped.map(|stopped| Deviation {
+            of: DeviationOf::Asked,
+            ..stopped
+        }))
+    }
+
+    /// The time of stops whose difference is the largest share of that in `whole`; none where few tasks were stopped.
+    fn of_stops([simulated, measured]: [&QuotaRun; 2], whole: &QuotaRun) -> Option<Deviation> {
+        let runs = [simulated, measured, whole];
+        if runs.iter().any(|run| run.spread.count() < FEW) {
+            return None;
         }
-        for (figure, permille) in [("p50 stopped", 500), ("p99 stopped", 990)] {
-            let quantile = |run: &QuotaRun| run.throttled.quantile_ns(permille).max(1) as f64;
-            let share = quantile(simulated) / quantile(measured) - 1.0;
-            if share.abs() > deviation.share.abs() {
-                deviation = Deviation { figure, share };
+        let of = |(figure, permille): (&'static str, u64)| {
+            let [simulated, measured, whole] =
+                runs.map(|run| run.throttled.quantile_ns(permille).max(1) as f64);
+            Deviation {
+                figure,
+                share: (simulated - measured) / whole,
+                of: DeviationOf::Measured,
             }
-        }
-        deviation
+        };
+        let [p50, p99] = STOPPED.map(of);
+        Some(p50.or_further(Some(p99)))
+    }
+
+    fn or_further(self, other: Option<Deviation>) -> Deviation {
+        let further = other.filter(|other| other.share.abs() > self.share.abs());
+        further.unwrap_or(self)
     }
 
     /// Returns true if the simulator does not know this load.
@@ -197,6 +238,20 @@ mod tests {
         let longer = Deviation::of(&run(110, 90_000_000), &measured);
         assert!(longer.is_beyond(), "{longer:?}");
         assert!(!Deviation::of(&run(110, 55_000_000), &measured).is_beyond());
+        // Stops that are 10 ms too short are a third of those under a larger quota.
+        let shorter = run(110, 40_000_000);
+        assert!(!Deviation::of(&shorter, &measured).is_beyond());
+        let carried = |asked_ns| Deviation::carried(&shorter, &measured, &run(100, asked_ns));
+        let small = carried(30_000_000);
+        assert_eq!(
+            (small.figure, small.of),
+            ("p50 stopped", DeviationOf::Asked)
+        );
+        assert!(small.is_beyond() && small.share > -0.34, "{small:?}");
+        assert!(!carried(60_000_000).is_beyond());
+        // Where nobody is stopped any more, no stop is off.
+        let none = Deviation::carried(&shorter, &measured, &run(0, 0));
+        assert_eq!(none.of, DeviationOf::Measured);
         // A few throttlings are not compared as if they were many.
         assert!(!Deviation::of(&run(3, 90_000_000), &run(2, 1_000_000)).is_beyond());
         assert!(!Deviation::of(&run(0, 0), &run(0, 0)).is_beyond());
