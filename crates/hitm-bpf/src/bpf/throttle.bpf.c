@@ -448,6 +448,32 @@ INLINE u64 throttled_time(struct queue *queue)
 	return now > queue->clock ? now - queue->clock : 0;
 }
 
+// Tells of one of the CPU's queues, if it is no longer throttled. The verifier of Linux 6.1 follows each turn of a loop
+// around this with each event that may have been reserved.
+SUBPROGRAM int tell_queue(u32 cpu, u32 index, u64 now)
+{
+	struct queues *queues_of_cpu = bpf_map_lookup_elem(&queues, &cpu);
+	struct queue *place;
+	struct event *event;
+
+	if (!queues_of_cpu || index >= QUEUES_MAX)
+		return 0;
+	place = &queues_of_cpu->places[index];
+	if (clock_of(place->address) == place->clock)
+		return 0;
+	event = new_event(EVENT_QUEUE);
+	if (event) {
+		event->queue.end = now;
+		event->queue.throttled = throttled_time(place);
+		event->queue.cgroup = place->cgroup;
+		event->queue.cpu = cpu;
+		event->queue.padding = 0;
+		bpf_ringbuf_submit(event, NO_WAKEUP);
+	}
+	place->address = 0;
+	return 0;
+}
+
 // Tells of the CPU's queues that are no longer throttled.
 SUBPROGRAM int tell_queues(u32 cpu, u64 now)
 {
@@ -455,23 +481,9 @@ SUBPROGRAM int tell_queues(u32 cpu, u64 now)
 
 	if (!queues_of_cpu)
 		return 0;
-	for (u32 index = 0; index < QUEUES_MAX; index++) {
-		struct queue *place = &queues_of_cpu->places[index];
-		struct event *event;
-
-		if (!place->address || clock_of(place->address) == place->clock)
-			continue;
-		event = new_event(EVENT_QUEUE);
-		if (event) {
-			event->queue.end = now;
-			event->queue.throttled = throttled_time(place);
-			event->queue.cgroup = place->cgroup;
-			event->queue.cpu = cpu;
-			event->queue.padding = 0;
-			bpf_ringbuf_submit(event, NO_WAKEUP);
-		}
-		place->address = 0;
-	}
+	for (u32 index = 0; index < QUEUES_MAX; index++)
+		if (queues_of_cpu->places[index].address)
+			tell_queue(cpu, index, now);
 	return 0;
 }
 
@@ -571,9 +583,11 @@ INLINE void leave(struct task_struct *task, u32 number, u64 now)
 
 INLINE void tell_episode(struct throttled *entry, u64 now)
 {
-	struct event *event = new_event(EVENT_EPISODE);
+	struct event *event;
 
 	count(counts, COUNT_EPISODES);
+	// Before Linux 6.4 the verifier takes an event that is there for none at a second comparison.
+	event = new_event(EVENT_EPISODE);
 	if (!event)
 		return;
 	event->episode = entry->episode;
@@ -681,6 +695,32 @@ INLINE void way_back(struct cpu *cpu, u32 is_handler, struct times *when)
 	when->back = is_handler ? handler->ends : timer->ends;
 }
 
+// Notes whether a task that the CPU follows is back, and forgets it then. Returns 1 if so.
+SUBPROGRAM int return_task(u32 number, u32 index, struct times *when)
+{
+	struct cpu *cpu = bpf_map_lookup_elem(&cpus, &number);
+	struct throttled *entry;
+	struct followed *place;
+	int is_back = 0;
+
+	if (!cpu || !when || index >= FOLLOWED_MAX)
+		return 0;
+	place = &cpu->followed[index];
+	entry = bpf_map_lookup_elem(&throttled, &place->tid);
+	if (entry && entry->task == place->task && entry->episode.out_cpu == number) {
+		if (is_still_throttled(place->task)) {
+			if (entry->queue && !is_queue_throttled(entry->queue))
+				hand_over(entry, when);
+			return 0;
+		}
+		come_back(&entry->episode, when);
+		is_back = 1;
+	}
+	// Else it ran again on another CPU, which follows it now.
+	place->task = 0;
+	return is_back;
+}
+
 // Notes which tasks of a CPU are back, and forgets them. Returns their number.
 SUBPROGRAM int return_tasks(u32 number, u32 worker, u32 is_handler)
 {
@@ -692,25 +732,9 @@ SUBPROGRAM int return_tasks(u32 number, u32 worker, u32 is_handler)
 	if (!cpu || !by)
 		return 0;
 	way_back(by, is_handler, &when);
-	for (u32 index = 0; index < FOLLOWED_MAX; index++) {
-		struct followed *place = &cpu->followed[index];
-		struct throttled *entry;
-
-		if (!place->task)
-			continue;
-		entry = bpf_map_lookup_elem(&throttled, &place->tid);
-		if (entry && entry->task == place->task && entry->episode.out_cpu == number) {
-			if (is_still_throttled(place->task)) {
-				if (entry->queue && !is_queue_throttled(entry->queue))
-					hand_over(entry, &when);
-				continue;
-			}
-			come_back(&entry->episode, &when);
-			tasks++;
-		}
-		// Else it ran again on another CPU, which follows it now.
-		place->task = 0;
-	}
+	for (u32 index = 0; index < FOLLOWED_MAX; index++)
+		if (cpu->followed[index].task)
+			tasks += return_task(number, index, &when);
 	return tasks;
 }
 
