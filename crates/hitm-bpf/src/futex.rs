@@ -25,9 +25,7 @@ impl FutexWaits {
             // include/uapi/asm-generic/unistd.h; the number is the same on all machines.
             ("futex_wait_call", number(455)),
         ];
-        let constants = [filter.constants(), constants.to_vec()].concat();
-        let mut object = Object::open(image::FUTEX, &constants, &[])?;
-        filter.fill(&mut object)?;
+        let mut object = Object::open_filtered(image::FUTEX, filter, &constants)?;
         object.follow_children(filter)?;
         object.attach("futex_switch", Hook::Typed("sched_switch"))?;
         Ok(FutexWaits { object })

@@ -147,7 +147,7 @@ impl HolderEvents {
             ("futex_wait_call", number(455)),
             ("reader", std::process::id().to_ne_bytes().to_vec()),
         ];
-        let mut object = Object::open_filtered_with(image::HOLDERS, filter, &constants, &[])?;
+        let mut object = Object::open_filtered(image::HOLDERS, filter, &constants)?;
         object.follow_children(filter)?;
         object.attach("holders_exit", Hook::Typed("sched_process_exit"))?;
         let faults = attach_faults(&mut object);

@@ -25,6 +25,7 @@ mod error;
 mod filter;
 mod futex;
 mod holders;
+mod loader;
 mod locks;
 mod neighbours;
 mod object;

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 
 use aya::maps::{Array, HashMap, MapData};
 
-use crate::object::{Constant, Hook, Object, image};
-use crate::symbols::addresses;
-use crate::throttle::cpus;
+use crate::object::{Hook, Object, image};
+use crate::symbols::QuotaFunctions;
 use crate::{Error, Filter, comm, halves, monotonic_ns};
 
 /// Places for waiting groups on one CPU, as in neighbours.bpf.c.
@@ -112,23 +111,12 @@ impl Neighbours {
     /// # Errors
     /// The programs cannot be loaded or attached here.
     pub fn attach(filter: &Filter) -> Result<Neighbours, Error> {
-        let [period, slack, handler] = addresses([
-            "sched_cfs_period_timer",
-            "sched_cfs_slack_timer",
-            "__cfsb_csd_unthrottle",
-        ])?;
-        let constant = |name, word: u64| -> Constant { (name, word.to_ne_bytes().to_vec()) };
-        let constants = [
-            constant("period_timer", period),
-            constant("slack_timer", slack),
-            constant("unthrottle_handler", handler),
-        ];
-        let sizes = [("cpus", cpus())];
-        let mut object = Object::open_filtered_with(image::NEIGHBOURS, filter, &constants, &sizes)?;
-        if handler != 0 {
+        let functions = QuotaFunctions::find()?;
+        let mut object = Object::open_filtered(image::NEIGHBOURS, filter, &functions.constants())?;
+        if functions.unthrottle_handler != 0 {
             object.attach("neighbours_handler", Hook::Raw("csd_function_exit"))?;
         }
-        if period != 0 {
+        if functions.period_timer != 0 {
             object.attach("neighbours_timer", Hook::Typed("hrtimer_expire_exit"))?;
         }
         // Ends first, so that no beginning lacks its end.

@@ -1,14 +1,14 @@
 //! One compiled object: its tables and programs in the kernel.
 
 use std::fmt;
-use std::io;
+use std::sync::Arc;
 
 use aya::maps::{Array, Map};
 use aya::programs::perf_event::{PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent};
 use aya::programs::{BtfTracePoint, PerfEvent, Program, ProgramError, RawTracePoint};
-use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+use aya::{Btf, Ebpf};
 
-use crate::error::{capable, chain};
+use crate::loader::Loader;
 use crate::{Error, Filter, Unavailable};
 
 /// Objects that build.rs compiled.
@@ -61,7 +61,7 @@ pub fn available() -> Result<(), Unavailable> {
         Error::Unavailable(unavailable) => unavailable,
         other => Unavailable::Refused(other.to_string()),
     };
-    let mut object = Object::open(image::PROBE, &[], &[]).map_err(refused)?;
+    let mut object = Object::open(image::PROBE, &[]).map_err(refused)?;
     object
         .attach("probe_switch", Hook::Typed("sched_switch"))
         .map_err(refused)
@@ -79,13 +79,13 @@ pub(crate) enum Hook {
     Counted(SoftwareEvent, u64),
 }
 
-/// A constant of a program, as the loader writes it before loading: its name and its bytes.
+/// A constant of a program, as it stands before loading: its name and its bytes.
 pub(crate) type Constant = (&'static str, Vec<u8>);
 
 /// Tables and programs of one object. Dropping it detaches and frees them.
 pub(crate) struct Object {
     programs: Ebpf,
-    types: Btf,
+    types: Arc<Btf>,
 }
 
 impl fmt::Debug for Object {
@@ -95,46 +95,25 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// Creates the tables of `image`, with the numbers of entries in `sizes`, and prepares its
-    /// programs for this kernel.
-    pub(crate) fn open(
-        image: Option<&[u8]>,
-        constants: &[Constant],
-        sizes: &[(&'static str, u32)],
-    ) -> Result<Object, Error> {
+    /// Creates the tables of `image`, and prepares its programs for this kernel.
+    pub(crate) fn open(image: Option<&[u8]>, constants: &[Constant]) -> Result<Object, Error> {
         let image = image.ok_or(Unavailable::NotBuilt)?;
-        let types = Btf::from_sys_fs().map_err(|error| without_types(&error))?;
-        let mut loader = EbpfLoader::new();
-        // State that the kernel keeps with each task is a map that programs alone use.
-        loader.btf(Some(&types)).allow_unsupported_maps();
-        for (name, entries) in sizes {
-            loader.map_max_entries(name, *entries);
-        }
-        for (name, bytes) in constants {
-            loader.override_global(name, bytes.as_slice(), true);
-        }
-        let programs = loader.load(image).map_err(|error| unusable(&error))?;
-        Ok(Object { programs, types })
+        Loader::with(|loader| {
+            Ok(Object {
+                programs: loader.load(image, constants)?,
+                types: loader.types(),
+            })
+        })
     }
 
     /// Like [`Object::open`], for programs that observe some tasks only.
     pub(crate) fn open_filtered(
         image: Option<&[u8]>,
         filter: &Filter,
-        sizes: &[(&'static str, u32)],
-    ) -> Result<Object, Error> {
-        Object::open_filtered_with(image, filter, &[], sizes)
-    }
-
-    /// Like [`Object::open_filtered`], for programs with constants of their own.
-    pub(crate) fn open_filtered_with(
-        image: Option<&[u8]>,
-        filter: &Filter,
         constants: &[Constant],
-        sizes: &[(&'static str, u32)],
     ) -> Result<Object, Error> {
         let constants = [&filter.constants()[..], constants].concat();
-        let mut object = Object::open(image, &constants, sizes)?;
+        let mut object = Object::open(image, &constants)?;
         filter.fill(&mut object)?;
         Ok(object)
     }
@@ -250,32 +229,4 @@ fn attach_everywhere(
         program.attach(config, scope, SamplePolicy::Period(period), false)?;
     }
     Ok(())
-}
-
-fn without_types(error: &BtfError) -> Error {
-    Error::Unavailable(Unavailable::NoTypes(chain(error)))
-}
-
-fn unusable(error: &EbpfError) -> Error {
-    let text = chain(error);
-    let is_denied = source_is(error, io::ErrorKind::PermissionDenied);
-    Error::Unavailable(match is_denied && !capable() {
-        true => Unavailable::Denied,
-        false => Unavailable::Refused(text),
-    })
-}
-
-/// True when `error` was caused by a system error of this kind.
-fn source_is(error: &(dyn std::error::Error + 'static), kind: io::ErrorKind) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == kind)
-        {
-            return true;
-        }
-        next = error.source();
-    }
-    false
 }

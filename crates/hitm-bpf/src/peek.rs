@@ -31,7 +31,7 @@ impl KernelPeek {
     /// # Errors
     /// It cannot be loaded here.
     pub fn load() -> Result<KernelPeek, Error> {
-        let mut object = Object::open(image::PEEK, &[], &[])?;
+        let mut object = Object::open(image::PEEK, &[])?;
         object.load_alone("peek", RawTracePoint::load)?;
         Ok(KernelPeek { object })
     }

@@ -6,8 +6,8 @@ mod tests;
 
 use aya::maps::{HashMap, MapData, RingBuf};
 
-use crate::object::{Constant, Hook, Object, image};
-use crate::symbols::addresses;
+use crate::object::{Hook, Object, image};
+use crate::symbols::QuotaFunctions;
 use crate::{Error, comm, halves, words};
 
 /// Minimum of CPUs that the tables have room for: a kernel numbers them from zero.
@@ -168,30 +168,19 @@ impl Throttling {
     /// # Errors
     /// The programs cannot be loaded or attached here, or the kernel has no groups with quota.
     pub fn attach() -> Result<Throttling, Error> {
-        let [period, slack, handler, of_task] = addresses([
-            "sched_cfs_period_timer",
-            "sched_cfs_slack_timer",
-            "__cfsb_csd_unthrottle",
-            "throttle_cfs_rq_work",
-        ])?;
-        if period == 0 {
+        let functions = QuotaFunctions::find()?;
+        if functions.period_timer == 0 {
             let reason =
                 "no sched_cfs_period_timer: the kernel has no quotas (CONFIG_CFS_BANDWIDTH)";
             return Err(Error::Symbols(reason.to_owned()));
         }
-        let constant = |name, address: u64| -> Constant { (name, address.to_ne_bytes().to_vec()) };
-        let constants = [
-            constant("period_timer", period),
-            constant("slack_timer", slack),
-            constant("unthrottle_handler", handler),
-            ("cpu_count", cpus().to_ne_bytes().to_vec()),
-        ];
-        let sizes = [("cpus", cpus()), ("queues", cpus())];
-        let mut object = Object::open(image::THROTTLE, &constants, &sizes)?;
-        let is_asynchronous = handler != 0;
+        let mut constants = functions.constants().to_vec();
+        constants.push(("cpu_count", cpus().to_ne_bytes().to_vec()));
+        let mut object = Object::open(image::THROTTLE, &constants)?;
+        let is_asynchronous = functions.unthrottle_handler != 0;
         attach(&mut object, is_asynchronous)?;
         // Before Linux 6.18 a task that wakes up in a throttled queue never gets a CPU.
-        if of_task == 0 {
+        if functions.throttle_work == 0 {
             object.attach("throttle_wakeup", Hook::Typed("sched_wakeup"))?;
             object.attach("throttle_new", Hook::Typed("sched_wakeup_new"))?;
         }

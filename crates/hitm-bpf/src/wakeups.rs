@@ -3,7 +3,6 @@
 use aya::maps::{Array, HashMap, MapData};
 
 use crate::object::{Hook, Object, image};
-use crate::throttle::cpus;
 use crate::{Error, Filter, comm, halves};
 
 /// Slots of a histogram: four for each power of two of nanoseconds.
@@ -73,7 +72,7 @@ impl Wakeups {
     /// # Errors
     /// The programs cannot be loaded or attached here.
     pub fn attach(filter: &Filter) -> Result<Wakeups, Error> {
-        let mut object = Object::open_filtered(image::WAKEUPS, filter, &[("cpus", cpus())])?;
+        let mut object = Object::open_filtered(image::WAKEUPS, filter, &[])?;
         object.attach("wakeups_switch", Hook::Typed("sched_switch"))?;
         object.attach("wakeups_new", Hook::Typed("sched_wakeup_new"))?;
         object.attach("wakeups_wakeup", Hook::Typed("sched_wakeup"))?;

@@ -17,6 +17,6 @@ pub use slabs::{
     Cache, DIRECT_MAP, PAGE_BYTES, PAGE_DESCRIPTOR, PAGE_DESCRIPTOR_BYTES, PAGE_DESCRIPTORS, Slab,
     end_in_slab,
 };
-pub use symbols::{KernelSymbols, SYMBOLS_MAX};
+pub use symbols::{KernelSymbols, SYMBOLS_MAX, SymbolList};
 pub use walk::{GuestMemory, KernelObject, PerCpuArea, Walker};
 pub use walks::{SleepNames, Walks, WalksError};

@@ -8,60 +8,68 @@ pub const SYMBOLS_MAX: usize = 4_000_000;
 /// Functions and variables of a kernel.
 #[derive(Debug, Clone, Default)]
 pub struct KernelSymbols {
-    /// Addresses, and offsets in each CPU's area, in ascending order.
-    symbols: Vec<(u64, String)>,
+    /// In ascending order of their addresses, or offsets in each CPU's area, and names.
+    symbols: Vec<Symbol>,
+    /// All names, one behind the other.
+    names: String,
     /// Addresses of the kernel's image.
     image: Option<Range<u64>>,
+}
+
+/// A symbol of the list.
+#[derive(Debug, Clone)]
+struct Symbol {
+    address: u64,
+    /// Its name among all names.
+    name: Range<usize>,
 }
 
 impl KernelSymbols {
     /// Parses lines of address, type and name, and skips all others. A kernel that hides its
     /// addresses gives an empty list.
     pub fn parse(text: &str) -> KernelSymbols {
-        let lines = text.lines().take(SYMBOLS_MAX);
-        KernelSymbols::of(lines.filter_map(KernelSymbols::entry).collect())
-    }
-
-    /// Parses the address and name of one line.
-    pub fn entry(line: &str) -> Option<(u64, String)> {
-        let mut words = line.split_ascii_whitespace();
-        let address = u64::from_str_radix(words.next()?, 16).ok()?;
-        let (_type, name) = (words.next()?, words.next()?);
-        Some((address, name.to_owned()))
-    }
-
-    /// The list of these addresses and names.
-    pub fn of(mut symbols: Vec<(u64, String)>) -> KernelSymbols {
-        symbols.sort();
-        let mut list = KernelSymbols {
-            symbols,
-            image: None,
-        };
-        let start = list.address("_text").or(list.address("_stext"));
-        // Without CONFIG_KALLSYMS_ALL code alone is listed.
-        let end = list.address("_end").or(list.address("_einittext"));
-        list.image = start.zip(end).map(|(start, end)| start..end);
-        list
+        let mut list = SymbolList::default();
+        for line in text.lines().take(SYMBOLS_MAX) {
+            list.add(line);
+        }
+        list.finish()
     }
 
     /// Moves the symbols of the image up by `shift`. Per-CPU offsets and modules stay.
     pub fn shifted(mut self, shift: u64) -> KernelSymbols {
         if let Some(image) = self.image.clone().filter(|_| shift != 0) {
-            for (address, _) in &mut self.symbols {
+            for Symbol { address, .. } in &mut self.symbols {
                 // `_end` is the first address behind the image, and moves with it.
                 if image.contains(address) || *address == image.end {
                     *address = address.wrapping_add(shift);
                 }
             }
-            return KernelSymbols::of(self.symbols);
+            return self.sorted();
         }
         self
     }
 
+    fn sorted(mut self) -> KernelSymbols {
+        let names = &self.names;
+        let key = |symbol: &Symbol| (symbol.address, &names[symbol.name.clone()]);
+        self.symbols
+            .sort_unstable_by(|one, other| key(one).cmp(&key(other)));
+        let start = self.address("_text").or(self.address("_stext"));
+        // Without CONFIG_KALLSYMS_ALL code alone is listed.
+        let end = self.address("_end").or(self.address("_einittext"));
+        self.image = start.zip(end).map(|(start, end)| start..end);
+        self
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u64, &str)> {
+        let symbols = self.symbols.iter();
+        symbols.map(|symbol| (symbol.address, &self.names[symbol.name.clone()]))
+    }
+
     /// Address of a symbol, or its offset when it is a per-CPU variable. Scans all symbols.
     pub fn address(&self, name: &str) -> Option<u64> {
-        let symbol = self.symbols.iter().find(|(_, own)| own == name);
-        symbol.map(|(address, _)| *address)
+        let symbol = self.all().find(|(_, own)| *own == name);
+        symbol.map(|(address, _)| address)
     }
 
     /// Code of the functions of these names, in any form in which a compiler keeps the arguments in their places.
@@ -72,8 +80,8 @@ impl KernelSymbols {
             let keeps_arguments = !form.contains("cold") && !form.contains("part");
             keeps_arguments && names.iter().any(|one| one == name)
         };
-        let starts = self.symbols.iter().filter(|(_, name)| is_one(name));
-        let ranges = starts.filter_map(|(start, _)| Some(*start..self.next(*start)?));
+        let starts = self.all().filter(|(_, name)| is_one(name));
+        let ranges = starts.filter_map(|(start, _)| Some(start..self.next(start)?));
         ranges.collect()
     }
 
@@ -94,22 +102,27 @@ impl KernelSymbols {
 
     /// Returns the symbol at or before an address, and the address's distance from it.
     pub fn at(&self, address: u64) -> Option<(&str, u64)> {
-        let next = self.symbols.partition_point(|(start, _)| *start <= address);
-        let (start, name) = self.symbols.get(next.checked_sub(1)?)?;
-        Some((name, address - start))
+        let symbol = self.symbols.get(self.behind(address).checked_sub(1)?)?;
+        Some((&self.names[symbol.name.clone()], address - symbol.address))
     }
 
     /// Address of the first symbol behind an address: the end of the function there.
     pub fn next(&self, address: u64) -> Option<u64> {
-        let next = self.symbols.partition_point(|(start, _)| *start <= address);
-        self.symbols.get(next).map(|(start, _)| *start)
+        let symbol = self.symbols.get(self.behind(address));
+        symbol.map(|symbol| symbol.address)
+    }
+
+    /// Index of the first symbol behind an address.
+    fn behind(&self, address: u64) -> usize {
+        self.symbols
+            .partition_point(|symbol| symbol.address <= address)
     }
 
     /// Returns true if a symbol is at this very address.
     pub fn begins_at(&self, address: u64) -> bool {
         let found = self
             .symbols
-            .binary_search_by_key(&address, |(start, _)| *start);
+            .binary_search_by_key(&address, |symbol| symbol.address);
         found.is_ok()
     }
 
@@ -124,6 +137,48 @@ impl KernelSymbols {
             .as_ref()?
             .contains(&address)
             .then(|| self.at(address))?
+    }
+}
+
+/// A list of symbols, line by line.
+#[derive(Debug, Default)]
+pub struct SymbolList {
+    list: KernelSymbols,
+    has_addresses: bool,
+}
+
+impl SymbolList {
+    /// Adds a line of address, type and name. Returns false for another one, which is not added.
+    pub fn add(&mut self, line: &str) -> bool {
+        let mut words = line.split_ascii_whitespace();
+        let address = words
+            .next()
+            .and_then(|word| u64::from_str_radix(word, 16).ok());
+        let (Some(address), Some(_type), Some(name)) = (address, words.next(), words.next()) else {
+            return false;
+        };
+        let names = &mut self.list.names;
+        let begin = names.len();
+        names.push_str(name);
+        let name = begin..names.len();
+        self.list.symbols.push(Symbol { address, name });
+        self.has_addresses |= address != 0;
+        true
+    }
+
+    /// Number of symbols so far.
+    pub fn count(&self) -> usize {
+        self.list.symbols.len()
+    }
+
+    /// Returns true if an address is not zero: a kernel hides all of them or none.
+    pub fn has_addresses(&self) -> bool {
+        self.has_addresses
+    }
+
+    /// The symbols of all lines.
+    pub fn finish(self) -> KernelSymbols {
+        self.list.sorted()
     }
 }
 

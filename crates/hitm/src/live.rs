@@ -17,7 +17,7 @@ mod whatif;
 mod windows;
 
 use std::fs;
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -35,7 +35,7 @@ use crate::record::{Signals, exit_code_of};
 pub use exact::ExactError;
 use hitm_files::input_file::{self, NamedBy};
 use hitm_files::output_file::{self, OutputError};
-use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
+use hitm_kernel::{KernelSymbols, SYMBOLS_MAX, SymbolList};
 use layers::Layers;
 pub use lines::{
     LineLooks, LineWindows, LinesConfig, LinesEnded, LinesError, LinesTarget, has_clock_samples,
@@ -308,16 +308,35 @@ fn members(
 }
 
 fn kernel_symbols() -> Result<KernelSymbols, LiveError> {
-    symbols_of(&read(Path::new("/proc/kallsyms"))?)
+    let path = Path::new("/proc/kallsyms");
+    let failed = |source| LiveError::Read {
+        path: path.into(),
+        source,
+    };
+    let mut lines = BufReader::new(fs::File::open(path).map_err(failed)?);
+    let mut symbols = SymbolList::default();
+    let mut line = String::new();
+    // The kernel makes 5 MB of text, of which 3 MB are names.
+    while symbols.count() < SYMBOLS_MAX && lines.read_line(&mut line).map_err(failed)? > 0 {
+        symbols.add(&line);
+        line.clear();
+    }
+    named(symbols)
 }
 
 /// The symbols of /proc/kallsyms, unless it hides their addresses.
 fn symbols_of(listed: &str) -> Result<KernelSymbols, LiveError> {
-    let lines = listed.lines().take(SYMBOLS_MAX);
-    let symbols: Vec<(u64, String)> = lines.filter_map(KernelSymbols::entry).collect();
-    match symbols.iter().all(|(address, _)| *address == 0) {
-        true => Err(LiveError::NoKernelNames),
-        false => Ok(KernelSymbols::of(symbols)),
+    let mut symbols = SymbolList::default();
+    for line in listed.lines().take(SYMBOLS_MAX) {
+        symbols.add(line);
+    }
+    named(symbols)
+}
+
+fn named(symbols: SymbolList) -> Result<KernelSymbols, LiveError> {
+    match symbols.has_addresses() {
+        true => Ok(symbols.finish()),
+        false => Err(LiveError::NoKernelNames),
     }
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use hitm_base::AddrRange;
 use hitm_files::input_file::{self, NamedBy};
-use hitm_kernel::{KernelSymbols, SYMBOLS_MAX};
+use hitm_kernel::{KernelSymbols, SYMBOLS_MAX, SymbolList};
 use hitm_layout::{ObjectFile, Segment};
 use hitm_trace::Mapping;
 
@@ -184,7 +184,7 @@ fn kallsyms(
         failed(path)(io::Error::new(io::ErrorKind::InvalidData, message))
     };
     let mut reader = BufReader::new(input_file::open(path, named_by).map_err(failed(path))?);
-    let mut symbols: Vec<(u64, String)> = Vec::new();
+    let mut symbols = SymbolList::default();
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
@@ -193,21 +193,20 @@ fn kallsyms(
             break;
         }
         let text = String::from_utf8_lossy(&line);
-        let symbol = KernelSymbols::entry(&text).ok_or_else(|| {
-            wrong(
+        if !symbols.add(&text) {
+            return Err(wrong(
                 number,
                 "expected an address, a type and a name, as in /proc/kallsyms",
-            )
-        })?;
-        symbols.push(symbol);
-        if symbols.len() > SYMBOLS_MAX {
+            ));
+        }
+        if symbols.count() > SYMBOLS_MAX {
             return Err(wrong(number, "more symbols than a kernel has"));
         }
     }
-    if symbols.iter().all(|(address, _)| *address == 0) {
+    if !symbols.has_addresses() {
         return Err(wrong(1, "every address is 0: read /proc/kallsyms as root"));
     }
-    let listed = KernelSymbols::of(symbols);
+    let listed = symbols.finish();
     let shift = sampled.shift(|symbol| listed.address(symbol));
     Ok(KernelFound {
         symbols: Some(listed.shifted(shift)),
