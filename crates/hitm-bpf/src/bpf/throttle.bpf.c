@@ -328,11 +328,14 @@ INLINE int is_queue_throttled(u64 address)
 	return read_bits(queue, throttled) != 0;
 }
 
+// The clock since which a queue is throttled; zero if it is not. Linux 6.1 leaves that of the last throttling there.
 INLINE u64 clock_of(u64 address)
 {
 	struct cfs_rq___limited *queue = (void *)address;
 	u64 clock = 0;
 
+	if (!is_queue_throttled(address))
+		return 0;
 	bpf_probe_read_kernel(&clock, sizeof(clock), &queue->throttled_clock);
 	return clock;
 }
