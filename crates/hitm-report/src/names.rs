@@ -181,7 +181,7 @@ pub(crate) fn array_member_of<'n>(places: &[&'n str]) -> Option<&'n str> {
             .iter()
             .all(|other| other.get(..=*at) == first.get(..=*at))
     };
-    let brackets = first.match_indices('[').map(|(at, _)| at);
+    let mut brackets = first.match_indices('[').map(|(at, _)| at);
     let at = brackets.rfind(is_common)?;
     let index = |place: &&str| {
         let (index, _) = place[at + 1..].split_once(']')?;
